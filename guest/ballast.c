@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * ballast: run a program with less memory on one node.
+ *
+ *   ballast --node N --leave SIZE -- CMD [ARG...]
+ *
+ * Locks memory of node N until only SIZE of it is free, runs CMD, and ends with its exit code (128 plus
+ * the number of a signal). The memory is bound and locked, so that it neither moves nor is reclaimed, and
+ * never touched again.  Prints nothing on stdout.
+ */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "terrace_guest.h"
+
+#define STEP		(16u << 20)
+#define CLOSE_ENOUGH	(256u << 10)	/* per-CPU lists and the like */
+#define MAX_ROUNDS	100000u
+#define NO_COMMAND	127
+
+static uint64_t node_free(int node)
+{
+	char path[64], text[4096], *found;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
+	if (tg_read_file(path, text, sizeof(text)) <= 0)
+		tg_die(TG_EXIT_USAGE, "--node: this machine has no node %d", node);
+	found = strstr(text, "MemFree:");
+	if (!found)
+		tg_die(TG_EXIT_FAILED, "%s has no MemFree", path);
+	return strtoull(found + 8, NULL, 10) << 10;
+}
+
+/* Lock what is too much, in steps that shrink with what is left. */
+static void load(int node, uint64_t leave)
+{
+	uint64_t free_now = node_free(node);
+	int err;
+
+	if (free_now < leave)
+		tg_die(TG_EXIT_USAGE, "--leave: node %d has only %llu bytes free, not %llu", node,
+		       (unsigned long long)free_now, (unsigned long long)leave);
+	err = tg_bind_task_memory(node);
+	if (err)
+		tg_die(TG_EXIT_FAILED, "binding to node %d: %s", node, strerror(-err));
+	for (unsigned int round = 0; free_now > leave + CLOSE_ENOUGH && round < MAX_ROUNDS; round++) {
+		uint64_t part = (free_now - leave) / 2 < STEP ? (free_now - leave) / 2 : STEP;
+		void *memory;
+
+		part &= ~4095ull;
+		memory = mmap(NULL, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (memory == MAP_FAILED || madvise(memory, part, MADV_NOHUGEPAGE) || mlock(memory, part))
+			tg_die(TG_EXIT_FAILED, "locking %llu bytes on node %d with %llu free: %s",
+			       (unsigned long long)part, node, (unsigned long long)free_now, strerror(errno));
+		free_now = node_free(node);
+	}
+	err = tg_bind_task_memory(-1);
+	if (err)
+		tg_die(TG_EXIT_FAILED, "back to the default policy: %s", strerror(-err));
+}
+
+/* Whoever is chosen when memory runs out, it should not be what holds it; only root can say so. */
+static void protect(const char *score)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && write(fd, score, strlen(score)) > 0)
+		close(fd);
+}
+
+static int run(char **argv)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		tg_die(TG_EXIT_FAILED, "fork: %s", strerror(errno));
+	if (!pid) {
+		protect("0");
+		execvp(argv[0], argv);
+		fprintf(stderr, "ballast: %s: %s\n", argv[0], strerror(errno));
+		_exit(NO_COMMAND);
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			tg_die(TG_EXIT_FAILED, "waiting: %s", strerror(errno));
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "node", required_argument, NULL, 'n' },
+		{ "leave", required_argument, NULL, 'l' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	uint64_t leave = 0;
+	int c, node = -1;
+
+	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+		switch (c) {
+		case 'n':
+			node = (int)tg_number("--node", optarg, 0, TG_MAX_NODES - 1);
+			break;
+		case 'l':
+			leave = tg_size("--leave", optarg);
+			break;
+		case 'h':
+			puts("usage: ballast --node N --leave SIZE -- CMD [ARG...]\n"
+			     "Locks memory of node N until SIZE of it is free, then runs CMD.");
+			return 0;
+		default:
+			tg_die(TG_EXIT_USAGE, "try --help");
+		}
+	}
+	if (node < 0 || !leave || optind == argc)
+		tg_die(TG_EXIT_USAGE, "--node, --leave and a command are needed; try --help");
+	protect("-1000");
+	load(node, leave);
+	return run(argv + optind);
+}

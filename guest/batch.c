@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Runs several test programs one after the other in one boot of the small guest.
+ *
+ *   batch MARK leaks|noleaks clock|busy SECONDS NAME PROGRAM [SECONDS NAME PROGRAM ...]
+ *
+ * Each program runs in a process group of its own, in a folder of its own in $TERRACE_SCRATCH, with its output and error output together,
+ * between lines that begin with MARK (a word the programs cannot guess):
+ *
+ *   MARK start NAME
+ *   MARK end NAME exit|signal|timeout NUMBER MILLISECONDS
+ *
+ * A program may take SECONDS. With "busy" these are seconds in which the CPUs had something to do: where time counts
+ * instructions that of an idle guest flies, and it is idle while the host reads a file for it or takes its output.
+ *
+ * The kernel log gets a line at each start, so that what the kernel has to say can be blamed on a test. Whatever a
+ * program leaves running is killed. With "leaks" kmemleak looks at what the tests left: MARK leaks, then its words.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KMEMLEAK "/sys/kernel/debug/kmemleak"
+#define LEAK_AGE_S 6		/* kmemleak reports no object younger than 5 s */
+#define IDLE_TIMES 100		/* with "busy": so many times as long if they have not */
+
+static const char *mark;
+static bool busy;
+
+static long long now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
+}
+
+static int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = write(fd, text, strlen(text));
+	close(fd);
+	return n < 0 ? -1 : 0;
+}
+
+static void log_to_kernel(const char *what, const char *name)
+{
+	char line[300];
+
+	snprintf(line, sizeof(line), "<6>terrace-test: %s %s\n", what, name);
+	write_file("/dev/kmsg", line);
+}
+
+static pid_t start(const char *name, const char *program)
+{
+	const char *scratch = getenv("TERRACE_SCRATCH");
+	char folder[300];
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	setpgid(0, 0);
+	dup2(1, 2);
+	write_file("/proc/self/oom_score_adj", "0");
+	snprintf(folder, sizeof(folder), "%s/%s", scratch ? scratch : "/tmp", name);
+	if (mkdir(folder, 0755) || chdir(folder)) {
+		printf("batch: %s: %s\n", folder, strerror(errno));
+		fflush(stdout);
+		_exit(126);
+	}
+	execl(program, program, (char *)NULL);
+	printf("batch: %s: %s\n", program, strerror(errno));
+	fflush(stdout);
+	_exit(127);
+}
+
+/* How long the CPUs were busy, on average; ticks of 10 ms. */
+static long long busy_ms(void)
+{
+	long long user, nice, system, idle, iowait, irq, softirq;
+	FILE *file = fopen("/proc/stat", "re");
+	int n = 0;
+
+	if (file) {
+		n = fscanf(file, "cpu %lld %lld %lld %lld %lld %lld %lld", &user, &nice, &system, &idle, &iowait,
+			   &irq, &softirq);
+		fclose(file);
+	}
+	if (n != 7)
+		return now_ms();
+	return (user + nice + system + irq + softirq) * 10 / sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* Read it now: then the host is not asked for it while the program runs. */
+static void read_ahead(const char *program)
+{
+	static char piece[1 << 16];
+	int fd = open(program, O_RDONLY | O_CLOEXEC);
+
+	while (fd >= 0 && read(fd, piece, sizeof(piece)) > 0)
+		;
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Wait for the program; 1 when it took longer than it may and was killed. */
+static int wait_for(pid_t pid, long seconds, int *status)
+{
+	struct timespec left = { .tv_sec = 1 };
+	long long limit = seconds * 1000, began = now_ms(), busy_began = busy_ms();
+	sigset_t child;
+
+	/* Only how busy the machine is has to be asked for; else nobody is disturbed. */
+	if (!busy)
+		left.tv_sec = seconds;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		if (waitpid(pid, status, WNOHANG) == pid)
+			return 0;
+		if (busy ? busy_ms() - busy_began >= limit || now_ms() - began >= limit * IDLE_TIMES :
+			   now_ms() - began >= limit)
+			break;
+		sigtimedwait(&child, NULL, &left);
+	}
+	kill(-pid, SIGKILL);
+	kill(pid, SIGKILL);
+	waitpid(pid, status, 0);
+	return 1;
+}
+
+static void run(long seconds, const char *name, const char *program)
+{
+	const char *how = "exit";
+	int status = 0, number;
+	long long began;
+	pid_t pid;
+
+	read_ahead(program);
+	began = now_ms();
+	printf("%s start %s\n", mark, name);
+	fflush(stdout);
+	log_to_kernel("start", name);
+	pid = start(name, program);
+	if (pid < 0) {
+		printf("batch: fork: %s\n", strerror(errno));
+		status = 126 << 8;
+	} else if (wait_for(pid, seconds, &status)) {
+		how = "timeout";
+	} else if (WIFSIGNALED(status)) {
+		how = "signal";
+	}
+	number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+	kill(-1, SIGKILL);	/* whatever it left behind; not init, not us */
+	log_to_kernel("end", name);
+	printf("\n%s end %s %s %d %lld\n", mark, name, how, number, now_ms() - began);
+	fflush(stdout);
+}
+
+/* What the machine had lost before the tests is not theirs. */
+static void forget_leaks(void)
+{
+	write_file(KMEMLEAK, "scan");
+	sleep(LEAK_AGE_S);
+	write_file(KMEMLEAK, "scan");
+	write_file(KMEMLEAK, "clear");
+}
+
+/* Twice: a pointer that was on its way from one place to the other is found the second time. */
+static void show_leaks(void)
+{
+	char text[4096];
+	bool scanned;
+	ssize_t n;
+	int fd;
+
+	log_to_kernel("start", "kmemleak");
+	sleep(LEAK_AGE_S);
+	/* It refuses a scan once it switched itself off, which must not look like no leaks. */
+	scanned = !write_file(KMEMLEAK, "scan") && !write_file(KMEMLEAK, "scan");
+	fd = open(KMEMLEAK, O_RDONLY | O_CLOEXEC);
+	printf("%s leaks %s\n", mark, fd < 0 || !scanned ? "unavailable" : "read");
+	fflush(stdout);
+	while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
+		if (write(1, text, n) != n)
+			break;
+	printf("\n%s leaks end\n", mark);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	sigset_t child;
+	int leaks;
+
+	if (argc < 7 || (argc - 4) % 3) {
+		fprintf(stderr, "usage: batch MARK leaks|noleaks clock|busy SECONDS NAME PROGRAM ...\n");
+		return 2;
+	}
+	mark = argv[1];
+	leaks = !strcmp(argv[2], "leaks");
+	busy = !strcmp(argv[3], "busy");
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL);
+	write_file("/proc/self/oom_score_adj", "-1000");	/* a test may run out of memory, its judge may not */
+	if (leaks)
+		forget_leaks();
+	for (int i = 4; i + 2 < argc; i += 3)
+		run(atol(argv[i]), argv[i + 1], argv[i + 2]);
+	if (leaks)
+		show_leaks();
+	printf("%s done\n", mark);
+	return 0;
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * xslookup: macroscopic cross-section lookups of a Monte Carlo neutron transport code, after the
+ * description of XSBench (Tramm et al., "XSBench - the development and verification of a performance
+ * abstraction for Monte Carlo reactor analysis", PHYSOR 2014).
+ *
+ * Each nuclide has a grid of energies with five cross sections.  The unionized grid has the energies
+ * of all nuclides in order, and with each the place in every nuclide's grid, so that a lookup needs
+ * one binary search only.  A lookup has a random energy and material: it interpolates the cross
+ * sections of the material's nuclides and adds them up, weighted with their density.
+ *
+ * Numbers are fixed point, so that results are exact everywhere: energies and weights are fractions
+ * of 2^32, cross sections below 2^24.  Every lookup's numbers come from its own number alone, and the
+ * checksum is a sum over lookups: it depends neither on the threads nor on the order.
+ *
+ * Checks: every 64th lookup is done again afterwards without the unionized grid, by a binary search
+ * in each nuclide's grid; and no word of the tables may have changed.
+ */
+#define _GNU_SOURCE
+#include "wl.h"
+
+#define NR_XS		5u
+#define NR_MATERIALS	12u
+#define MAX_NUCLIDES	355u
+#define LOOKUPS_OF_PARTICLE 34u
+#define CHECK_EVERY	64u
+#define ONE		(1ull << 32)
+
+struct point {
+	uint64_t energy, xs[NR_XS];
+};
+
+struct material {
+	uint32_t nr, nuclide[MAX_NUCLIDES];
+	uint64_t density[MAX_NUCLIDES];
+};
+
+enum { STREAM_ENERGY = 10, STREAM_XS, STREAM_DENSITY, STREAM_LOOKUP };
+
+/*
+ * Fuel, cladding, cold and hot water, pressure vessel, the reflectors, plates, nozzles and fuel assembly ends
+ * of the Hoogenboom-Martin reactor: how often a neutron is there (in thousandths), nuclides in each.
+ */
+static const unsigned int chance[NR_MATERIALS] = { 140, 52, 275, 134, 154, 64, 66, 55, 8, 15, 25, 13 };
+static const unsigned int share_of[NR_MATERIALS] = { 0, 5, 4, 4, 27, 21, 21, 21, 21, 21, 9, 9 };
+
+static uint64_t nr_nuclides = 68, nr_points, nr_union;
+static struct point *grid;		/* [nuclide * nr_points + point] */
+static uint64_t *energy;		/* of the unionized grid */
+static uint32_t *place;			/* [union point * nr_nuclides + nuclide] */
+static struct material *materials;
+static uint64_t sum_before;
+static uint64_t sampled[WL_MAX_THREADS];
+
+/* ---- tables ---- */
+
+static uint64_t bytes_of_point(void)
+{
+	return nr_nuclides * (sizeof(struct point) + sizeof(*energy) + nr_nuclides * sizeof(*place));
+}
+
+/* Energies rise by random steps of 1/2 to 3/2 of the mean. */
+static void make_grid(uint64_t nuclide)
+{
+	struct point *p = grid + nuclide * nr_points;
+	uint64_t step = ONE / nr_points, state = wl_hash(STREAM_ENERGY, nuclide) | 1;
+
+	for (uint64_t i = 0; i < nr_points; i++) {
+		p[i].energy = i * step + step / 4 + wl_below(wl_next(&state), step / 2);
+		for (unsigned int k = 0; k < NR_XS; k++)
+			p[i].xs[k] = wl_next(&state) >> 40;
+	}
+}
+
+/* Merge: the nuclide whose next energy is the lowest has the next unionized point. */
+static void make_union(void)
+{
+	uint32_t next[MAX_NUCLIDES] = { 0 };
+	uint32_t heap[MAX_NUCLIDES];
+	uint64_t size = nr_nuclides;
+
+	/* All first energies are within one step: build the heap by insertion. */
+	for (uint32_t n = 0; n < size; n++) {
+		uint32_t i = n;
+
+		while (i && grid[heap[(i - 1) / 2] * nr_points].energy > grid[n * nr_points].energy) {
+			heap[i] = heap[(i - 1) / 2];
+			i = (i - 1) / 2;
+		}
+		heap[i] = n;
+	}
+	for (uint64_t u = 0; u < nr_union; u++) {
+		uint32_t top = heap[0], i = 0, child;
+		uint64_t key;
+
+		energy[u] = grid[top * nr_points + next[top]].energy;
+		next[top]++;
+		for (uint64_t n = 0; n < nr_nuclides; n++)
+			place[u * nr_nuclides + n] = next[n] ? next[n] - 1 : 0;
+		key = next[top] < nr_points ? grid[top * nr_points + next[top]].energy : UINT64_MAX;
+		for (; (child = 2 * i + 1) < size; i = child) {
+			uint64_t low, right;
+
+			low = next[heap[child]] < nr_points ?
+				grid[heap[child] * nr_points + next[heap[child]]].energy : UINT64_MAX;
+			if (child + 1 < size) {
+				right = next[heap[child + 1]] < nr_points ?
+					grid[heap[child + 1] * nr_points + next[heap[child + 1]]].energy : UINT64_MAX;
+				if (right < low) {
+					low = right;
+					child++;
+				}
+			}
+			if (key <= low)
+				break;
+			heap[i] = heap[child];
+		}
+		heap[i] = top;
+	}
+}
+
+static void make_materials(void)
+{
+	for (unsigned int m = 0; m < NR_MATERIALS; m++) {
+		uint32_t nr = share_of[m] ? share_of[m] : (uint32_t)(nr_nuclides / 2);
+
+		if (m == 0 && nr_nuclides == MAX_NUCLIDES)
+			nr = 321;
+		if (nr > nr_nuclides)
+			nr = (uint32_t)nr_nuclides;
+		materials[m].nr = nr;
+		for (uint32_t i = 0; i < nr; i++) {
+			materials[m].nuclide[i] = (uint32_t)((i + m * 7) % nr_nuclides);
+			materials[m].density[i] = wl_hash(STREAM_DENSITY, m * MAX_NUCLIDES + i) >> 32;
+		}
+	}
+}
+
+static void prepare(void)
+{
+	uint64_t tables = NR_MATERIALS * sizeof(struct material);
+
+	if (wl_left() < tables + 256 + 2 * bytes_of_point())
+		tg_die(TG_EXIT_USAGE, "--size: %llu bytes are too few for %llu nuclides; at least %llu",
+		       (unsigned long long)wl.size, (unsigned long long)nr_nuclides,
+		       (unsigned long long)(tables + 256 + 2 * bytes_of_point() + WL_PAGE - 1) / WL_PAGE * WL_PAGE);
+	nr_points = (wl_left() - tables - 256) / bytes_of_point();
+	nr_union = nr_points * nr_nuclides;
+	if (nr_points > ONE / 16)
+		tg_die(TG_EXIT_USAGE, "--size: %llu bytes are too many for %llu nuclides",
+		       (unsigned long long)wl.size, (unsigned long long)nr_nuclides);
+	materials = wl_take(tables, "the materials");
+	grid = wl_take(nr_union * sizeof(*grid), "the nuclides' grids");
+	energy = wl_take(nr_union * sizeof(*energy), "the unionized grid");
+	place = wl_take(nr_union * nr_nuclides * sizeof(*place), "the unionized grid's index");
+	for (uint64_t n = 0; n < nr_nuclides; n++)
+		make_grid(n);
+	make_union();
+	make_materials();
+	sum_before = wl_sum(wl_arena, wl.size - wl_left());
+}
+
+/* ---- lookups ---- */
+
+/* The last of @n ascending energies, @stride words apart, that is not above @e; the first when all are. */
+static inline uint64_t search(const uint64_t *from, uint64_t n, uint64_t stride, uint64_t e)
+{
+	uint64_t low = 0;
+
+	while (n > 1) {
+		uint64_t half = n / 2;
+
+		if (from[(low + half) * stride] <= e)
+			low += half;
+		n -= half;
+	}
+	return low;
+}
+
+/* Add nuclide's cross sections at energy @e, between point @p and the one behind it. */
+static inline void add_nuclide(const struct point *p, uint64_t e, uint64_t density, uint64_t total[NR_XS])
+{
+	uint64_t above = e > p[0].energy ? e - p[0].energy : 0;
+	uint64_t f = (above << 16) / (p[1].energy - p[0].energy);
+
+	if (f > 1u << 16)
+		f = 1u << 16;
+	for (unsigned int k = 0; k < NR_XS; k++) {
+		uint64_t xs = (p[0].xs[k] * ((1u << 16) - f) + p[1].xs[k] * f) >> 16;
+
+		total[k] += (xs * density) >> 32;
+	}
+}
+
+/* What a lookup draws: its energy, and a material by its chance. */
+static inline unsigned int draw(uint64_t lookup, uint64_t *e)
+{
+	uint64_t particle = lookup / LOOKUPS_OF_PARTICLE, x = wl_hash(STREAM_LOOKUP + particle, lookup);
+	uint64_t dice = wl_below(wl_mix(x + 1), 1001);
+	unsigned int m = 0;
+
+	*e = x >> 32;
+	while (m + 1 < NR_MATERIALS && dice >= chance[m])
+		dice -= chance[m++];
+	return m;
+}
+
+static inline uint64_t digest(uint64_t lookup, const uint64_t total[NR_XS])
+{
+	uint64_t sum = lookup;
+
+	for (unsigned int k = 0; k < NR_XS; k++)
+		sum = wl_mix(sum + total[k]);
+	return sum;
+}
+
+static uint64_t look_up(uint64_t lookup)
+{
+	uint64_t total[NR_XS] = { 0 }, e;
+	const struct material *m = &materials[draw(lookup, &e)];
+	uint64_t u = search(energy, nr_union, 1, e);
+	const uint32_t *index = place + u * nr_nuclides;
+
+	for (uint32_t i = 0; i < m->nr; i++) {
+		uint64_t n = m->nuclide[i], at = index[n];
+
+		if (at == nr_points - 1)
+			at--;
+		add_nuclide(grid + n * nr_points + at, e, m->density[i], total);
+	}
+	return digest(lookup, total);
+}
+
+/* The same by another way: no unionized grid. */
+static uint64_t look_up_slowly(uint64_t lookup)
+{
+	uint64_t total[NR_XS] = { 0 }, e;
+	const struct material *m = &materials[draw(lookup, &e)];
+
+	for (uint32_t i = 0; i < m->nr; i++) {
+		const struct point *p = grid + m->nuclide[i] * nr_points;
+		uint64_t at = search(&p->energy, nr_points, sizeof(*p) / 8, e);
+
+		if (at == nr_points - 1)
+			at--;
+		add_nuclide(p + at, e, m->density[i], total);
+	}
+	return digest(lookup, total);
+}
+
+static void work(struct wl_worker *w)
+{
+	uint64_t first, n, sum = 0, some = 0;
+
+	while ((n = wl_chunk(w, &first))) {
+		for (uint64_t i = first; i < first + n; i++) {
+			uint64_t value = look_up(i);
+
+			sum += value;
+			if (i % CHECK_EVERY == 0)
+				some += value;
+		}
+	}
+	w->checksum = sum;
+	sampled[w->id] = some;
+}
+
+static void verify(void)
+{
+	for (unsigned int t = 0; t < wl.threads; t++) {
+		const struct wl_worker *w = &wl_workers[t];
+		uint64_t first = w->next - w->ops, sum = 0;
+
+		first += (CHECK_EVERY - first % CHECK_EVERY) % CHECK_EVERY;
+		for (uint64_t i = first; i < w->next; i += CHECK_EVERY)
+			sum += look_up_slowly(i);
+		if (sum != sampled[t])
+			wl_wrong("thread %u's lookups differ from those without the unionized grid", t);
+	}
+	if (wl_sum(wl_arena, wl.size - wl_left()) != sum_before)
+		wl_wrong("a word of the tables changed, and nothing writes to them");
+}
+
+static void sabotage(const char *kind)
+{
+	if (!strcmp(kind, "result"))
+		sampled[0]++;
+	else
+		((char *)grid)[wl_below(wl_hash(99, 0), nr_union * sizeof(*grid))] ^= 1;
+}
+
+static void report(void)
+{
+	printf("  \"grid\": {\"points_per_nuclide\": %llu, \"unionized_points\": %llu, \"bytes\": %llu},\n",
+	       (unsigned long long)nr_points, (unsigned long long)nr_union,
+	       (unsigned long long)(wl.size - wl_left()));
+	printf("  \"lookups_per_particle\": %u,\n", LOOKUPS_OF_PARTICLE);
+}
+
+static const struct wl_option options[] = {
+	{ "nuclides", WL_NUMBER, &nr_nuclides, 4, MAX_NUCLIDES, NULL,
+	  "nuclides: 68 is XSBench's small reactor, 355 the large one", false },
+	{ 0 },
+};
+
+static const struct wl_workload xslookup = {
+	.name = "xslookup",
+	.purpose = "Cross-section lookups on a unionized energy grid, after XSBench; an operation is a lookup.",
+	.options = options,
+	.defaults = { .iterations = 8 },
+	.prepare = prepare,
+	.work = work,
+	.sabotage = sabotage,
+	.verify = verify,
+	.report = report,
+};
+
+int main(int argc, char **argv)
+{
+	return wl_main(&xslookup, argc, argv);
+}

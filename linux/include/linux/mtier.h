@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Promotion of hot pages from slow memory tiers (mm/mtier/).
+ *
+ * What the rest of the kernel sees of it: a few calls that are a nop while the
+ * engine is off, the entry through which any source of hotness reports an
+ * access, and the prctl.
+ */
+#ifndef _LINUX_MTIER_H
+#define _LINUX_MTIER_H
+
+#include <linux/jump_label.h>
+#include <linux/migrate_mode.h>
+#include <linux/sched.h>
+#include <linux/types.h>
+
+struct mm_struct;
+struct seq_file;
+
+/* mm->mtier_scan_scale: normal pace, and the most an application can ask for */
+#define MTIER_SCALE_DEFAULT	5
+#define MTIER_SCALE_MAX		10
+
+/* mtier_record(): only @target will do, no other node of its tier */
+#define MTIER_RECORD_STRICT	BIT(0)
+
+#ifdef CONFIG_MTIER
+
+DECLARE_STATIC_KEY_FALSE(mtier_key);
+
+void __mtier_add_mm(struct mm_struct *mm);
+void __mtier_del_mm(struct mm_struct *mm);
+void mtier_init_mm(struct mm_struct *mm);
+void mtier_task_mem(struct seq_file *m, struct mm_struct *mm);
+int mtier_prctl_set(struct mm_struct *mm, unsigned long scale,
+		    unsigned long arg3, unsigned long arg4, unsigned long arg5);
+int mtier_prctl_get(struct mm_struct *mm, unsigned long arg2,
+		    unsigned long arg3, unsigned long arg4, unsigned long arg5);
+bool mtier_record(unsigned long pfn, unsigned int nr, int target,
+		  unsigned int flags);
+
+/**
+ * mtier_on() - is the promotion engine running?
+ *
+ * Return: true between the write of 1 and of 0 to mtier/enabled.
+ */
+static inline bool mtier_on(void)
+{
+	return static_branch_unlikely(&mtier_key);
+}
+
+/**
+ * mtier_add_mm() - tell the scanner of a new address space
+ * @mm: the mm, may be NULL; the caller holds a user reference. May sleep.
+ */
+static inline void mtier_add_mm(struct mm_struct *mm)
+{
+	if (mtier_on() && mm)
+		__mtier_add_mm(mm);
+}
+
+/**
+ * mtier_del_mm() - an address space is about to be torn down
+ * @mm: the mm, whose last user reference is gone
+ */
+static inline void mtier_del_mm(struct mm_struct *mm)
+{
+	if (mtier_on())
+		__mtier_del_mm(mm);
+}
+
+/**
+ * mtier_reason() - is this migration one of ours?
+ * @reason: an enum migrate_reason
+ *
+ * Return: true for promotions, which move a folio whole or not at all.
+ */
+static inline bool mtier_reason(int reason)
+{
+	return reason == MR_TIER_PROMOTE;
+}
+
+#else /* !CONFIG_MTIER */
+
+static inline bool mtier_on(void)
+{
+	return false;
+}
+
+static inline void mtier_add_mm(struct mm_struct *mm) {}
+static inline void mtier_del_mm(struct mm_struct *mm) {}
+static inline void mtier_init_mm(struct mm_struct *mm) {}
+static inline void mtier_task_mem(struct seq_file *m, struct mm_struct *mm) {}
+
+static inline bool mtier_record(unsigned long pfn, unsigned int nr, int target,
+				unsigned int flags)
+{
+	return false;
+}
+
+/*
+ * A macro: for "x || mtier_reason(y)" gcc makes other code when an inline,
+ * however empty, or even (void)(y) is there.
+ */
+#define mtier_reason(reason)	false
+
+#endif /* CONFIG_MTIER */
+#endif /* _LINUX_MTIER_H */

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * NUMA scanning: where in a VMA to look.
+ *
+ * Every hint fault sets the bit of its slot. A walk goes where bits were set in
+ * the last sequence or this one, and one slot farther on both sides. It goes
+ * everywhere in the first two sequences and in every eighth: what is not scanned
+ * does not fault, so that nothing else would ever find a new place. A bitmap and
+ * not a lowest and highest address: one far access opens its own slot only.
+ *
+ * The bits are for the VMA as it was. One that has grown, shrunk, been split or
+ * merged starts anew.
+ *
+ * Sequences and not time say when bits expire: where a sequence takes long, a
+ * clock would forget the slots before the walk comes to them.
+ *
+ * Locking: everything is a hint. Faults hold the VMA's or mmap_lock for read,
+ * walks mmap_lock; bits are set atomically, the rest is written by walks, and two
+ * of them at once can lose bits, which the next full walk finds again.
+ */
+#include <linux/mm.h>
+#include <linux/sched.h>
+
+#include "numa_scan.h"
+#include "window.h"
+
+/* What is known of a VMA as it is now; else NULL. */
+static struct vma_numab_state *numa_window_of(struct vm_area_struct *vma)
+{
+	struct vma_numab_state *st = READ_ONCE(vma->numab_state);
+
+	if (!st || READ_ONCE(st->window_start) != vma->vm_start ||
+	    READ_ONCE(st->window_end) != vma->vm_end)
+		return NULL;
+	return st;
+}
+
+static unsigned long numa_window_slot(struct vm_area_struct *vma)
+{
+	return numa_window_slot_bytes(vma->vm_end - vma->vm_start, PAGE_SIZE);
+}
+
+/**
+ * __numa_scan_touch() - a hint fault showed that a place is used
+ * @vma: the VMA
+ * @addr: the address in it
+ *
+ * Context: a fault, with the VMA locked.
+ */
+void __numa_scan_touch(struct vm_area_struct *vma, unsigned long addr)
+{
+	struct vma_numab_state *st = numa_window_of(vma);
+	unsigned long nr;
+
+	if (!st)
+		return;
+	nr = (addr - vma->vm_start) / numa_window_slot(vma);
+	if (!test_bit(nr, &st->window_used[1]))
+		set_bit(nr, &st->window_used[1]);
+}
+
+/* The slots to walk in this sequence; ~0 for everything. */
+static unsigned long numa_window_slots(struct numa_scan *scan,
+				       struct vm_area_struct *vma)
+{
+	struct vma_numab_state *st = vma->numab_state;
+	int seq = READ_ONCE(scan->mm->numa_scan_seq);
+	unsigned int age;
+
+	if (!numa_window_of(vma)) {
+		st->window_used[0] = 0;
+		st->window_used[1] = 0;
+		st->window_first_seq = seq;
+		st->window_seq = seq;
+		WRITE_ONCE(st->window_start, vma->vm_start);
+		WRITE_ONCE(st->window_end, vma->vm_end);
+	}
+	age = (unsigned int)seq - st->window_first_seq;
+	if (st->window_seq != seq) {
+		age = numa_window_age((unsigned int)st->window_seq -
+				      st->window_first_seq, age);
+		st->window_first_seq = (unsigned int)seq - age;
+		st->window_seq = seq;
+		st->window_used[0] = xchg(&st->window_used[1], 0);
+	}
+	if (numa_window_full(age) &&
+	    !(age && numa_scan_sabotaged(NUMA_SAB_WINDOW)))
+		return ~0UL;
+	return numa_window_mask(READ_ONCE(st->window_used[1]),
+				st->window_used[0]);
+}
+
+/**
+ * __numa_scan_next() - skip what nobody has used
+ * @scan: the visit
+ * @vma: the VMA
+ * @start: an address in it
+ *
+ * Return: the next address worth a look; the end of @vma if there is none.
+ */
+unsigned long __numa_scan_next(struct numa_scan *scan,
+			       struct vm_area_struct *vma, unsigned long start)
+{
+	unsigned long next;
+
+	next = vma->vm_start + numa_window_next(numa_window_slots(scan, vma),
+						numa_window_slot(vma),
+						start - vma->vm_start,
+						vma->vm_end - vma->vm_start);
+	/* Half a huge page would be split. */
+	if (next != vma->vm_end)
+		next = max(start, ALIGN_DOWN(next, PMD_SIZE));
+	scan->nr_skipped += (next - start) >> PAGE_SHIFT;
+	return next;
+}
+
+/**
+ * __numa_scan_run_end() - where the slots to walk end
+ * @scan: the visit
+ * @vma: the VMA
+ * @start: an address in a slot to walk, or the end of @vma
+ * @end: farthest
+ *
+ * Return: an address beyond @start, at most @end.
+ */
+unsigned long __numa_scan_run_end(struct numa_scan *scan,
+				  struct vm_area_struct *vma,
+				  unsigned long start, unsigned long end)
+{
+	unsigned long run;
+
+	if (start == end)
+		return end;
+	run = vma->vm_start + numa_window_run_end(numa_window_slots(scan, vma),
+						  numa_window_slot(vma),
+						  start - vma->vm_start,
+						  vma->vm_end - vma->vm_start);
+	/*
+	 * Up to a whole page table: for huge pages, and as a least progress if
+	 * bits went in between.
+	 */
+	return min(end, ALIGN(max(run, start + 1), PMD_SIZE));
+}

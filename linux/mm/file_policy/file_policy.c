@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory policies of regular files: mbind() on a shared mapping holds for the file.
+ *
+ * tmpfs has always had it: a range of a file has a policy, whoever set it, and each
+ * page that comes into the page cache goes by it.  Other file systems have none
+ * of the two operations by which tmpfs does it, and 26 of them have a
+ * vm_operations_struct of their own.  So the policies are kept here, beside the
+ * inode, and the page cache asks where it allocates.
+ *
+ * A file has policies from the first mbind() on until its inode leaves memory.
+ * AS_FILE_POLICY in its mapping says so; there are few of them, and no inode grows
+ * for those that have none.  They are found by the mapping in a hash table.
+ *
+ * Who can only read a file has no say: the kernel clears VM_SHARED then.  DAX has
+ * no page cache, and what read-only mappings of huge pages collapse goes where
+ * khugepaged puts it.
+ *
+ * Locks: file_policy_lock for changes of the table, taken with mmap_lock held for
+ * writing, or by whoever evicts an inode; RCU to look into it.  An entry is used
+ * outside of both by those who hold its inode: it goes when the inode does.
+ * Inside of it struct shared_policy has a lock of its own.
+ */
+#include <linux/file_policy.h>
+#include <linux/gfp.h>
+#include <linux/hashtable.h>
+#include <linux/hugetlb_inline.h>
+#include <linux/init.h>
+#include <linux/mempolicy.h>
+#include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/sysctl.h>
+#include <linux/topology.h>
+
+#include "file_policy.h"
+
+DEFINE_STATIC_KEY_FALSE(file_policy_key);
+
+/**
+ * struct file_policy - the policies of a file
+ * @node: in file_policies, by @mapping
+ * @mapping: of the file
+ * @policy: by page
+ * @rcu: frees it when nobody looks at it in the table
+ */
+struct file_policy {
+	struct hlist_node node;
+	struct address_space *mapping;
+	struct shared_policy policy;
+	struct rcu_head rcu;
+};
+
+static DEFINE_HASHTABLE(file_policies, 8);
+static DEFINE_SPINLOCK(file_policy_lock);
+
+/* The caller holds the inode, or the lock. */
+static struct file_policy *policy_of(const struct address_space *mapping)
+{
+	struct file_policy *found = NULL, *fp;
+
+	rcu_read_lock();
+	hash_for_each_possible_rcu(file_policies, fp, node,
+				   (unsigned long)mapping) {
+		if (READ_ONCE(fp->mapping) == mapping) {
+			found = fp;
+			break;
+		}
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+/* Not to be found yet; NULL without memory. */
+static struct file_policy *new_policy(struct address_space *mapping)
+{
+	struct file_policy *fp = kzalloc(sizeof(*fp), GFP_KERNEL);
+
+	if (fp) {
+		fp->mapping = mapping;
+		mpol_shared_policy_init(&fp->policy, NULL);
+	}
+	return fp;
+}
+
+/* @fresh becomes that of its file; if the file has got one meanwhile, false. */
+static bool publish(struct file_policy *fresh)
+{
+	struct address_space *mapping = fresh->mapping;
+	bool first;
+
+	spin_lock(&file_policy_lock);
+	first = !policy_of(mapping);
+	if (first) {
+		hash_add_rcu(file_policies, &fresh->node,
+			     (unsigned long)mapping);
+		/* Pairs with those who see the bit: then there is an entry. */
+		smp_mb__before_atomic();
+		set_bit(AS_FILE_POLICY, &mapping->flags);
+		file_policy_counted(1);
+	}
+	spin_unlock(&file_policy_lock);
+	return first;
+}
+
+/* Interleaving begins with the inode's number, as in tmpfs, and goes by index. */
+static struct mempolicy *lookup(const struct address_space *mapping,
+				pgoff_t index)
+{
+	struct file_policy *fp = policy_of(mapping);
+
+	if (!fp)
+		return NULL;
+	if (file_policy_sabotaged(FILE_SAB_INDEX))
+		index = 0;
+	return mpol_shared_policy_lookup(&fp->policy, index);
+}
+
+/**
+ * __file_policy_alloc - Allocate a folio for a file that has policies
+ * @mapping: of the file, which the caller holds
+ * @index: where in the file
+ * @gfp: as for filemap_alloc_folio()
+ * @order: of the folio
+ *
+ * Return: the folio; NULL without memory.
+ */
+struct folio *__file_policy_alloc(struct address_space *mapping, pgoff_t index,
+				  gfp_t gfp, unsigned int order)
+{
+	struct mempolicy *pol = lookup(mapping, index);
+	struct folio *folio;
+
+	if (!pol)
+		return filemap_alloc_folio(gfp, order);
+	folio = folio_alloc_mpol(gfp, order, pol,
+				 mapping->host->i_ino + (index >> order),
+				 numa_node_id());
+	mpol_cond_put(pol);
+	return folio;
+}
+
+/* The mapping of the regular file that a VMA shares; NULL if it is none. */
+static struct address_space *shared_file(const struct vm_area_struct *vma)
+{
+	struct address_space *mapping;
+	struct inode *inode;
+
+	if (!vma->vm_file || !(vma->vm_flags & VM_MAYSHARE))
+		return NULL;
+	/* tmpfs and hugetlbfs have policies of their own. */
+	if ((vma->vm_ops && vma->vm_ops->set_policy) || is_vm_hugetlb_page(vma))
+		return NULL;
+	inode = file_inode(vma->vm_file);
+	mapping = vma->vm_file->f_mapping;
+	if (!S_ISREG(inode->i_mode) || IS_DAX(inode) || !mapping ||
+	    mapping != &inode->i_data)
+		return NULL;
+	return mapping;
+}
+
+/**
+ * __file_policy_get - Has the file that a VMA shows policies?
+ * @vma: VMA, locked
+ * @addr: address in it
+ * @ilx: set to what interleaving begins with, if so
+ * @pol: set to the policy there, which mpol_cond_put() gives back, or NULL
+ *
+ * Return: true if it has.
+ */
+bool __file_policy_get(struct vm_area_struct *vma, unsigned long addr,
+		       pgoff_t *ilx, struct mempolicy **pol)
+{
+	struct address_space *mapping = shared_file(vma);
+
+	if (!mapping || !test_bit_acquire(AS_FILE_POLICY, &mapping->flags))
+		return false;
+	*ilx = mapping->host->i_ino;
+	*pol = lookup(mapping, linear_page_index(vma, addr));
+	return true;
+}
+
+/**
+ * __file_policy_takes - Does a policy for a VMA become one of its file?
+ * @vma: VMA, locked for writing
+ *
+ * Return: true if it does.
+ */
+bool __file_policy_takes(struct vm_area_struct *vma)
+{
+	return shared_file(vma) &&
+	       ((vma->vm_flags & VM_SHARED) ||
+		file_policy_sabotaged(FILE_SAB_READER));
+}
+
+/**
+ * __file_policy_set - Give a part of a file a policy
+ * @vma: VMA that shows the part, locked for writing; __file_policy_takes()
+ * @pol: policy; NULL for none
+ *
+ * Return: 0 or -ENOMEM; then nothing has changed.
+ */
+int __file_policy_set(struct vm_area_struct *vma, struct mempolicy *pol)
+{
+	struct address_space *mapping = shared_file(vma);
+	struct file_policy *fp, *fresh;
+	int ret;
+
+	mmap_assert_write_locked(vma->vm_mm);
+	fp = policy_of(mapping);
+	if (fp)
+		return mpol_set_shared_policy(&fp->policy, vma, pol);
+	if (!pol)
+		return 0;
+	/* All that can fail, before anybody sees that the file has policies. */
+	fresh = new_policy(mapping);
+	if (!fresh)
+		return -ENOMEM;
+	ret = mpol_set_shared_policy(&fresh->policy, vma, pol);
+	if (!ret && publish(fresh))
+		return 0;
+	mpol_free_shared_policy(&fresh->policy);
+	kfree(fresh);
+	if (ret)
+		return ret;
+	/* Somebody else was first; the inode is held, so that one stays. */
+	return mpol_set_shared_policy(&policy_of(mapping)->policy, vma, pol);
+}
+
+/**
+ * __file_policy_drop - An inode goes, and its policies with it
+ * @mapping: of the inode; nobody else can reach it any more
+ */
+void __file_policy_drop(struct address_space *mapping)
+{
+	struct file_policy *fp;
+
+	spin_lock(&file_policy_lock);
+	fp = policy_of(mapping);
+	if (fp && file_policy_sabotaged(FILE_SAB_DROP)) {
+		/* Another inode may get this address. */
+		WRITE_ONCE(fp->mapping, NULL);
+		spin_unlock(&file_policy_lock);
+		return;
+	}
+	if (fp)
+		hash_del_rcu(&fp->node);
+	spin_unlock(&file_policy_lock);
+	if (WARN_ON_ONCE(!fp))
+		return;
+	clear_bit(AS_FILE_POLICY, &mapping->flags);
+	mpol_free_shared_policy(&fp->policy);
+	file_policy_counted(-1);
+	kfree_rcu(fp, rcu);
+}
+
+static struct ctl_table file_policy_sysctls[] = {
+	{
+		.procname	= "mapped_file_policy",
+		.data		= &file_policy_key.key,
+		.maxlen		= sizeof(file_policy_key),
+		.mode		= 0644,
+		.proc_handler	= proc_do_static_key,
+	},
+};
+
+static int __init file_policy_init(void)
+{
+	register_sysctl_init("vm", file_policy_sysctls);
+	return 0;
+}
+late_initcall(file_policy_init);

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory policies of regular files: ways to break them, for tests that must notice.
+ *
+ * /sys/kernel/debug/file_policy/sabotage is a mask of BIT(FILE_SAB_*); files is
+ * the number of inodes that have policies.
+ */
+#include <linux/debugfs.h>
+#include <linux/init.h>
+
+#include "file_policy.h"
+
+u32 file_policy_sabotage_mask;
+atomic_t file_policy_files;
+
+static int __init file_policy_sabotage_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("file_policy", NULL);
+
+	debugfs_create_x32("sabotage", 0600, dir, &file_policy_sabotage_mask);
+	debugfs_create_atomic_t("files", 0400, dir, &file_policy_files);
+	return 0;
+}
+late_initcall(file_policy_sabotage_init);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Memory policies with weights of their own: what the files here share. */
+#ifndef _MM_MEMPOLICY2_H
+#define _MM_MEMPOLICY2_H
+
+#include <linux/bits.h>
+#include <linux/mempolicy2.h>
+#include <linux/nodemask.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
+
+/**
+ * struct mpol_slot - a node's turn in a round
+ * @end: first index in the round that is not its turn any more
+ * @nid: node
+ * @live: of the first @nr_live slots: another node, one with weight 0
+ */
+struct mpol_slot {
+	u32 end;
+	u16 nid;
+	u16 live;
+};
+
+/**
+ * struct mpol_weights - weights, and the layout that follows from them
+ * @refs: policies that use it
+ * @nr: how many nodes get pages
+ * @nr_live: how many of them have weight 0: their global weight counts
+ * @total: pages in a round, without those of nodes with weight 0
+ * @rcu: a task reads those of its policy while its cpuset replaces them
+ * @nodes: nodes that get pages
+ * @user: what the user gave if nodes of the user are remembered
+ *	(MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES), else NULL
+ * @weight: weight by node, of nr_node_ids nodes; behind @slots
+ * @slots: one for each of @nodes, ascending
+ *
+ * Immutable once anybody else can see it, except for @refs.
+ */
+struct mpol_weights {
+	refcount_t refs;
+	u16 nr;
+	u16 nr_live;
+	u32 total;
+	struct rcu_head rcu;
+	nodemask_t nodes;
+	struct mpol_weights *user;
+	u8 *weight;
+	struct mpol_slot slots[];
+};
+
+/**
+ * struct mempolicy2 - a policy with weights
+ * @pol: policy, its flags have MPOL_F_WEIGHTS
+ * @weights: in force
+ *
+ * A fork copies one for each mapping: what can be elsewhere is.
+ */
+struct mempolicy2 {
+	struct mempolicy pol;
+	struct mpol_weights __rcu *weights;
+};
+
+/**
+ * struct mempolicy2_task - the same for a task
+ * @policy: policy, its flags have MPOL_F_TASK, too
+ * @spare: room for the next rebind, which cannot allocate; or NULL
+ */
+struct mempolicy2_task {
+	struct mempolicy2 policy;
+	struct mpol_weights *spare;
+};
+
+static inline struct mempolicy2 *to_mempolicy2(struct mempolicy *pol)
+{
+	return container_of(pol, struct mempolicy2, pol);
+}
+
+/**
+ * struct mpol_global - the weights that hold for everybody
+ * @below: sum of the weights of all nodes with a lower number
+ * @weight: weight by node, none is 0; iw_table points here
+ *
+ * Immutable; one at a time, replaced under iw_table_lock and read under RCU.
+ */
+struct mpol_global {
+	u32 below[MAX_NUMNODES + 1];
+	u8 weight[MAX_NUMNODES];
+};
+
+/**
+ * mpol_global - Global weights in force
+ *
+ * Context: RCU read lock; not before initcalls of core subsystems.
+ * Return: the weights.
+ */
+static inline const struct mpol_global *mpol_global(void)
+{
+	return container_of(rcu_dereference(iw_table), struct mpol_global,
+			    weight[0]);
+}
+
+/* Folding two weights into one stops here. */
+#define MPOL_WEIGHT_MAX	255
+
+/* ---- layout.c: arithmetic without locks and without memory ---- */
+
+void mpol_layout(struct mpol_weights *m, const nodemask_t *nodes);
+unsigned int mpol_slot_nid(const struct mpol_weights *m, u32 target);
+void mpol_global_sums(struct mpol_global *g);
+unsigned int mpol_global_nid(const struct mpol_global *g,
+			     const nodemask_t *nodes, pgoff_t ilx);
+unsigned int mpol_live_nid(const struct mpol_weights *m,
+			   const struct mpol_global *g, pgoff_t ilx);
+void mpol_fold_static(const u8 *user, const nodemask_t *user_nodes,
+		      const nodemask_t *mems, u8 *weight, nodemask_t *nodes);
+void mpol_fold_relative(const u8 *user, const nodemask_t *user_nodes,
+			const nodemask_t *mems, u8 *weight, nodemask_t *nodes);
+void mpol_fold_remap(const u8 *old, const nodemask_t *old_nodes,
+		     const nodemask_t *from, const nodemask_t *to, u8 *weight,
+		     nodemask_t *nodes);
+
+/* ---- weights.c: objects ---- */
+
+struct mpol_weights *mpol_weights_alloc(gfp_t gfp);
+void mpol_weights_put(struct mpol_weights *m);
+void mpol2_raw_weights(struct mempolicy *pol, u8 *weight);
+void mpol2_effective_weights(struct mempolicy *pol, u8 *weight);
+
+/* ---- global.c ---- */
+
+void mpol_global_init(void);
+void mpol_weights_of_bandwidth(const u32 *mbps, const nodemask_t *nodes,
+			       u8 *weight);
+
+/* ---- rebalance.c ---- */
+
+struct list_head *mpol2_rebalance_alloc(void);
+long mpol2_rebalance(struct list_head *lists, unsigned long start,
+		     unsigned long end);
+
+/* ---- sabotage.c ---- */
+
+/* Bits of the debugfs file mempolicy2/sabotage */
+enum mpol2_sabotage {
+	MPOL2_SAB_EQUAL,	/* policies compare equal whatever the weights */
+	MPOL2_SAB_REBIND,	/* weights stay where they were */
+	MPOL2_SAB_COPY,		/* a copied policy follows the global weights */
+	MPOL2_SAB_LAYOUT,	/* every node has weight 1 */
+	MPOL2_SAB_TAIL,		/* bytes that the kernel does not know pass */
+	MPOL2_SAB_MASK,		/* weights outside the mask pass */
+	MPOL2_SAB_SHARED,	/* rebalancing takes shared and pinned pages */
+	MPOL2_SAB_FAIL,		/* a failed call removes the policy */
+};
+
+#ifdef CONFIG_MEMPOLICY2_SABOTAGE
+extern u32 mpol2_sabotage_mask;
+
+static inline bool mpol2_sabotaged(enum mpol2_sabotage what)
+{
+	return unlikely(READ_ONCE(mpol2_sabotage_mask) & BIT(what));
+}
+#else
+static inline bool mpol2_sabotaged(enum mpol2_sabotage what)
+{
+	return false;
+}
+#endif
+
+#endif /* _MM_MEMPOLICY2_H */

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interleave weights: ways to break them, for tests that must notice, and a way
+ * to have a node get its first memory.
+ *
+ * /sys/kernel/debug/mempolicy2/sabotage is a mask of BIT(MPOL2_SAB_*).  An address
+ * written to add_memory_nodeN adds a block of memory there to node N, as a driver
+ * does: the probe file of memory gives what was hidden at boot to any node.
+ */
+#include <linux/debugfs.h>
+#include <linux/init.h>
+#include <linux/memory.h>
+#include <linux/memory_hotplug.h>
+
+#include "mempolicy2.h"
+
+u32 mpol2_sabotage_mask;
+
+#ifdef CONFIG_MEMORY_HOTPLUG
+static int add_memory_to(void *nid, u64 address)
+{
+	return add_memory((long)nid, address, memory_block_size_bytes(),
+			  MHP_NONE);
+}
+DEFINE_DEBUGFS_ATTRIBUTE(add_memory_fops, NULL, add_memory_to, "%llu\n");
+
+static void add_memory_files(struct dentry *dir)
+{
+	char name[32];
+	long nid;
+
+	for_each_node(nid) {
+		snprintf(name, sizeof(name), "add_memory_node%ld", nid);
+		debugfs_create_file_unsafe(name, 0200, dir, (void *)nid,
+					   &add_memory_fops);
+	}
+}
+#else
+static void add_memory_files(struct dentry *dir)
+{
+}
+#endif
+
+static int __init mpol2_sabotage_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("mempolicy2", NULL);
+
+	debugfs_create_x32("sabotage", 0600, dir, &mpol2_sabotage_mask);
+	add_memory_files(dir);
+	return 0;
+}
+late_initcall(mpol2_sabotage_init);

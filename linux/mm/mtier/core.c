@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: switching on and off, and following the set of nodes.
+ *
+ * The engine owns memory and threads only between mtier_set_enabled(true) and
+ * mtier_set_enabled(false).  While it is on, the static key makes the calls in
+ * fork, exec and exit real; everything that can grow (slots, records, queues)
+ * hangs off structures that switching off frees.
+ *
+ * Nodes come and go with memory hotplug.  The notifier only schedules a work
+ * item: by the time that runs, memory-tiers.c has rebuilt its tables, and
+ * mtier_mutex can be taken outside of the hotplug lock.
+ *
+ * Locking: see mtier.h; everything here runs under mtier_mutex.
+ */
+#define pr_fmt(fmt) "mtier: " fmt
+
+#include <linux/init.h>
+#include <linux/kthread.h>
+#include <linux/memory.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "mtier.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/mtier.h>
+
+DEFINE_STATIC_KEY_FALSE(mtier_key);
+/* On and off, the set of nodes, and every knob; see mtier.h. */
+DEFINE_MUTEX(mtier_mutex);
+
+struct mtier_config mtier_conf = {
+	.delay_ms	= 1000,
+	.period_min_ms	= 400,
+	.period_start_ms = 2000,
+	.period_max_ms	= 5000,
+	.size_min_mb	= 256,
+	.size_start_mb	= 1024,
+	.size_max_mb	= 4096,
+	.cpu_percent	= 20,
+	.slice_us	= 1000,
+	.flush_tlb	= 1,
+	.window_ms	= 10000,
+	.accesses	= 2,
+	.room_percent	= 6,
+	.cold_looks	= 3,
+	.rate_mbps	= 1024,
+	.batch_pages	= 512,
+	.queue_pages	= 65536,
+	.target_node	= NUMA_NO_NODE,
+	.thp_split	= 0,
+	.charge		= 0,
+};
+
+/* A quarter of the wrap of the records' clock, see mtier_rec_age(). */
+#define MTIER_AGE_PERIOD \
+	msecs_to_jiffies(BIT(MTIER_TICK_BITS) / 4 * MTIER_TICK_MS)
+
+static bool mtier_boot_on __initdata;
+
+static void mtier_age_fn(struct work_struct *work);
+static DECLARE_DELAYED_WORK(mtier_age_work, mtier_age_fn);
+
+static void mtier_age_fn(struct work_struct *work)
+{
+	mtier_hot_age();
+	queue_delayed_work(system_unbound_wq, &mtier_age_work,
+			   MTIER_AGE_PERIOD);
+}
+
+/* Bring migrators and records in line with the nodes there are now. */
+static int mtier_reconcile(void)
+{
+	struct mtier_map *old, *new;
+	int nid, ret = 0;
+
+	lockdep_assert_held(&mtier_mutex);
+
+	new = mtier_map_make();
+	if (!new)
+		return -ENOMEM;
+	old = rcu_dereference_protected(mtier_map,
+					lockdep_is_held(&mtier_mutex));
+	if (old && mtier_map_equal(old, new)) {
+		kfree(new);
+		new = old;
+	} else {
+		rcu_assign_pointer(mtier_map, new);
+		if (old)
+			kfree_rcu(old, rcu);
+	}
+
+	mtier_hot_prune();
+	/* Those of nodes above, which are made when they are needed. */
+	mtier_cold_forget();
+	for_each_node(nid) {
+		int err;
+
+		if (!node_isset(nid, new->slow)) {
+			mtier_promote_del_node(nid);
+			mtier_hot_del_node(nid);
+			continue;
+		}
+		err = mtier_hot_add_node(nid, false);
+		if (!err)
+			err = mtier_promote_add_node(nid);
+		if (err && !ret)
+			ret = err;
+	}
+	return ret;
+}
+
+static void mtier_stop(void)
+{
+	struct mtier_map *map;
+	int nid;
+
+	lockdep_assert_held(&mtier_mutex);
+
+	if (mtier_on())
+		static_branch_disable(&mtier_key);
+	cancel_delayed_work_sync(&mtier_age_work);
+	mtier_scan_stop();
+	for_each_node(nid)
+		mtier_promote_del_node(nid);
+	mtier_slots_stop();
+	mtier_cold_free();
+	mtier_hot_free();
+	mtier_walk_exit();
+
+	map = rcu_replace_pointer(mtier_map, NULL,
+				  lockdep_is_held(&mtier_mutex));
+	if (map)
+		kfree_rcu(map, rcu);
+}
+
+static int mtier_start(void)
+{
+	int ret;
+
+	lockdep_assert_held(&mtier_mutex);
+
+	ret = mtier_walk_init();
+	if (ret)
+		return ret;
+	ret = mtier_slots_start();
+	if (!ret)
+		ret = mtier_reconcile();
+	if (ret)
+		goto err;
+
+	/* Forks from here on register themselves; then look for the others. */
+	static_branch_enable(&mtier_key);
+	mtier_slots_adopt();
+	ret = mtier_scan_start();
+	if (ret)
+		goto err;
+	queue_delayed_work(system_unbound_wq, &mtier_age_work,
+			   MTIER_AGE_PERIOD);
+	return 0;
+err:
+	mtier_stop();
+	return ret;
+}
+
+/**
+ * mtier_set_enabled() - switch promotion on or off
+ * @on: what it shall be
+ *
+ * Context: may sleep; the caller holds mtier_mutex.
+ * Return: 0, or -ENOMEM or another error of starting; then it is off.
+ */
+int mtier_set_enabled(bool on)
+{
+	lockdep_assert_held(&mtier_mutex);
+
+	if (on == mtier_on())
+		return 0;
+	if (!on) {
+		mtier_stop();
+		return 0;
+	}
+	return mtier_start();
+}
+
+static void mtier_nodes_fn(struct work_struct *work)
+{
+	int ret = 0;
+
+	mutex_lock(&mtier_mutex);
+	if (mtier_on())
+		ret = mtier_reconcile();
+	mutex_unlock(&mtier_mutex);
+	if (ret)
+		pr_warn("cannot follow a change of nodes: %d\n", ret);
+}
+
+static DECLARE_WORK(mtier_nodes_work, mtier_nodes_fn);
+
+/**
+ * mtier_nodes_changed() - look at nodes and tiers again, soon
+ *
+ * Context: any.
+ */
+void mtier_nodes_changed(void)
+{
+	queue_work(system_unbound_wq, &mtier_nodes_work);
+}
+
+static int mtier_memory_event(struct notifier_block *nb, unsigned long action,
+			      void *arg)
+{
+	if (action == MEM_ONLINE || action == MEM_OFFLINE)
+		mtier_nodes_changed();
+	return NOTIFY_OK;
+}
+
+static int __init mtier_boot_param(char *str)
+{
+	if (!strcmp(str, "on"))
+		mtier_boot_on = true;
+	else if (!strcmp(str, "off"))
+		mtier_boot_on = false;
+	else
+		pr_warn("mtier=%s: not \"on\" or \"off\", ignored\n", str);
+	return 1;
+}
+__setup("mtier=", mtier_boot_param);
+
+static int __init mtier_init(void)
+{
+	int ret;
+
+	ret = mtier_promote_init();
+	if (!ret)
+		ret = mtier_cold_init();
+	if (ret)
+		return ret;
+	ret = mtier_sysfs_init();
+	if (ret)
+		return ret;
+	hotplug_memory_notifier(mtier_memory_event, DEFAULT_CALLBACK_PRI);
+	if (!mtier_boot_on)
+		return 0;
+
+	mutex_lock(&mtier_mutex);
+	ret = mtier_set_enabled(true);
+	mutex_unlock(&mtier_mutex);
+	if (ret)
+		pr_err("mtier=on failed: %d\n", ret);
+	return 0;
+}
+
+/* After memory-tiers.c, which puts CPU-less nodes in place at late_initcall */
+late_initcall_sync(mtier_init);

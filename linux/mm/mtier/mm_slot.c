@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: the address spaces there are, ordered by when they are due.
+ *
+ * A slot is made at fork and exec and freed at exit.  It pins the mm_struct
+ * (mmgrab) but not the address space: the scanner enters with mmget_not_zero()
+ * and leaves with mmput_async(), so exit never waits for it.  The scanner takes
+ * a slot out of the queue while it works on it (busy); an exit that comes then
+ * only marks it dead and the scanner frees it.
+ *
+ * Round robin falls out of the key: an mm whose visit is not finished is put
+ * back as due now, behind those that have been due for longer.
+ *
+ * Locking: mtier_slot_lock guards the queue, mm->mtier_slot and the flags of
+ * every slot.  All other fields belong to the scanner.
+ */
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+
+#include "mtier.h"
+
+static DEFINE_SPINLOCK(mtier_slot_lock);
+static struct timerqueue_head mtier_due;
+static bool mtier_slots_open;
+static unsigned long mtier_nr_slots;
+static struct kmem_cache *mtier_slot_cache;
+
+static void mtier_slot_free(struct mtier_slot *slot)
+{
+	mmdrop(slot->mm);
+	kfree(slot->picker);
+	kmem_cache_free(mtier_slot_cache, slot);
+}
+
+static void mtier_slot_add(struct mm_struct *mm, gfp_t gfp)
+{
+	struct mtier_slot *slot;
+	ktime_t due;
+
+	slot = kmem_cache_zalloc(mtier_slot_cache, gfp | __GFP_NOWARN);
+	if (!slot)
+		return;		/* this mm is not scanned, and that is all */
+	timerqueue_init(&slot->node);
+	slot->mm = mm;
+
+	spin_lock(&mtier_slot_lock);
+	if (!mtier_slots_open || mm->mtier_slot) {
+		spin_unlock(&mtier_slot_lock);
+		kmem_cache_free(mtier_slot_cache, slot);
+		return;
+	}
+	mmgrab(mm);
+	mm->mtier_slot = slot;
+	due = ktime_add_ms(ktime_get(), READ_ONCE(mtier_conf.delay_ms));
+	slot->not_before = due;
+	slot->node.expires = due;
+	timerqueue_add(&mtier_due, &slot->node);
+	mtier_nr_slots++;
+	spin_unlock(&mtier_slot_lock);
+	mtier_scan_kick(due);
+}
+
+/**
+ * __mtier_add_mm() - give an address space a slot
+ * @mm: the mm; the caller holds a user reference
+ *
+ * Context: may sleep.
+ */
+void __mtier_add_mm(struct mm_struct *mm)
+{
+	mtier_slot_add(mm, GFP_KERNEL_ACCOUNT);
+}
+
+/**
+ * __mtier_del_mm() - take the slot of an address space away
+ * @mm: the mm; no user reference is left, so it cannot be added again
+ */
+void __mtier_del_mm(struct mm_struct *mm)
+{
+	struct mtier_slot *slot;
+
+	if (mtier_sabotaged(MTIER_SAB_SLOT))
+		return;
+
+	spin_lock(&mtier_slot_lock);
+	slot = mm->mtier_slot;
+	if (slot) {
+		mm->mtier_slot = NULL;
+		mtier_nr_slots--;
+		if (slot->busy) {
+			slot->dead = true;
+			slot = NULL;
+		} else {
+			timerqueue_del(&mtier_due, &slot->node);
+		}
+	}
+	spin_unlock(&mtier_slot_lock);
+	if (slot)
+		mtier_slot_free(slot);
+}
+
+/**
+ * mtier_slot_next() - take the address space that is due for longest
+ * @now: the time
+ * @due: set, if none is due, to when the next one is; KTIME_MAX for never
+ *
+ * Return: a busy slot to be given back by mtier_slot_requeue(), or NULL.
+ */
+struct mtier_slot *mtier_slot_next(ktime_t now, ktime_t *due)
+{
+	struct timerqueue_node *node;
+	struct mtier_slot *slot = NULL;
+
+	*due = KTIME_MAX;
+	spin_lock(&mtier_slot_lock);
+	node = timerqueue_getnext(&mtier_due);
+	if (node && node->expires > now) {
+		*due = node->expires;
+	} else if (node) {
+		timerqueue_del(&mtier_due, node);
+		slot = container_of(node, struct mtier_slot, node);
+		slot->busy = true;
+	}
+	spin_unlock(&mtier_slot_lock);
+	return slot;
+}
+
+/**
+ * mtier_slot_requeue() - give a slot back
+ * @slot: from mtier_slot_next()
+ * @due: when it shall come again
+ */
+void mtier_slot_requeue(struct mtier_slot *slot, ktime_t due)
+{
+	bool dead;
+
+	spin_lock(&mtier_slot_lock);
+	dead = slot->dead;
+	slot->busy = false;
+	if (!dead) {
+		if (slot->roused)
+			due = min(due, READ_ONCE(slot->not_before));
+		slot->roused = false;
+		slot->node.expires = due;
+		timerqueue_add(&mtier_due, &slot->node);
+	}
+	spin_unlock(&mtier_slot_lock);
+	if (dead)
+		mtier_slot_free(slot);
+}
+
+/**
+ * mtier_slot_rouse() - an address space asks for more attention than it had
+ * @mm: the mm, which may have no slot
+ *
+ * It is due now, but not sooner than its initial delay allows, nor than the
+ * shortest period after its last visit: whoever asks all the time gains nothing.
+ *
+ * Context: may sleep.
+ */
+void mtier_slot_rouse(struct mm_struct *mm)
+{
+	ktime_t due = KTIME_MAX;
+	struct mtier_slot *slot;
+
+	spin_lock(&mtier_slot_lock);
+	slot = mm->mtier_slot;
+	if (slot && slot->busy) {
+		slot->roused = true;
+	} else if (slot) {
+		due = READ_ONCE(slot->not_before);
+		if (ktime_before(due, slot->node.expires)) {
+			timerqueue_del(&mtier_due, &slot->node);
+			slot->node.expires = due;
+			timerqueue_add(&mtier_due, &slot->node);
+		}
+	}
+	spin_unlock(&mtier_slot_lock);
+	mtier_scan_kick(due);
+}
+
+/**
+ * mtier_slots_count() - how many address spaces are known
+ *
+ * Return: the number of slots whose mm has not exited.
+ */
+unsigned long mtier_slots_count(void)
+{
+	return READ_ONCE(mtier_nr_slots);
+}
+
+/**
+ * mtier_slots_start() - accept address spaces
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int mtier_slots_start(void)
+{
+	if (!mtier_slot_cache)
+		mtier_slot_cache = KMEM_CACHE(mtier_slot, SLAB_ACCOUNT);
+	if (!mtier_slot_cache)
+		return -ENOMEM;
+	spin_lock(&mtier_slot_lock);
+	timerqueue_init_head(&mtier_due);
+	mtier_slots_open = true;
+	spin_unlock(&mtier_slot_lock);
+	return 0;
+}
+
+static bool mtier_slot_adopt(struct task_struct *t)
+{
+	struct mm_struct *mm;
+
+	/* The task lock keeps t->mm, and with it a user reference. */
+	task_lock(t);
+	mm = t->mm;
+	if (mm)
+		mtier_slot_add(mm, GFP_ATOMIC);
+	task_unlock(t);
+	return mm;
+}
+
+/**
+ * mtier_slots_adopt() - give a slot to every process that is there already
+ *
+ * Called with the static key on, so that nobody slips through: a process that
+ * forks now registers its child itself.
+ */
+void mtier_slots_adopt(void)
+{
+	struct task_struct *p, *t;
+
+	rcu_read_lock();
+	for_each_process(p) {
+		if (p->flags & PF_KTHREAD)
+			continue;
+		/* The leader may have gone before its threads. */
+		for_each_thread(p, t)
+			if (mtier_slot_adopt(t))
+				break;
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * mtier_slots_stop() - forget all address spaces
+ *
+ * The scanner has stopped and the static key is off; a fork that had seen it
+ * on finds the list closed.
+ */
+void mtier_slots_stop(void)
+{
+	struct timerqueue_node *node;
+	struct mtier_slot *slot;
+
+	spin_lock(&mtier_slot_lock);
+	mtier_slots_open = false;
+	while ((node = timerqueue_getnext(&mtier_due))) {
+		slot = container_of(node, struct mtier_slot, node);
+		timerqueue_del(&mtier_due, node);
+		/* Exit may have passed while the key was off: mm is pinned. */
+		slot->mm->mtier_slot = NULL;
+		spin_unlock(&mtier_slot_lock);
+		mtier_slot_free(slot);
+		cond_resched();
+		spin_lock(&mtier_slot_lock);
+	}
+	mtier_nr_slots = 0;
+	spin_unlock(&mtier_slot_lock);
+}
+
+#ifdef CONFIG_MTIER_KUNIT_TEST
+#include "tests/mm_slot_kunit.c"
+#endif

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Page promotion: what its rooms know of each other.
+ *
+ *   scan.c + walk.c --record--> hotness.c --hot--> queue.c --> promote.c
+ *   (any other source) --------^                                  |
+ *   mm_slot.c: which mm is due        target.c: where to ----------
+ *   core.c: on, off, nodes coming and going     policy.c: every decision
+ *   cold.c: what moves out of a full node for them
+ *
+ * Locking order (outer first):
+ *
+ *   mtier_mutex			on/off, set of nodes, knobs
+ *     mem_hotplug_lock (read)		while sections are listed
+ *   mmap_lock (read, trylock)		walk.c, one slice at a time
+ *     page table lock			only recording below it
+ *   mtier_slot_lock			mm_slot.c, the queue of due mms
+ *   mtier_queue.lock			queue.c, irq-safe; innermost
+ *   mtier_dest.lock			promote.c, the rate bucket; innermost
+ *
+ * mtier_record() may run in any context but NMI: it takes only RCU and
+ * mtier_queue.lock.
+ */
+#ifndef _MM_MTIER_H
+#define _MM_MTIER_H
+
+#include <linux/ktime.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/mtier.h>
+#include <linux/mutex.h>
+#include <linux/nodemask.h>
+#include <linux/percpu.h>
+#include <linux/sched/cputime.h>
+#include <linux/spinlock.h>
+#include <linux/timerqueue.h>
+#include <linux/vmstat.h>
+#include <linux/wait.h>
+
+#include "policy.h"
+
+/**
+ * struct mtier_config - every knob, in the unit of its sysfs file
+ * @delay_ms: a new mm is left alone for so long
+ * @period_min_ms: shortest time between two visits of an mm
+ * @period_start_ms: the first one
+ * @period_max_ms: longest one
+ * @size_min_mb: least mapped memory walked in a visit
+ * @size_start_mb: that of the first visit
+ * @size_max_mb: most
+ * @cpu_percent: cap of the scanner, of one CPU
+ * @slice_us: longest hold of mmap_lock
+ * @flush_tlb: flush an mm's TLB entries after clearing Accessed bits
+ * @window_ms: accesses less than this apart count together
+ * @accesses: so many of them make a page hot when DRAM is contended
+ * @room_percent: free share of a node that counts as ample room
+ * @cold_looks: looks in a row that find no access make a page of a full node
+ *	give way; 0: which do is left to reclaim
+ * @rate_mbps: limit per target node, MiB/s
+ * @batch_pages: base pages per migrate_pages() call
+ * @queue_pages: entries of a node's queue
+ * @target_node: forced target, or NUMA_NO_NODE for the scanner's choice
+ * @thp_split: split a huge folio when its target has no free huge page
+ * @charge: the threads' time is charged to whom they work for
+ */
+struct mtier_config {
+	unsigned int delay_ms;
+	unsigned int period_min_ms;
+	unsigned int period_start_ms;
+	unsigned int period_max_ms;
+	unsigned int size_min_mb;
+	unsigned int size_start_mb;
+	unsigned int size_max_mb;
+	unsigned int cpu_percent;
+	unsigned int slice_us;
+	unsigned int flush_tlb;
+	unsigned int window_ms;
+	unsigned int accesses;
+	unsigned int room_percent;
+	unsigned int cold_looks;
+	unsigned int rate_mbps;
+	unsigned int batch_pages;
+	unsigned int queue_pages;
+	int target_node;
+	unsigned int thp_split;
+	unsigned int charge;
+};
+
+extern struct mtier_config mtier_conf;
+extern struct mutex mtier_mutex;
+extern struct kobject *mtier_kobj;
+
+struct mtier_move;
+struct mtier_slot;
+
+/* ---- queue.c ---- */
+
+/* No entry of a queue. */
+#define MTIER_QUEUE_NONE	ULONG_MAX
+
+/**
+ * struct mtier_queue - bounded FIFO of page frame numbers
+ * @lock: guards everything else
+ * @entries: ring of @cap entries
+ * @cap: its size
+ * @head: index of the oldest entry
+ * @fill: entries in use
+ */
+struct mtier_queue {
+	spinlock_t lock;	/* all below; irq-safe, innermost */
+	unsigned long *entries;
+	unsigned int cap;
+	unsigned int head;
+	unsigned int fill;
+};
+
+unsigned long mtier_entry_of(unsigned long pfn);
+unsigned long mtier_entry_pfn(unsigned long entry);
+bool mtier_entry_same(unsigned long entry);
+int mtier_queue_init(struct mtier_queue *q, unsigned int cap);
+void mtier_queue_destroy(struct mtier_queue *q);
+int mtier_queue_resize(struct mtier_queue *q, unsigned int cap);
+unsigned int mtier_queue_push(struct mtier_queue *q, unsigned long entry,
+			      unsigned long *dropped);
+unsigned int mtier_queue_pop(struct mtier_queue *q, unsigned long *entries,
+			     unsigned int max);
+
+/* ---- target.c ---- */
+
+/**
+ * struct mtier_map - which node feeds which, replaced as a whole under RCU
+ * @rcu: for kfree_rcu()
+ * @slow: nodes that are not in the top tier and have memory
+ * @above: nodes that some slow node feeds
+ * @up: @up[n] are the nodes of the next tier above node n that has any
+ */
+struct mtier_map {
+	struct rcu_head rcu;
+	nodemask_t slow;
+	nodemask_t above;
+	nodemask_t up[];
+};
+
+extern struct mtier_map __rcu *mtier_map;
+
+struct mtier_map *mtier_map_make(void);
+bool mtier_map_equal(const struct mtier_map *a, const struct mtier_map *b);
+bool mtier_node_is_slow(int nid);
+nodemask_t mtier_node_up(int nid);
+nodemask_t mtier_nodes_above(void);
+nodemask_t mtier_nodes_slow(void);
+unsigned long mtier_node_free_above(int nid, bool promo);
+unsigned long mtier_room_above(void);
+bool mtier_node_room(int nid);
+bool mtier_node_full(int nid);
+int mtier_fallback(int source, unsigned long nr_pages);
+int mtier_slot_weigh(struct mtier_slot *slot);
+
+/* ---- mm_slot.c ---- */
+
+/**
+ * enum mtier_stop - why a slice ended
+ * @MTIER_STOP_END: the end of the address space, or of what was armed
+ * @MTIER_STOP_SIZE: the visit's size is used up
+ * @MTIER_STOP_TIME: slice_us is over, or somebody waits for mmap_lock
+ * @MTIER_STOP_LOCK: mmap_lock was not to be had
+ * @MTIER_STOP_EXIT: the mm has no users any more
+ * @MTIER_STOP_FULL: the queues are full
+ * @MTIER_STOP_CHUNK: enough is armed
+ */
+enum mtier_stop {
+	MTIER_STOP_END,
+	MTIER_STOP_SIZE,
+	MTIER_STOP_TIME,
+	MTIER_STOP_LOCK,
+	MTIER_STOP_EXIT,
+	MTIER_STOP_FULL,
+	MTIER_STOP_CHUNK,
+};
+
+/**
+ * enum mtier_pass - what a walk does with the Accessed bits it clears
+ * @MTIER_PASS_PLAIN: reports them: an access since the last visit
+ * @MTIER_PASS_ARM: nothing, so that those found next are new
+ * @MTIER_PASS_LOOK: reports them: an access since the bits were armed
+ */
+enum mtier_pass {
+	MTIER_PASS_PLAIN,
+	MTIER_PASS_ARM,
+	MTIER_PASS_LOOK,
+};
+
+/**
+ * struct mtier_slot - what the scanner knows of one mm
+ * @node: place in the queue of due mms, keyed by due time; mtier_slot_lock
+ * @mm: the mm, pinned by mmgrab()
+ * @busy: the scanner works on it outside the lock
+ * @dead: the mm exited or was dropped meanwhile; whoever is busy frees it
+ * @roused: whoever is busy gives it back as due at once
+ * @not_before: its next visit may not begin sooner, whoever asks
+ * @cursor: address at which the next slice starts
+ * @cycle_start: when the cursor left the start of the address space
+ * @cycle_ms: time between two such moments, the last time; 0: not yet known
+ * @look_ms: time between two looks at the same page
+ * @probe: how choosy the next visit is, see mtier_probe_adapt()
+ * @cold: this visit looks for pages that may give way, too
+ * @visit: a visit is under way, the fields below are live
+ * @pass: what the next slice does
+ * @last: @pass is about the last chunk, because of @stop
+ * @stop: why the visit will end
+ * @chunk_start: where the chunk begins that is armed, then looked at
+ * @chunk_end: where it ends, once it is armed
+ * @chunk: bytes of mapped memory left in it
+ * @budget: bytes of mapped memory left in this visit
+ * @visit_start: when the visit began
+ * @pace: period and size, adapted after every visit
+ * @nr_ptes: page table entries read in this visit
+ * @nr_slow: accessed slow-tier folios found in this visit
+ * @nr_found: base pages of them
+ * @nr_seen: slow-tier pages looked at, accessed or not; only in a look
+ * @nr_top: accessed top-tier pages seen in this visit
+ * @nr_cleared: Accessed bits cleared in this visit since the last TLB flush
+ * @nr_armed: how many of them only to see whether they are set again
+ * @picker: round robin over target nodes
+ * @top: accesses seen per top-tier node, decaying
+ * @weights: share of each node as target, mixed from @top and CPU placement
+ * @masked: scratch: the weights of the nodes that a page may go to
+ * @threads: scratch: threads that run on each node's CPUs
+ */
+struct mtier_slot {
+	struct timerqueue_node node;
+	struct mm_struct *mm;
+	bool busy;
+	bool dead;
+	bool roused;
+	bool visit;
+	ktime_t not_before;
+	unsigned long cursor;
+	ktime_t cycle_start;
+	u32 cycle_ms;
+	u32 look_ms;
+	u32 probe;
+	bool cold;
+	enum mtier_pass pass;
+	bool last;
+	enum mtier_stop stop;
+	unsigned long chunk_start;
+	unsigned long chunk_end;
+	s64 chunk;
+	s64 budget;
+	ktime_t visit_start;
+	struct mtier_pace pace;
+	unsigned long nr_ptes;
+	unsigned long nr_slow;
+	unsigned long nr_found;
+	unsigned long nr_seen;
+	unsigned long nr_top;
+	unsigned long nr_cleared;
+	unsigned long nr_armed;
+	struct mtier_picker *picker;
+	u32 *top;
+	u32 *weights;
+	u32 *masked;
+	u32 *threads;
+};
+
+int mtier_slots_start(void);
+void mtier_slots_stop(void);
+void mtier_slots_adopt(void);
+struct mtier_slot *mtier_slot_next(ktime_t now, ktime_t *due);
+void mtier_slot_requeue(struct mtier_slot *slot, ktime_t due);
+void mtier_slot_rouse(struct mm_struct *mm);
+unsigned long mtier_slots_count(void);
+
+/* ---- walk.c ---- */
+
+int mtier_walk_init(void);
+void mtier_walk_exit(void);
+enum mtier_stop mtier_walk_slice(struct mtier_slot *slot);
+
+/* ---- scan.c ---- */
+
+/**
+ * enum mtier_state - what the scanner does, for mtier/state
+ * @MTIER_STATE_OFF: switched off
+ * @MTIER_STATE_NO_SLOW_TIER: all memory is in the top tier
+ * @MTIER_STATE_IDLE: no mm is due, or no mapped page is on a slow node
+ * @MTIER_STATE_SCANNING: walking
+ * @MTIER_STATE_PAUSED_CPU: resting for its CPU cap
+ * @MTIER_STATE_PAUSED_QUEUE: waiting for the migrators
+ */
+enum mtier_state {
+	MTIER_STATE_OFF,
+	MTIER_STATE_NO_SLOW_TIER,
+	MTIER_STATE_IDLE,
+	MTIER_STATE_SCANNING,
+	MTIER_STATE_PAUSED_CPU,
+	MTIER_STATE_PAUSED_QUEUE,
+};
+
+extern enum mtier_state mtier_scan_state;
+void mtier_scan_kick(ktime_t due);
+
+int mtier_scan_start(void);
+void mtier_scan_stop(void);
+
+/* ---- hotness.c ---- */
+
+int mtier_hot_add_node(int nid, bool above);
+void mtier_hot_prune(void);
+void mtier_hot_del_above(void);
+void mtier_hot_del_node(int nid);
+void mtier_hot_free(void);
+bool mtier_hot_tracked(unsigned long pfn);
+bool mtier_hot_peek(unsigned long pfn, int *target, bool *strict);
+bool mtier_hot_recheck(unsigned long pfn,
+		       const struct mtier_hot_params *params);
+bool mtier_record_at(unsigned long pfn, unsigned int nr, int target,
+		     unsigned int flags, u32 now,
+		     const struct mtier_hot_params *params);
+bool mtier_hot_idle(unsigned long pfn, bool idle, u32 now,
+		    const struct mtier_hot_params *params);
+void mtier_hot_unqueue(unsigned long pfn);
+void mtier_hot_forget(unsigned long pfn);
+void mtier_hot_age(void);
+void mtier_hot_adjust(ktime_t now);
+unsigned int mtier_hot_window_ms(void);
+void mtier_hot_window_reset(void);
+unsigned long mtier_hot_bytes(void);
+struct mtier_hot_params mtier_hot_params_for(int target);
+
+/* ---- promote.c ---- */
+
+/**
+ * enum mtier_node_state - what a node's migrator does, for nodeN/state
+ * @MTIER_NODE_IDLE: its queue is empty
+ * @MTIER_NODE_MIGRATING: moving pages
+ * @MTIER_NODE_THROTTLED: waiting for its rate limit
+ * @MTIER_NODE_TARGET_FULL: no node above has room; kswapd was woken
+ * @MTIER_NODE_NO_TARGET: there is no node above
+ */
+enum mtier_node_state {
+	MTIER_NODE_IDLE,
+	MTIER_NODE_MIGRATING,
+	MTIER_NODE_THROTTLED,
+	MTIER_NODE_TARGET_FULL,
+	MTIER_NODE_NO_TARGET,
+};
+
+/**
+ * struct mtier_node - the migrator of one slow node
+ * @nid: the node
+ * @queue: what it is to move
+ * @wait: where its thread sleeps
+ * @thread: kpromoted/N
+ * @state: for nodeN/state
+ * @kobj: nodeN in sysfs
+ * @nr_promoted: pages moved off this node
+ * @nr_dropped: queued folios that were not moved
+ * @nr_demoted: pages moved down to this node to make room for others
+ * @fail_score: recent failures against successes, 0-100, for the scanner
+ * @fail_stamp: jiffies of the last batch; old news does not count
+ * @off_lru: a folio was not on its LRU list when it was to be isolated
+ * @next_drain: jiffies before which not to drain LRU batches again
+ * @retry_ms: how long it waited for room the last time
+ * @pressure: the queue is too full for the scanner to go on
+ * @batch: entries taken off the queue, batch_pages of them at most
+ * @targets: target of each
+ * @move: what is moved at once
+ * @down: what is moved out of its way
+ */
+struct mtier_node {
+	int nid;
+	struct mtier_queue queue;
+	wait_queue_head_t wait;
+	struct task_struct *thread;
+	enum mtier_node_state state;
+	struct kobject *kobj;
+	atomic_long_t nr_promoted;
+	atomic_long_t nr_dropped;
+	atomic_long_t nr_demoted;
+	unsigned int fail_score;
+	unsigned long fail_stamp;
+	bool off_lru;
+	unsigned long next_drain;
+	unsigned int retry_ms;
+	bool pressure;
+	unsigned long *batch;
+	int *targets;
+	struct mtier_move *move;
+	struct mtier_move *down;
+};
+
+extern struct mtier_node __rcu **mtier_nodes;
+
+int mtier_promote_add_node(int nid);
+void mtier_promote_del_node(int nid);
+bool mtier_promote_enqueue(int nid, unsigned long pfn);
+bool mtier_promote_may_queue(int nid, bool full);
+bool mtier_promote_pressure(void);
+bool mtier_promote_failing(void);
+int mtier_promote_init(void);
+int mtier_promote_resize(unsigned int cap);
+
+/* ---- cold.c ---- */
+
+bool mtier_cold_prepare(void);
+void mtier_cold_forget(void);
+void mtier_cold_free(void);
+struct mtier_hot_params mtier_cold_params(u32 look_ms);
+void mtier_cold_note(int nid, unsigned long pfn, bool idle, u32 now,
+		     const struct mtier_hot_params *params);
+unsigned long mtier_cold_demote(struct mtier_node *node, int nid,
+				unsigned long want);
+int mtier_cold_init(void);
+
+/* ---- charge.c ---- */
+
+void mtier_charge_scan(struct mm_struct *mm, u64 ns);
+u64 mtier_charge_pick(struct mtier_move *mv);
+void mtier_charge_move(struct mtier_move *mv, u64 since_ns);
+
+/* ---- sysfs.c, core.c, sabotage.c ---- */
+
+int mtier_sysfs_init(void);
+int mtier_sysfs_add_node(struct mtier_node *node);
+void mtier_sysfs_del_node(struct mtier_node *node);
+int mtier_set_enabled(bool on);
+void mtier_nodes_changed(void);
+
+/* Bits of the debugfs file mtier/sabotage; each breaks one property. */
+#define MTIER_SAB_YOUNG		0	/* reclaim is not told of cleared bits */
+#define MTIER_SAB_POLICY	1	/* cpusets and memory policies ignored */
+#define MTIER_SAB_RECHECK	2	/* cold and gone pages are moved anyway */
+#define MTIER_SAB_RATE		3	/* no rate limit */
+#define MTIER_SAB_SLOT		4	/* exit leaves the slot behind */
+#define MTIER_SAB_COUNT		5	/* a promoted page is not counted */
+#define MTIER_SAB_FLUSH		6	/* no TLB flush after a visit */
+#define MTIER_SAB_RESUME	7	/* a visit starts at address 0 again */
+#define MTIER_SAB_PIN		8	/* pinned and shared pages are tried */
+#define MTIER_SAB_BOUND		9	/* back-pressure ignored */
+#define MTIER_SAB_OWNER		10	/* frames that changed hands are moved */
+#define MTIER_SAB_CHARGE	11	/* nobody is charged */
+#define MTIER_SAB_COLD		12	/* pages in use give way, too */
+
+#ifdef CONFIG_MTIER_SABOTAGE
+extern u32 mtier_sabotage_mask;
+
+static inline bool mtier_sabotaged(unsigned int bit)
+{
+	return unlikely(READ_ONCE(mtier_sabotage_mask) & BIT(bit));
+}
+#else
+static inline bool mtier_sabotaged(unsigned int bit)
+{
+	return false;
+}
+#endif
+
+static inline u32 mtier_now_tick(void)
+{
+	return mtier_tick(ktime_to_ms(ktime_get()));
+}
+
+#endif /* _MM_MTIER_H */

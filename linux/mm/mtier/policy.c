@@ -1,0 +1,699 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Decisions of memory tiering, as pure functions.
+ *
+ *  record   what is known of one slow-tier frame, and whether that is hot
+ *  window   when the first access suffices, how long accesses count together
+ *  pace     how often and how much of an mm is scanned, at what CPU share
+ *  bucket   how many bytes may be moved now
+ *  picker   which node they go to
+ *
+ * Which pages to choose when there are too many: choose.c.
+ *
+ * Locking: none; every function works on its arguments only.  See policy.h for
+ * the structs, and tools/testing/mtier for this file in user space.
+ */
+#include <linux/bits.h>
+#include <linux/limits.h>
+#include <linux/math.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/time64.h>
+#include <linux/types.h>
+
+#include "policy.h"
+
+#define REC_NID_SHIFT	4
+#define REC_FREQ_SHIFT	14
+#define REC_TICK_SHIFT	18
+#define REC_FLAGS	GENMASK(3, 0)
+#define TICK_MASK	GENMASK(MTIER_TICK_BITS - 1, 0)
+
+static u64 sat_add(u64 a, u64 b)
+{
+	return a > U64_MAX - b ? U64_MAX : a + b;
+}
+
+static u64 sat_mul(u64 a, u64 b)
+{
+	return b && a > div64_u64(U64_MAX, b) ? U64_MAX : a * b;
+}
+
+static u32 sat_u32(u64 v)
+{
+	return min_t(u64, v, U32_MAX);
+}
+
+/* ---- record -------------------------------------------------------------- */
+
+/**
+ * mtier_tick - tick of a point in time
+ * @now_ms: ms since boot
+ *
+ * Return: ticks since boot; records keep the low 14 bits of it.
+ */
+u32 mtier_tick(u64 now_ms)
+{
+	return (u32)div_u64(now_ms, MTIER_TICK_MS);
+}
+
+/**
+ * mtier_window_ticks - window of struct mtier_hot_params from ms
+ * @window_ms: accesses at most this far apart shall count together
+ *
+ * Return: ticks, 1 to MTIER_WINDOW_MAX, rounded up so that the promise holds
+ * wherever the two fall in their ticks.
+ */
+u32 mtier_window_ticks(u32 window_ms)
+{
+	u32 ticks = window_ms / MTIER_TICK_MS + !!(window_ms % MTIER_TICK_MS);
+
+	return min_t(u32, ticks + 1, MTIER_WINDOW_MAX);
+}
+
+/* Ticks since the last touch; 0 if that was on a CPU ahead of this one. */
+static u32 rec_rest(u32 rec, u32 now_tick)
+{
+	u32 rest = (now_tick - (rec >> REC_TICK_SHIFT)) & TICK_MASK;
+
+	return rest > TICK_MASK - MTIER_TICK_SLACK ? 0 : rest;
+}
+
+static bool heat_is_hot(u32 heat, const struct mtier_hot_params *p)
+{
+	return heat && (p->room || heat >= p->accesses);
+}
+
+/**
+ * mtier_rec_heat - accesses a record still counts
+ * @rec: the record
+ * @now_tick: from mtier_tick()
+ * @window_ticks: from mtier_window_ticks()
+ *
+ * The count falls in a straight line from what it was at the last touch to
+ * zero one window later, rounded up.  For evenly spaced touches this settles
+ * at exactly the number of them in a window, and two touches count together
+ * if and only if they are less than a window apart.
+ *
+ * Return: 0 to MTIER_FREQ_MAX.
+ */
+u32 mtier_rec_heat(u32 rec, u32 now_tick, u32 window_ticks)
+{
+	u32 window = clamp_t(u32, window_ticks, 1, MTIER_WINDOW_MAX);
+	u32 rest = rec_rest(rec, now_tick);
+
+	if (!(rec & MTIER_REC_VALID) || rest >= window)
+		return 0;
+	return DIV_ROUND_UP(mtier_rec_freq(rec) * (window - rest), window);
+}
+
+/**
+ * mtier_rec_touch - note one more access
+ * @rec: the record so far, 0 if there is none
+ * @now_tick: from mtier_tick()
+ * @nid: node that wants the page; MTIER_NO_NID keeps what is known
+ * @p: what counts as hot
+ * @v: where to put the verdict
+ *
+ * Accesses within one tick cannot be told apart and count once: a visit that
+ * meets the same folio through sixteen page table entries saw one use of it.
+ *
+ * Return: the new record, never 0.
+ */
+u32 mtier_rec_touch(u32 rec, u32 now_tick, u16 nid,
+		    const struct mtier_hot_params *p, enum mtier_verdict *v)
+{
+	u32 heat = mtier_rec_heat(rec, now_tick, p->window_ticks);
+	u32 flags = MTIER_REC_VALID;
+
+	if (rec & MTIER_REC_VALID)
+		flags = rec & REC_FLAGS;
+	if (nid > MTIER_NID_MAX)
+		nid = mtier_rec_nid(rec);
+	if (nid <= MTIER_NID_MAX)
+		flags |= MTIER_REC_NODE;
+	else
+		nid = 0;
+
+	if (heat && !rec_rest(rec, now_tick))
+		now_tick = rec >> REC_TICK_SHIFT; /* never turned back */
+	else
+		heat = min_t(u32, heat + 1, MTIER_FREQ_MAX);
+
+	*v = heat_is_hot(heat, p) ? MTIER_HOT : MTIER_COLD;
+	return (now_tick & TICK_MASK) << REC_TICK_SHIFT |
+	       heat << REC_FREQ_SHIFT | nid << REC_NID_SHIFT | flags;
+}
+
+/**
+ * mtier_rec_is_hot - look again before a page is moved
+ * @rec: the record
+ * @now_tick: from mtier_tick()
+ * @p: what counts as hot now
+ *
+ * Unlike mtier_rec_touch() this does not count the time since the last touch
+ * against the page until a whole window has gone by: a page that became hot
+ * and then waited in a queue is judged by what was known when it was queued.
+ *
+ * Return: true if the page is still worth moving.
+ */
+bool mtier_rec_is_hot(u32 rec, u32 now_tick, const struct mtier_hot_params *p)
+{
+	if (!mtier_rec_heat(rec, now_tick, p->window_ticks))
+		return false;
+	return heat_is_hot(mtier_rec_freq(rec), p);
+}
+
+/**
+ * mtier_rec_age - forget a record that has nothing to say any more
+ * @rec: the record
+ * @now_tick: from mtier_tick()
+ * @window_ticks: from mtier_window_ticks()
+ *
+ * Ticks wrap, so an old record would one day look new.  Calling this for every
+ * record at least once in a quarter of the wrap (8 min) rules that out.
+ *
+ * Return: @rec if it still counts, else 0; but a queued record only loses its
+ * count, so that the frame is not queued twice and its end can be told.
+ */
+u32 mtier_rec_age(u32 rec, u32 now_tick, u32 window_ticks)
+{
+	if (mtier_rec_heat(rec, now_tick, window_ticks))
+		return rec;
+	if (mtier_rec_queued(rec))
+		return rec & (REC_FLAGS | MTIER_NID_MAX << REC_NID_SHIFT);
+	return 0;
+}
+
+/**
+ * mtier_rec_nid - node that wants the page
+ * @rec: the record
+ *
+ * Return: 0 to MTIER_NID_MAX, or MTIER_NO_NID.
+ */
+u16 mtier_rec_nid(u32 rec)
+{
+	if (!(rec & MTIER_REC_VALID) || !(rec & MTIER_REC_NODE))
+		return MTIER_NO_NID;
+	return rec >> REC_NID_SHIFT & MTIER_NID_MAX;
+}
+
+/**
+ * mtier_rec_freq - accesses counted at the last touch
+ * @rec: the record
+ *
+ * Return: 0 to MTIER_FREQ_MAX; see mtier_rec_heat() for what is left of them.
+ */
+u8 mtier_rec_freq(u32 rec)
+{
+	return rec >> REC_FREQ_SHIFT & MTIER_FREQ_MAX;
+}
+
+/**
+ * mtier_rec_queued - does a queue hold an entry for the frame?
+ * @rec: the record
+ *
+ * Return: the flag; false for an unused record.
+ */
+bool mtier_rec_queued(u32 rec)
+{
+	return rec & MTIER_REC_VALID && rec & MTIER_REC_QUEUED;
+}
+
+/**
+ * mtier_rec_set_queued - note that the frame was queued
+ * @rec: the record
+ *
+ * Return: the new record.
+ */
+u32 mtier_rec_set_queued(u32 rec)
+{
+	return rec | MTIER_REC_VALID | MTIER_REC_QUEUED;
+}
+
+/**
+ * mtier_rec_clear_queued - note that the frame left its queue
+ * @rec: the record
+ *
+ * Return: the new record; 0 if nothing else was known.
+ */
+u32 mtier_rec_clear_queued(u32 rec)
+{
+	rec &= ~MTIER_REC_QUEUED;
+	return mtier_rec_freq(rec) ? rec : 0;
+}
+
+/* ---- window -------------------------------------------------------------- */
+
+/**
+ * mtier_room - is there so much free memory that the first access suffices?
+ * @free_pages: free pages of the target node
+ * @wmark_pages: its promotion watermark
+ * @node_pages: its size
+ * @percent: share of @node_pages that must be free beyond @wmark_pages;
+ *	100 and more: there is never that much
+ *
+ * Return: true if there is.
+ */
+bool mtier_room(u64 free_pages, u64 wmark_pages, u64 node_pages, u32 percent)
+{
+	if (percent >= 100 || free_pages <= wmark_pages)
+		return false;
+	return free_pages - wmark_pages >
+	       mul_u64_u64_div_u64(node_pages, percent, 100);
+}
+
+/**
+ * mtier_window_adjust - steer the window so that demand meets the rate limit
+ * @cur: window in force, any unit; 0 means not yet set
+ * @ref: window the administrator asked for, same unit
+ * @candidates: what became hot since the last call, any unit
+ * @budget: what the rate limit could have moved in that time, same unit
+ *
+ * One step is an eighth of @ref.  Demand within 10 % of @budget changes
+ * nothing.  A window shorter than two scan periods finds no page twice, which
+ * the caller has to rule out.
+ *
+ * Return: the new window, @ref / 16 to 2 * @ref and at least 1.
+ */
+u32 mtier_window_adjust(u32 cur, u32 ref, u64 candidates, u64 budget)
+{
+	u32 least = max_t(u32, ref / 16, 1);
+	u32 step = max_t(u32, ref / 8, 1);
+	u32 most = max_t(u32, sat_u32(2 * (u64)ref), 1);
+	u64 dead = div_u64(budget, 10);
+
+	cur = clamp_t(u32, cur ?: ref, least, most);
+	if (candidates > sat_add(budget, dead))
+		return cur - least > step ? cur - step : least;
+	if (candidates < budget - dead)
+		return most - cur > step ? cur + step : most;
+	return cur;
+}
+
+/* ---- pace ---------------------------------------------------------------- */
+
+static u32 period_clamp(u64 ms, const struct mtier_pace_bounds *b)
+{
+	return min_t(u64, max_t(u64, ms, b->period_min_ms), b->period_max_ms);
+}
+
+static u32 size_clamp(u64 mb, const struct mtier_pace_bounds *b)
+{
+	return min_t(u64, max_t(u64, mb, b->size_min_mb), b->size_max_mb);
+}
+
+/**
+ * mtier_pace_init - start with a given pace
+ * @p: the pace
+ * @period_ms: first period
+ * @size_mb: first size
+ * @b: limits, which win
+ */
+void mtier_pace_init(struct mtier_pace *p, u32 period_ms, u32 size_mb,
+		     const struct mtier_pace_bounds *b)
+{
+	p->period_ms = period_clamp(period_ms, b);
+	p->size_mb = size_clamp(size_mb, b);
+	p->useful = false;
+}
+
+/**
+ * mtier_pace_adapt - draw the lesson of a visit
+ * @p: the pace
+ * @useful_now: this visit found an accessed slow-tier page
+ * @b: limits, which may have changed since the last call
+ *
+ *   last    now     period   size
+ *   ------  ------  -------  -------
+ *   useful  useful  - 15 %   doubles
+ *   empty   empty   + 15 %   halves
+ *   empty   useful  / 8      maximum
+ *   useful  empty   * 8      stays
+ */
+void mtier_pace_adapt(struct mtier_pace *p, bool useful_now,
+		      const struct mtier_pace_bounds *b)
+{
+	u64 period = p->period_ms;
+	u64 step = div_u64(period * 15 + 99, 100);
+	u64 size = p->size_mb;
+
+	if (useful_now && p->useful) {
+		period -= step;
+		size *= 2;
+	} else if (useful_now) {
+		period /= 8;
+		size = b->size_max_mb;
+	} else if (p->useful) {
+		period *= 8;
+	} else {
+		period += step;
+		size /= 2;
+	}
+	p->period_ms = period_clamp(period, b);
+	p->size_mb = size_clamp(size, b);
+	p->useful = useful_now;
+}
+
+/**
+ * mtier_pace_backoff - slow down, what is found cannot be moved
+ * @p: the pace
+ * @b: limits
+ *
+ * For failing migrations and queues under pressure: doubles the period.
+ */
+void mtier_pace_backoff(struct mtier_pace *p, const struct mtier_pace_bounds *b)
+{
+	p->period_ms = period_clamp(2 * (u64)p->period_ms, b);
+}
+
+/**
+ * mtier_pace_scale - period of a task with its own scan scale
+ * @period_ms: period of the pace
+ * @scale: 1 to 10, 5 being normal and 10 twice as often; more is taken as 10
+ *
+ * Return: the period in ms, at least 1; U32_MAX for scale 0, which means never.
+ */
+u32 mtier_pace_scale(u32 period_ms, u32 scale)
+{
+	if (!scale)
+		return U32_MAX;
+	period_ms = sat_u32(div_u64((u64)period_ms * 5, min_t(u32, scale, 10)));
+	return max_t(u32, period_ms, 1);
+}
+
+/**
+ * mtier_cpu_pause_ns - rest that keeps a thread below its share of a CPU
+ * @ran_ns: how long it ran since its last rest
+ * @percent: its share; 0 is taken as 1, and 100 and more need no rest
+ *
+ * Return: ns to rest before it runs again.
+ */
+u64 mtier_cpu_pause_ns(u64 ran_ns, u32 percent)
+{
+	u64 pause;
+	u32 left;
+
+	percent = clamp_t(u32, percent, 1, 100);
+	ran_ns = min_t(u64, ran_ns, div_u64(U64_MAX, 100));
+	pause = div_u64_rem(ran_ns * (100 - percent), percent, &left);
+	return pause + !!left;
+}
+
+/**
+ * mtier_pressure - should the sources of a queue slow down?
+ * @fill: entries in the queue
+ * @cap: entries it may hold
+ * @was: what this returned last time
+ *
+ * Return: true from three quarters full until back at half.
+ */
+bool mtier_pressure(u64 fill, u64 cap, bool was)
+{
+	if (!cap)
+		return true;
+	return was ? fill > cap / 2 : fill >= cap - cap / 4;
+}
+
+/* ---- bucket -------------------------------------------------------------- */
+
+/* Tokens of @elapsed ns; @frac is carried in and out. */
+static u64 bucket_earn(u64 elapsed, u64 rate, u32 *frac)
+{
+	u32 ns;
+	u64 secs = div_u64_rem(elapsed, NSEC_PER_SEC, &ns);
+	u64 part = mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC);
+	/* both products wrap alike, their difference is below NSEC_PER_SEC */
+	u64 left = rate * ns - part * NSEC_PER_SEC + *frac;
+
+	if (left >= NSEC_PER_SEC) {
+		left -= NSEC_PER_SEC;
+		part++;
+	}
+	*frac = left;
+	return sat_add(sat_mul(rate, secs), part);
+}
+
+static void bucket_refill(struct mtier_bucket *b, u64 now_ns, u64 rate,
+			  u64 burst)
+{
+	u64 earned = 0;
+
+	/* A caller that is behind earns nothing; its time is paid already. */
+	if (now_ns > b->stamp_ns) {
+		earned = bucket_earn(now_ns - b->stamp_ns, rate, &b->frac);
+		b->stamp_ns = now_ns;
+	}
+	b->tokens = sat_add(b->tokens, earned);
+	if (b->tokens >= burst) {
+		b->tokens = burst;
+		b->frac = 0;
+	}
+}
+
+/**
+ * mtier_bucket_init - start empty
+ * @b: the bucket
+ * @now_ns: time now
+ */
+void mtier_bucket_init(struct mtier_bucket *b, u64 now_ns)
+{
+	b->tokens = 0;
+	b->stamp_ns = now_ns;
+	b->frac = 0;
+}
+
+/**
+ * mtier_bucket_burst - size of a bucket
+ * @rate_bytes_per_s: the rate limit
+ * @largest: bytes of the largest folio that has to fit
+ *
+ * Return: what the rate allows in 1/16 s, or @largest if that is more.
+ */
+u64 mtier_bucket_burst(u64 rate_bytes_per_s, u64 largest)
+{
+	return max_t(u64, rate_bytes_per_s / 16, largest);
+}
+
+/**
+ * mtier_bucket_take - ask for permission to move some bytes
+ * @b: the bucket
+ * @now_ns: time now; may be a little behind an earlier caller's
+ * @rate_bytes_per_s: the rate limit; may change between calls
+ * @burst: what may be saved up, from mtier_bucket_burst()
+ * @want: bytes asked for
+ *
+ * In any stretch of time no more is granted than the rate allows in it, plus
+ * @burst.  Parts of a byte are carried over, so frequent calls lose nothing.
+ *
+ * Return: bytes granted, 0 to @want.
+ */
+u64 mtier_bucket_take(struct mtier_bucket *b, u64 now_ns, u64 rate_bytes_per_s,
+		      u64 burst, u64 want)
+{
+	u64 granted;
+
+	bucket_refill(b, now_ns, rate_bytes_per_s, burst);
+	granted = min_t(u64, want, b->tokens);
+	b->tokens -= granted;
+	return granted;
+}
+
+/**
+ * mtier_bucket_put - give back what was granted and not used
+ * @b: the bucket
+ * @burst: as for mtier_bucket_take()
+ * @unused: bytes to give back
+ */
+void mtier_bucket_put(struct mtier_bucket *b, u64 burst, u64 unused)
+{
+	b->tokens = min_t(u64, sat_add(b->tokens, unused), burst);
+}
+
+/**
+ * mtier_bucket_wait_ns - when to ask again
+ * @b: the bucket, which is not changed
+ * @now_ns: time now
+ * @rate_bytes_per_s: the rate limit
+ * @burst: as for mtier_bucket_take(); more than that is never granted
+ * @want: bytes that will be asked for
+ *
+ * Return: ns until @want, or @burst if that is less, can be granted, late by
+ * at most the time of one byte; 0 if it can be now; U64_MAX if it never will.
+ */
+u64 mtier_bucket_wait_ns(const struct mtier_bucket *b, u64 now_ns,
+			 u64 rate_bytes_per_s, u64 burst, u64 want)
+{
+	struct mtier_bucket then = *b;
+	u64 missing, left, secs, ns;
+
+	bucket_refill(&then, now_ns, rate_bytes_per_s, burst);
+	want = min_t(u64, want, burst);
+	if (then.tokens >= want)
+		return 0;
+	if (!rate_bytes_per_s)
+		return U64_MAX;
+
+	missing = want - then.tokens;
+	secs = div64_u64_rem(missing, rate_bytes_per_s, &left);
+	ns = mul_u64_u64_div_u64(left, NSEC_PER_SEC, rate_bytes_per_s) + !!left;
+	ns = sat_add(ns, then.stamp_ns - min_t(u64, now_ns, then.stamp_ns));
+	return sat_add(sat_mul(secs, NSEC_PER_SEC), ns);
+}
+
+/* ---- picker -------------------------------------------------------------- */
+
+/* What a mixed weight is a share of */
+#define MIX_SCALE	65536
+
+static u64 weights_sum(const u32 *weights, unsigned int n)
+{
+	u64 sum = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		sum += weights[i];
+	return sum;
+}
+
+/**
+ * mtier_weights_add - count for one slot
+ * @weights: one weight a slot
+ * @n: number of slots
+ * @slot: which one; beyond @n nothing happens
+ * @amount: how much
+ *
+ * If the weight would overflow, all are halved first: proportions last.
+ */
+void mtier_weights_add(u32 *weights, unsigned int n, unsigned int slot,
+		       u32 amount)
+{
+	if (slot >= n)
+		return;
+	while (weights[slot] > U32_MAX - amount) {
+		mtier_weights_decay(weights, n);
+		amount /= 2;
+	}
+	weights[slot] += amount;
+}
+
+/**
+ * mtier_weights_decay - let the past count half
+ * @weights: one weight a slot
+ * @n: number of slots
+ */
+void mtier_weights_decay(u32 *weights, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		weights[i] /= 2;
+}
+
+/* Share of @weight in @sum, as part of @whole; something stays something. */
+static u32 mix_share(u32 weight, u64 sum, u32 whole)
+{
+	if (!weight)
+		return 0;
+	return max_t(u32, div64_u64((u64)weight * whole, sum), 1);
+}
+
+/**
+ * mtier_weights_mix - weigh where memory is used against where threads run
+ * @top_accesses: accesses seen on each slot's top-tier memory
+ * @cpu_threads: threads that run on each slot's CPUs
+ * @out: where to put the weights; may be one of the inputs
+ * @n: number of slots
+ *
+ * Both count alike, each as its share.  Where one knows nothing, the other
+ * decides; where neither does, all weights are 0.
+ */
+void mtier_weights_mix(const u32 *top_accesses, const u32 *cpu_threads,
+		       u32 *out, unsigned int n)
+{
+	u64 accesses = weights_sum(top_accesses, n);
+	u64 threads = weights_sum(cpu_threads, n);
+	u32 whole = accesses && threads ? MIX_SCALE / 2 : MIX_SCALE;
+
+	for (unsigned int i = 0; i < n; i++)
+		out[i] = mix_share(top_accesses[i], accesses, whole) +
+			 mix_share(cpu_threads[i], threads, whole);
+}
+
+/* Keeps credits precise when the sum of the weights is small and changes. */
+#define PICK_SHIFT	16
+
+/* Express credits in the new total; none is worth more than two picks. */
+static void picker_rescale(struct mtier_picker *p, unsigned int n, u64 total)
+{
+	u64 old = p->total;
+
+	p->total = total;
+	if (!old || old == total)
+		return;
+	for (unsigned int i = 0; i < n; i++) {
+		s64 credit = p->credit[i];
+		u64 size = credit < 0 ? -credit : credit;
+
+		size = mul_u64_u64_div_u64(min_t(u64, size, 2 * old), total, old);
+		p->credit[i] = credit < 0 ? -(s64)size : (s64)size;
+	}
+}
+
+/* Picks that slot @i can still wait without falling a whole pick behind */
+static u64 picker_slack(const struct mtier_picker *p, const u32 *weights,
+			unsigned int i)
+{
+	s64 lack = (s64)p->total - p->credit[i];
+	u64 gain = (u64)weights[i] << PICK_SHIFT;
+
+	return lack <= 0 ? 0 : div64_u64((u64)lack + gain - 1, gain);
+}
+
+/* Is slot @a to be picked rather than slot @b? */
+static bool picker_before(const struct mtier_picker *p, const u32 *weights,
+			  unsigned int a, unsigned int b)
+{
+	u64 slack_a = picker_slack(p, weights, a);
+	u64 slack_b = picker_slack(p, weights, b);
+	bool owed_a = p->credit[a] > 0;
+	bool owed_b = p->credit[b] > 0;
+
+	if (owed_a != owed_b)
+		return owed_a;
+	if (slack_a != slack_b)
+		return slack_a < slack_b;
+	return p->credit[a] > p->credit[b];
+}
+
+/**
+ * mtier_target_pick - next slot of a smooth weighted round robin
+ * @p: the picker
+ * @weights: one weight a slot; a slot of weight 0 is never picked
+ * @n: number of slots
+ *
+ * Each pick gives every slot its weight as credit and takes the sum of weights
+ * from the one picked: of those owed something, the one that would be the first
+ * to fall a whole pick behind.  While the weights stay, every slot is within
+ * one pick of its exact share after every pick, and exact after each round.
+ * When they change, credits keep their worth in picks, also of slots that have
+ * no weight for a while: a node that is masked out now and then is not starved.
+ *
+ * Return: the slot, or -1 if all weights are 0.
+ */
+int mtier_target_pick(struct mtier_picker *p, const u32 *weights,
+		      unsigned int n)
+{
+	u64 total = weights_sum(weights, n) << PICK_SHIFT;
+	int best = -1;
+
+	if (!total)
+		return -1;
+	picker_rescale(p, n, total);
+	for (unsigned int i = 0; i < n; i++) {
+		if (!weights[i])
+			continue;
+		p->credit[i] += (u64)weights[i] << PICK_SHIFT;
+		if (best < 0 || picker_before(p, weights, i, best))
+			best = i;
+	}
+	p->credit[best] -= (s64)total;
+	return best;
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: which node a page should go to.
+ *
+ * A page moves to the next tier above its own, not further: with DRAM, CXL and
+ * something slower, a page of the slowest tier first shows on CXL that it
+ * deserves DRAM.  memory-tiers.c tells of every node which nodes lie in lower
+ * tiers; "next above" follows from that:
+ *
+ *	node	lower		up
+ *	0 DRAM	1 2		-
+ *	1 CXL	2		0
+ *	2 slow	-		1	(0 is above 1, so 1 is nearer)
+ *
+ * Within that tier the shares of the nodes come from the mm (walk.c).
+ */
+#include <linux/memory-tiers.h>
+#include <linux/mm.h>
+#include <linux/mmzone.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/topology.h>
+
+#include "mtier.h"
+
+struct mtier_map __rcu *mtier_map;
+
+static void mtier_lower(int nid, nodemask_t *lower)
+{
+	node_get_allowed_targets(NODE_DATA(nid), lower);
+	nodes_and(*lower, *lower, node_states[N_MEMORY]);
+}
+
+/* Nodes above @nid that have no other node above @nid below them. */
+static void mtier_next_up(int nid, nodemask_t *up)
+{
+	nodemask_t above, lower;
+	int a;
+
+	nodes_clear(above);
+	for_each_node_state(a, N_MEMORY) {
+		mtier_lower(a, &lower);
+		if (node_isset(nid, lower))
+			node_set(a, above);
+	}
+	nodes_clear(*up);
+	for_each_node_mask(a, above) {
+		mtier_lower(a, &lower);
+		if (!nodes_intersects(lower, above))
+			node_set(a, *up);
+	}
+}
+
+/**
+ * mtier_map_make() - see which node feeds which
+ *
+ * Return: a map to be published or freed by the caller, NULL without memory.
+ */
+struct mtier_map *mtier_map_make(void)
+{
+	struct mtier_map *map;
+	int nid;
+
+	map = kzalloc(struct_size(map, up, nr_node_ids), GFP_KERNEL);
+	if (!map)
+		return NULL;
+	for_each_node_state(nid, N_MEMORY) {
+		if (node_is_toptier(nid))
+			continue;
+		node_set(nid, map->slow);
+		mtier_next_up(nid, &map->up[nid]);
+		nodes_or(map->above, map->above, map->up[nid]);
+	}
+	return map;
+}
+
+/**
+ * mtier_map_equal() - do two maps say the same?
+ * @a: one
+ * @b: the other
+ *
+ * Return: true if so.
+ */
+bool mtier_map_equal(const struct mtier_map *a, const struct mtier_map *b)
+{
+	return nodes_equal(a->slow, b->slow) &&
+	       !memcmp(a->up, b->up, nr_node_ids * sizeof(a->up[0]));
+}
+
+/**
+ * mtier_node_is_slow() - does promotion take pages from a node?
+ * @nid: the node
+ *
+ * Return: true for nodes below the top tier, as of the last change of nodes.
+ */
+bool mtier_node_is_slow(int nid)
+{
+	const struct mtier_map *map;
+	bool slow;
+
+	rcu_read_lock();
+	map = rcu_dereference(mtier_map);
+	slow = map && nid != NUMA_NO_NODE && node_isset(nid, map->slow);
+	rcu_read_unlock();
+	return slow;
+}
+
+/**
+ * mtier_node_up() - where a node's hot pages go
+ * @nid: the node
+ *
+ * Return: the nodes of the next tier above; none for a top-tier node.
+ */
+nodemask_t mtier_node_up(int nid)
+{
+	nodemask_t up = NODE_MASK_NONE;
+	const struct mtier_map *map;
+
+	rcu_read_lock();
+	map = rcu_dereference(mtier_map);
+	if (map)
+		up = map->up[nid];
+	rcu_read_unlock();
+	return up;
+}
+
+/**
+ * mtier_nodes_above() - where any slow node's hot pages go
+ *
+ * Return: the union of mtier_node_up() over all slow nodes.
+ */
+nodemask_t mtier_nodes_above(void)
+{
+	nodemask_t above = NODE_MASK_NONE;
+	const struct mtier_map *map;
+
+	rcu_read_lock();
+	map = rcu_dereference(mtier_map);
+	if (map)
+		above = map->above;
+	rcu_read_unlock();
+	return above;
+}
+
+/**
+ * mtier_nodes_slow() - where promotion takes pages from
+ *
+ * Return: the nodes that are not in the top tier and have memory.
+ */
+nodemask_t mtier_nodes_slow(void)
+{
+	nodemask_t slow = NODE_MASK_NONE;
+	const struct mtier_map *map;
+
+	rcu_read_lock();
+	map = rcu_dereference(mtier_map);
+	if (map)
+		slow = map->slow;
+	rcu_read_unlock();
+	return slow;
+}
+
+/*
+ * What an allocation on this CPU can have without waking anybody. Freed frames
+ * stay in the lists of the CPU that freed them, which may keep an eighth of the
+ * zone and are in no count: those of pages that a migrator has moved out of its
+ * way are there. They are served first, but not to who is below the low watermark.
+ */
+static unsigned long mtier_zone_free(struct zone *zone, unsigned long reserve)
+{
+	unsigned long free = zone_page_state(zone, NR_FREE_PAGES);
+
+	if (free > low_wmark_pages(zone) + reserve)
+		free += READ_ONCE(raw_cpu_ptr(zone->per_cpu_pageset)->count);
+	return free;
+}
+
+/**
+ * mtier_node_free_above() - free pages that promotion may use
+ * @nid: the node
+ * @promo: keep the promo watermark free, else only the high one
+ *
+ * kswapd is asked to keep the promo watermark free (mm/vmscan.c) and we stop
+ * at the high one, so that there is always something to move into and reclaim
+ * is always on its way before we stop. What a zone keeps back from allocations
+ * that could use a higher one, as ours can, is not free for us either.
+ *
+ * Return: base pages above the watermark, summed over zones.
+ */
+unsigned long mtier_node_free_above(int nid, bool promo)
+{
+	pg_data_t *pgdat = NODE_DATA(nid);
+	unsigned long sum = 0;
+	int z;
+
+	for (z = 0; z < pgdat->nr_zones; z++) {
+		struct zone *zone = pgdat->node_zones + z;
+		unsigned long reserve = zone->lowmem_reserve[ZONE_MOVABLE];
+		unsigned long free, mark;
+
+		if (!managed_zone(zone))
+			continue;
+		free = mtier_zone_free(zone, reserve);
+		mark = promo ? promo_wmark_pages(zone) : high_wmark_pages(zone);
+		mark += reserve;
+		if (free > mark)
+			sum += free - mark;
+	}
+	return sum;
+}
+
+/**
+ * mtier_node_room() - has a node so much free memory that one access suffices?
+ * @nid: the node
+ *
+ * Return: the verdict of mtier_room() for it.
+ */
+bool mtier_node_room(int nid)
+{
+	if (nid < 0 || nid >= nr_node_ids || !node_state(nid, N_MEMORY))
+		return false;
+	return mtier_room(mtier_node_free_above(nid, true), 0,
+			  node_present_pages(nid),
+			  READ_ONCE(mtier_conf.room_percent));
+}
+
+/**
+ * mtier_node_full() - has a node less room than a batch takes?
+ * @nid: the node
+ *
+ * Return: true if so; false also for a node that has no memory now, instead of
+ * which the migrator finds another.
+ */
+bool mtier_node_full(int nid)
+{
+	if (nid < 0 || nid >= nr_node_ids || !node_state(nid, N_MEMORY))
+		return false;
+	return mtier_node_free_above(nid, false) <
+	       READ_ONCE(mtier_conf.batch_pages);
+}
+
+/**
+ * mtier_room_above() - room for promotion, wherever
+ *
+ * Return: free base pages above the high watermarks of all nodes that hot
+ * pages go to.
+ */
+unsigned long mtier_room_above(void)
+{
+	nodemask_t above = mtier_nodes_above();
+	unsigned long sum = 0;
+	int nid;
+
+	for_each_node_mask(nid, above)
+		sum += mtier_node_free_above(nid, false);
+	return sum;
+}
+
+/**
+ * mtier_fallback() - the nearest node of the next tier that has room
+ * @source: node the page lies on
+ * @nr_pages: base pages that must fit
+ *
+ * Return: the node, or NUMA_NO_NODE if all are full.
+ */
+int mtier_fallback(int source, unsigned long nr_pages)
+{
+	nodemask_t up = mtier_node_up(source);
+	int nid, best = NUMA_NO_NODE;
+
+	for_each_node_mask(nid, up) {
+		if (mtier_node_free_above(nid, false) < nr_pages)
+			continue;
+		if (best == NUMA_NO_NODE ||
+		    node_distance(source, nid) < node_distance(source, best))
+			best = nid;
+	}
+	return best;
+}
+
+/* Most threads looked at to see where an mm runs. */
+#define MTIER_THREADS_MAX	256
+
+static void mtier_count_threads(struct mtier_slot *slot)
+{
+	struct task_struct *p, *t;
+	unsigned int n = 0;
+
+	memset(slot->threads, 0, nr_node_ids * sizeof(*slot->threads));
+	rcu_read_lock();
+	p = rcu_dereference(slot->mm->owner);
+	if (p) {
+		for_each_thread(p, t) {
+			slot->threads[cpu_to_node(task_cpu(t))]++;
+			if (++n == MTIER_THREADS_MAX)
+				break;
+		}
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * mtier_slot_weigh() - see where an mm's hot pages should go
+ * @slot: the mm, at the start of a visit
+ *
+ * The shares come from the accesses to top-tier memory that earlier visits saw
+ * and from the nodes on whose CPUs its threads run. The arrays are allocated
+ * here, so that a process that exits before its first visit never has them.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int mtier_slot_weigh(struct mtier_slot *slot)
+{
+	size_t picker = struct_size(slot->picker, credit, nr_node_ids);
+	u32 *arrays;
+
+	if (!slot->picker) {
+		slot->picker = kzalloc(picker + 4 * nr_node_ids * sizeof(u32),
+				       GFP_KERNEL_ACCOUNT);
+		if (!slot->picker)
+			return -ENOMEM;
+		arrays = (void *)slot->picker + picker;
+		slot->top = arrays;
+		slot->weights = arrays + nr_node_ids;
+		slot->masked = arrays + 2 * nr_node_ids;
+		slot->threads = arrays + 3 * nr_node_ids;
+	}
+	mtier_count_threads(slot);
+	mtier_weights_mix(slot->top, slot->threads, slot->weights, nr_node_ids);
+	mtier_weights_decay(slot->top, nr_node_ids);
+	return 0;
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The store of hotness records, on a section number that no memory has.
+ * Included by ../hotness.c.
+ */
+#include <kunit/test.h>
+
+/* A section behind all memory, with one free before it; no such node. */
+#define FAKE_SECTION	(pfn_to_section_nr(max_pfn) + 2)
+#define FAKE_PFN	section_nr_to_pfn(FAKE_SECTION)
+#define FAKE_TARGET	MTIER_NID_MAX
+#define FAKE_NODE	0
+
+static int hotness_init(struct kunit *test)
+{
+	mutex_lock(&mtier_mutex);
+	if (mtier_on()) {
+		mutex_unlock(&mtier_mutex);
+		kunit_skip(test, "promotion is switched on");
+	}
+	test->priv = test;
+	return mtier_hot_add_section(FAKE_SECTION, FAKE_NODE, false);
+}
+
+static void hotness_exit(struct kunit *test)
+{
+	if (!test->priv)
+		return;
+	mtier_hot_free();
+	mutex_unlock(&mtier_mutex);
+}
+
+static bool queued(unsigned long pfn)
+{
+	u32 *rec;
+	bool ret;
+
+	rcu_read_lock();
+	rec = mtier_rec_of(pfn, NULL);
+	ret = rec && mtier_rec_queued(READ_ONCE(*rec));
+	rcu_read_unlock();
+	return ret;
+}
+
+/* An access @ago ticks before now. */
+static bool record(struct kunit *test, unsigned long pfn, u32 ago)
+{
+	struct mtier_hot_params params = mtier_hot_params_for(FAKE_TARGET);
+
+	return mtier_record_at(pfn, 1, FAKE_TARGET, 0,
+			       mtier_now_tick() - ago, &params);
+}
+
+static bool hot(unsigned long pfn)
+{
+	struct mtier_hot_params params = mtier_hot_params_for(FAKE_TARGET);
+
+	return mtier_hot_recheck(pfn, &params);
+}
+
+static void record_needs_a_slow_section(struct kunit *test)
+{
+	KUNIT_EXPECT_TRUE(test, record(test, FAKE_PFN, 0));
+	KUNIT_EXPECT_FALSE(test, record(test, FAKE_PFN - 1, 0));
+	KUNIT_EXPECT_TRUE(test, mtier_hot_tracked(FAKE_PFN));
+	KUNIT_EXPECT_FALSE(test, mtier_hot_tracked(FAKE_PFN - 1));
+}
+
+static void record_remembers_its_target(struct kunit *test)
+{
+	struct mtier_hot_params params = mtier_hot_params_for(FAKE_TARGET);
+	int target = -1;
+	bool strict;
+
+	KUNIT_EXPECT_FALSE(test, mtier_hot_peek(FAKE_PFN, &target, &strict));
+	record(test, FAKE_PFN, 0);
+	KUNIT_EXPECT_TRUE(test, mtier_hot_peek(FAKE_PFN, &target, &strict));
+	KUNIT_EXPECT_EQ(test, target, FAKE_TARGET);
+	KUNIT_EXPECT_FALSE(test, strict);
+	mtier_record_at(FAKE_PFN, 1, FAKE_TARGET - 1, MTIER_RECORD_STRICT,
+			mtier_now_tick(), &params);
+	KUNIT_EXPECT_TRUE(test, mtier_hot_peek(FAKE_PFN, &target, &strict));
+	KUNIT_EXPECT_EQ(test, target, FAKE_TARGET - 1);
+	KUNIT_EXPECT_TRUE(test, strict);
+}
+
+static void second_access_is_hot(struct kunit *test)
+{
+	unsigned int n = READ_ONCE(mtier_conf.accesses);
+
+	/* Accesses of one tick are one; so each comes a tick later. */
+	KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN));
+	for (unsigned int i = 1; i < n; i++) {
+		record(test, FAKE_PFN, n - i);
+		record(test, FAKE_PFN, n - i);
+		KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN));
+	}
+	record(test, FAKE_PFN, 0);
+	KUNIT_EXPECT_TRUE(test, hot(FAKE_PFN));
+	KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN + 1));
+	mtier_hot_forget(FAKE_PFN);
+	KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN));
+}
+
+/* H7: a source may sit in an interrupt handler. */
+static void record_works_in_atomic_context(struct kunit *test)
+{
+	DEFINE_SPINLOCK(lock);
+	unsigned long flags;
+
+	spin_lock_irqsave(&lock, flags);
+	for (int i = 0; i < 100; i++)
+		record(test, FAKE_PFN + i, 0);
+	spin_unlock_irqrestore(&lock, flags);
+	KUNIT_EXPECT_FALSE(test, queued(FAKE_PFN));
+}
+
+/* A node without a migrator must not leave the frame marked as queued. */
+static void nobody_to_move_it_means_not_queued(struct kunit *test)
+{
+	for (int i = MTIER_FREQ_MAX; i >= 0; i--)
+		record(test, FAKE_PFN, i);
+	KUNIT_EXPECT_FALSE(test, queued(FAKE_PFN));
+}
+
+/* H3: at most 0.2 % of slow memory. */
+static void records_are_small(struct kunit *test)
+{
+	u64 memory = (u64)PAGES_PER_SECTION << PAGE_SHIFT;
+
+	KUNIT_EXPECT_LE(test, PAGE_ALIGN(sizeof(struct mtier_section)) * 500,
+			memory);
+}
+
+static struct kunit_case mtier_hotness_cases[] = {
+	KUNIT_CASE(record_needs_a_slow_section),
+	KUNIT_CASE(record_remembers_its_target),
+	KUNIT_CASE(second_access_is_hot),
+	KUNIT_CASE(record_works_in_atomic_context),
+	KUNIT_CASE(nobody_to_move_it_means_not_queued),
+	KUNIT_CASE(records_are_small),
+	{ }
+};
+
+static struct kunit_suite mtier_hotness_suite = {
+	.name = "mtier_hotness",
+	.init = hotness_init,
+	.exit = hotness_exit,
+	.test_cases = mtier_hotness_cases,
+};
+
+kunit_test_suite(mtier_hotness_suite);

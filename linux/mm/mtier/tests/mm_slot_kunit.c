@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The list of address spaces: order, exit at every moment, no reference left.
+ * Included by ../mm_slot.c.
+ */
+#include <kunit/test.h>
+
+static int slots_init(struct kunit *test)
+{
+	mutex_lock(&mtier_mutex);
+	if (mtier_on()) {
+		mutex_unlock(&mtier_mutex);
+		kunit_skip(test, "promotion is switched on");
+	}
+	test->priv = test;
+	return mtier_slots_start();
+}
+
+static void slots_exit(struct kunit *test)
+{
+	if (!test->priv)
+		return;
+	mtier_slots_stop();
+	mutex_unlock(&mtier_mutex);
+}
+
+static struct mm_struct *new_mm(struct kunit *test)
+{
+	struct mm_struct *mm = mm_alloc();
+
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	return mm;
+}
+
+static ktime_t far_future(void)
+{
+	return ktime_add_ms(ktime_get(), 10ULL * MSEC_PER_SEC * 3600);
+}
+
+static void a_new_mm_waits_for_the_delay(struct kunit *test)
+{
+	struct mm_struct *mm = new_mm(test);
+	ktime_t due, start = ktime_get();
+
+	__mtier_add_mm(mm);
+	KUNIT_EXPECT_EQ(test, mtier_slots_count(), 1);
+	KUNIT_EXPECT_NULL(test, mtier_slot_next(start, &due));
+	KUNIT_EXPECT_GE(test, due, ktime_add_ms(start, mtier_conf.delay_ms));
+	__mtier_del_mm(mm);
+	KUNIT_EXPECT_EQ(test, mtier_slots_count(), 0);
+	mmput(mm);
+}
+
+static void adding_twice_is_adding_once(struct kunit *test)
+{
+	struct mm_struct *mm = new_mm(test);
+	int refs = atomic_read(&mm->mm_count);
+
+	__mtier_add_mm(mm);
+	__mtier_add_mm(mm);
+	KUNIT_EXPECT_EQ(test, mtier_slots_count(), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&mm->mm_count), refs + 1);
+	__mtier_del_mm(mm);
+	__mtier_del_mm(mm);
+	KUNIT_EXPECT_EQ(test, mtier_slots_count(), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&mm->mm_count), refs);
+	mmput(mm);
+}
+
+static void slots_come_in_the_order_they_are_due(struct kunit *test)
+{
+	struct mm_struct *mm[3];
+	struct mtier_slot *slot;
+	ktime_t due, base = far_future();
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		mm[i] = new_mm(test);
+		__mtier_add_mm(mm[i]);
+		slot = mtier_slot_next(base, &due);
+		KUNIT_ASSERT_NOT_NULL(test, slot);
+		/* 3, 1, 2 ms after base */
+		mtier_slot_requeue(slot, ktime_add_ms(base, (i + 2) % 3 + 1));
+	}
+	KUNIT_EXPECT_NULL(test, mtier_slot_next(base, &due));
+	KUNIT_EXPECT_EQ(test, due, ktime_add_ms(base, 1));
+	for (i = 1; i <= 3; i++) {
+		slot = mtier_slot_next(ktime_add_ms(base, 3), &due);
+		KUNIT_ASSERT_NOT_NULL(test, slot);
+		KUNIT_EXPECT_PTR_EQ(test, slot->mm, mm[i % 3]);
+		mtier_slot_requeue(slot, ktime_add_ms(base, 10));
+	}
+	for (i = 0; i < 3; i++) {
+		__mtier_del_mm(mm[i]);
+		mmput(mm[i]);
+	}
+}
+
+static void exit_under_the_scanner_frees_later(struct kunit *test)
+{
+	struct mm_struct *mm = new_mm(test);
+	int refs = atomic_read(&mm->mm_count);
+	struct mtier_slot *slot;
+	ktime_t due;
+
+	__mtier_add_mm(mm);
+	slot = mtier_slot_next(far_future(), &due);
+	KUNIT_ASSERT_NOT_NULL(test, slot);
+	__mtier_del_mm(mm);
+	KUNIT_EXPECT_NULL(test, mm->mtier_slot);
+	KUNIT_EXPECT_EQ(test, mtier_slots_count(), 0);
+	/* The scanner still holds it. */
+	KUNIT_EXPECT_EQ(test, atomic_read(&mm->mm_count), refs + 1);
+	mtier_slot_requeue(slot, ktime_get());
+	KUNIT_EXPECT_EQ(test, atomic_read(&mm->mm_count), refs);
+	KUNIT_EXPECT_NULL(test, mtier_slot_next(far_future(), &due));
+	mmput(mm);
+}
+
+static void a_closed_list_takes_nobody(struct kunit *test)
+{
+	struct mm_struct *mm = new_mm(test);
+	int refs = atomic_read(&mm->mm_count);
+
+	__mtier_add_mm(mm);
+	mtier_slots_stop();
+	KUNIT_EXPECT_NULL(test, mm->mtier_slot);
+	KUNIT_EXPECT_EQ(test, atomic_read(&mm->mm_count), refs);
+	__mtier_add_mm(mm);
+	KUNIT_EXPECT_NULL(test, mm->mtier_slot);
+	KUNIT_EXPECT_EQ(test, mtier_slots_count(), 0);
+	mmput(mm);
+}
+
+static struct kunit_case mtier_mm_slot_cases[] = {
+	KUNIT_CASE(a_new_mm_waits_for_the_delay),
+	KUNIT_CASE(adding_twice_is_adding_once),
+	KUNIT_CASE(slots_come_in_the_order_they_are_due),
+	KUNIT_CASE(exit_under_the_scanner_frees_later),
+	KUNIT_CASE(a_closed_list_takes_nobody),
+	{ }
+};
+
+static struct kunit_suite mtier_mm_slot_suite = {
+	.name = "mtier_mm_slot",
+	.init = slots_init,
+	.exit = slots_exit,
+	.test_cases = mtier_mm_slot_cases,
+};
+
+kunit_test_suite(mtier_mm_slot_suite);

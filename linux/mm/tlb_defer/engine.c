@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred TLB flush of migrated pages: the engine.
+ *
+ * One set of generations for the whole machine (gen.c). A worker closes the
+ * open one every tick; each CPU flushes in its own timer interrupt, if it is
+ * behind, and publishes up to which generation it is clean. When all CPUs of a
+ * generation are, its frames are freed: in the tick after the one in which it was
+ * closed, or one later if the worker was faster than some CPU's tick. Who does
+ * not tick in time gets an interrupt; so does everybody if the frames are needed
+ * sooner.
+ *
+ * Ordering. The remover of a translation clears the entry, increments tlb_gen
+ * (full barrier), and seals under the lock. Closing happens under the lock, and
+ * a CPU reads the open generation (acquire) before it compares its tlb_gen: if
+ * it says "clean up to g", it has seen every tlb_gen that was incremented
+ * before something was sealed in g. The worker reads what CPUs published
+ * (acquire) before it frees.
+ *
+ * Locks: flush_mutex serialises flushes; page table lock -> tlb_defer_lock, the
+ * latter innermost, never from an interrupt. The timer interrupt takes none.
+ * Nobody who holds flush_mutex allocates memory, so that reclaim can take it.
+ */
+#define pr_fmt(fmt) "tlb_defer: " fmt
+
+#include <linux/cpu.h>
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/memory.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/vmstat.h>
+#include <linux/wait_bit.h>
+#include <linux/workqueue.h>
+#include <asm/tlbflush.h>
+
+#include "gen.h"
+#include "tlb_defer.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/tlb_defer.h>
+
+/* So many forced flushes more than generations make an address space rest */
+#define TLB_DEFER_FORCED_MORE	8
+/* Older generations and flushes count half from here on */
+#define TLB_DEFER_FORGET	256
+
+DEFINE_STATIC_KEY_FALSE(tlb_defer_key);
+
+struct tlb_defer_conf tlb_defer_conf = {
+	.limit_ticks = 3,
+	.held_limit_bp = 50,
+	.backoff_ms = 1000,
+};
+
+static DEFINE_SPINLOCK(tlb_defer_lock);
+static DEFINE_MUTEX(flush_mutex);
+static DEFINE_MUTEX(mode_mutex);
+
+/* All under tlb_defer_lock, but open and done can be read without. */
+static struct tlb_defer_ring ring;
+static struct list_head frames[TLB_DEFER_GENS];
+static ktime_t sealed_at[TLB_DEFER_GENS];
+
+/* CPUs that the flush under way has to reach; under flush_mutex. */
+static struct arch_tlbflush_unmap_batch flush_batch;
+
+/* Written by its own CPU only, in the timer interrupt. */
+static DEFINE_PER_CPU(u64, cpu_done);
+
+static atomic_long_t held[MAX_NUMNODES];
+static atomic_long_t held_all;
+static unsigned long paused_until;
+static unsigned long longest_us;
+
+/* Migrations under way that may defer; the waiter is tlb_defer_set_mode(). */
+static atomic_t batches;
+
+/* jiffies of the last tick that sent the worker */
+static unsigned long sent_at;
+
+static struct workqueue_struct *workqueue;
+static void work_fn(struct work_struct *work);
+static DECLARE_DELAYED_WORK(work, work_fn);
+
+/* ---- sealing ---- */
+
+static unsigned int index_of(u64 gen)
+{
+	return gen & (TLB_DEFER_GENS - 1);
+}
+
+static void kick(void)
+{
+	if (!delayed_work_pending(&work))
+		queue_delayed_work(workqueue, &work, 1);
+}
+
+static u64 seal_locked(const struct cpumask *cpus)
+{
+	unsigned int at = index_of(ring.open);
+
+	lockdep_assert_held(&tlb_defer_lock);
+	if (!ring.slot[at].used)
+		sealed_at[at] = ktime_get();
+	return tlb_defer_ring_seal(&ring, cpus ? cpumask_bits(cpus) : NULL,
+				   jiffies);
+}
+
+/**
+ * tlb_defer_seal() - Put the removal of a translation into the open generation
+ * @mm: whose; the caller has cleared the entry and incremented tlb_gen
+ * @cpus: CPUs that used @mm after that
+ *
+ * Return: the generation after which no CPU uses it.
+ */
+u64 tlb_defer_seal(struct mm_struct *mm, const struct cpumask *cpus)
+{
+	struct tlb_defer_mm *state = &mm->tlb_defer;
+	u64 gen;
+
+	spin_lock(&tlb_defer_lock);
+	gen = seal_locked(cpus);
+	if (state->counted != (u32)gen && state->batches < U16_MAX) {
+		state->counted = gen;
+		state->batches++;
+	}
+	WRITE_ONCE(state->gen, gen);
+	state->seq++;
+	spin_unlock(&tlb_defer_lock);
+	kick();
+	return gen;
+}
+
+/**
+ * tlb_defer_mm_done() - Is all flushed that was deferred of an address space?
+ * @mm: it; the caller holds the page table lock of the entry that it asks for
+ *
+ * Return: true if so. It is then forgotten: the next one need not ask.
+ */
+bool tlb_defer_mm_done(struct mm_struct *mm)
+{
+	struct tlb_defer_mm *state = &mm->tlb_defer;
+
+	if (READ_ONCE(state->gen) > tlb_defer_done())
+		return false;
+	spin_lock(&tlb_defer_lock);
+	/* Something else of @mm may have been sealed meanwhile. */
+	if (state->gen <= ring.done)
+		WRITE_ONCE(state->gen, 0);
+	spin_unlock(&tlb_defer_lock);
+	return true;
+}
+
+/**
+ * tlb_defer_mm_seq() - What a flush of an address space will cover
+ * @mm: it
+ *
+ * Return: for tlb_defer_mm_flushed(); to be asked before the flush.
+ */
+u32 tlb_defer_mm_seq(struct mm_struct *mm)
+{
+	u32 seq;
+
+	spin_lock(&tlb_defer_lock);
+	seq = mm->tlb_defer.seq;
+	spin_unlock(&tlb_defer_lock);
+	return seq;
+}
+
+/**
+ * tlb_defer_mm_flushed() - An address space had to be flushed before its time
+ * @mm: it
+ * @seq: of tlb_defer_mm_seq()
+ *
+ * If that happens more often than there were generations, deferring costs more
+ * than the flush that migration would have done: leave this mm alone for a while.
+ */
+void tlb_defer_mm_flushed(struct mm_struct *mm, u32 seq)
+{
+	unsigned int ms = READ_ONCE(tlb_defer_conf.backoff_ms);
+	struct tlb_defer_mm *state = &mm->tlb_defer;
+
+	spin_lock(&tlb_defer_lock);
+	if (state->seq == seq)
+		WRITE_ONCE(state->gen, 0);
+	if (state->forced < U16_MAX)
+		state->forced++;
+	if (ms && state->forced > state->batches + TLB_DEFER_FORCED_MORE) {
+		WRITE_ONCE(state->resume, (jiffies + msecs_to_jiffies(ms)) | 1);
+		state->forced = 0;
+		state->batches = 0;
+		count_vm_event(TLB_DEFER_BACKOFFS);
+	} else if (state->batches > TLB_DEFER_FORGET) {
+		state->batches /= 2;
+		state->forced /= 2;
+	}
+	spin_unlock(&tlb_defer_lock);
+}
+
+/**
+ * tlb_defer_done() - Up to which generation is everything flushed?
+ *
+ * Return: no CPU uses a translation that was sealed in this generation.
+ */
+u64 tlb_defer_done(void)
+{
+	/* Pairs with tlb_defer_ring_finish() and _retire() */
+	return smp_load_acquire(&ring.done);
+}
+
+/**
+ * tlb_defer_hold() - Hold a frame until the open generation is done (C)
+ * @src: source folio of a migration; its translations are sealed already
+ */
+void tlb_defer_hold(struct folio *src)
+{
+	long nr = folio_nr_pages(src);
+
+	count_vm_event(TLB_DEFER_FOLIOS);
+	count_vm_events(TLB_DEFER_PAGES, nr);
+	if (tlb_defer_sabotaged(TLB_DEFER_SAB_KEEP))
+		return;
+	folio_get(src);
+	atomic_long_add(nr, &held[folio_nid(src)]);
+	atomic_long_add(nr, &held_all);
+	spin_lock(&tlb_defer_lock);
+	seal_locked(NULL);
+	list_add_tail(&src->lru, &frames[index_of(ring.open)]);
+	spin_unlock(&tlb_defer_lock);
+	kick();
+}
+
+/* ---- CPUs ---- */
+
+/*
+ * Have the worker run now, if it waits for something: the first CPU of each tick
+ * does. The worker's own timer, which comes up to two ticks late, is for a machine
+ * on which no CPU ticks.
+ */
+static void send_worker(void)
+{
+	unsigned long last = READ_ONCE(sent_at), now = jiffies;
+
+	if (last != now && delayed_work_pending(&work) &&
+	    try_cmpxchg(&sent_at, &last, now))
+		mod_delayed_work(workqueue, &work, 0);
+}
+
+/**
+ * __tlb_defer_tick() - Catch up with what was closed by now
+ *
+ * From the timer interrupt, interrupts off.
+ */
+void __tlb_defer_tick(void)
+{
+	/* Before tlb_gen: see "Ordering" */
+	u64 closed = smp_load_acquire(&ring.open) - 1;
+
+	send_worker();
+	if (__this_cpu_read(cpu_done) >= closed || tlb_defer_forever())
+		return;
+	if (!tlb_defer_sabotaged(TLB_DEFER_SAB_TICK)) {
+		bool flushed = tlb_defer_arch_catch_up();
+
+		__count_vm_event(flushed ? TLB_DEFER_TICK_FLUSH :
+				 TLB_DEFER_TICK_CLEAN);
+		trace_tlb_defer_quiesce(closed, flushed);
+	}
+	/* The flush before the word; pairs with cpu_clean() */
+	smp_store_release(this_cpu_ptr(&cpu_done), closed);
+}
+
+static bool cpu_clean(int cpu, u64 gen, void *data)
+{
+	if (tlb_defer_sabotaged(TLB_DEFER_SAB_ORDER))
+		return true;
+	if (tlb_defer_forever())
+		return false;
+	/* Pairs with __tlb_defer_tick() */
+	return smp_load_acquire(per_cpu_ptr(&cpu_done, cpu)) >= gen ||
+	       tlb_defer_arch_idle(cpu);
+}
+
+/* ---- the end of a generation ---- */
+
+static void note_age(u64 gen)
+{
+	unsigned long us = ktime_us_delta(ktime_get(),
+					  sealed_at[index_of(gen)]);
+
+	if (us > longest_us)
+		WRITE_ONCE(longest_us, us);
+}
+
+/* Take the frames of generations that are done since @before. */
+static void collect(u64 before, struct list_head *list)
+{
+	lockdep_assert_held(&tlb_defer_lock);
+	for (; before < ring.done; before++) {
+		note_age(before + 1);
+		list_splice_tail_init(&frames[index_of(before + 1)], list);
+		count_vm_event(TLB_DEFER_GENERATIONS);
+	}
+}
+
+static void free_frames(struct list_head *list)
+{
+	struct folio *folio, *next;
+
+	list_for_each_entry_safe(folio, next, list, lru) {
+		long nr = folio_nr_pages(folio);
+
+		list_del(&folio->lru);
+		atomic_long_sub(nr, &held[folio_nid(folio)]);
+		atomic_long_sub(nr, &held_all);
+		folio_put(folio);
+	}
+}
+
+static enum vm_event_item event_of(enum tlb_defer_why why)
+{
+	switch (why) {
+	case TLB_DEFER_LATE:
+		return TLB_DEFER_FLUSH_LATE;
+	case TLB_DEFER_CAP:
+		return TLB_DEFER_FLUSH_CAP;
+	case TLB_DEFER_OPEN:
+		return TLB_DEFER_FLUSH_OPEN;
+	case TLB_DEFER_PRESSURE:
+		return TLB_DEFER_FLUSH_PRESSURE;
+	case TLB_DEFER_STOP:
+		break;
+	}
+	return TLB_DEFER_FLUSH_STOP;
+}
+
+/*
+ * Flush until @gen, which is closed, is done. Goes through the architecture's
+ * batch flush, as reclaim does: a hypervisor knows how to reach its CPUs.
+ */
+static void flush_to(u64 gen, enum tlb_defer_why why)
+{
+	struct cpumask *cpus = &flush_batch.cpumask;
+	LIST_HEAD(list);
+	u64 before;
+	int cpu, nr;
+
+	lockdep_assert_held(&flush_mutex);
+
+	spin_lock(&tlb_defer_lock);
+	tlb_defer_ring_cpus(&ring, gen, cpumask_bits(cpus));
+	spin_unlock(&tlb_defer_lock);
+	/* The removal of translations, then what CPUs have loaded */
+	smp_mb();
+	for_each_cpu(cpu, cpus)
+		if (cpu_clean(cpu, gen, NULL))
+			cpumask_clear_cpu(cpu, cpus);
+	nr = cpumask_weight(cpus);
+	if (nr) {
+		count_vm_event(event_of(why));
+		count_vm_events(TLB_DEFER_FLUSH_CPUS, nr);
+		arch_tlbbatch_flush(&flush_batch);
+	}
+	trace_tlb_defer_flush(gen, why, nr);
+
+	spin_lock(&tlb_defer_lock);
+	before = ring.done;
+	tlb_defer_ring_finish(&ring, gen);
+	collect(before, &list);
+	spin_unlock(&tlb_defer_lock);
+	free_frames(&list);
+}
+
+/**
+ * tlb_defer_flush_all() - Flush all that was deferred before the call
+ * @why: reason, for the counters
+ *
+ * May sleep. Whoever waits for the same finds nothing left to do.
+ */
+void tlb_defer_flush_all(enum tlb_defer_why why)
+{
+	bool all;
+	u64 gen;
+
+	might_sleep();
+	mutex_lock(&flush_mutex);
+	do {
+		spin_lock(&tlb_defer_lock);
+		/* Not closed although used: too many are; it comes next. */
+		all = tlb_defer_ring_close(&ring) ||
+		      !ring.slot[index_of(ring.open)].used;
+		gen = ring.open - 1;
+		spin_unlock(&tlb_defer_lock);
+		if (gen > tlb_defer_done())
+			flush_to(gen, why);
+	} while (!all);
+	mutex_unlock(&flush_mutex);
+}
+
+/* Every tick, while there is something that is not done. */
+static void work_fn(struct work_struct *unused)
+{
+	unsigned int ticks = READ_ONCE(tlb_defer_conf.limit_ticks);
+	LIST_HEAD(list);
+	u64 before, late;
+	bool busy;
+
+	spin_lock(&tlb_defer_lock);
+	tlb_defer_ring_close(&ring);
+	/* The removal of translations, then what CPUs have loaded */
+	smp_mb();
+	before = ring.done;
+	tlb_defer_ring_retire(&ring, cpu_clean, NULL);
+	collect(before, &list);
+	late = tlb_defer_ring_overdue(&ring, jiffies, ticks);
+	spin_unlock(&tlb_defer_lock);
+	free_frames(&list);
+
+	if (late && !tlb_defer_forever()) {
+		mutex_lock(&flush_mutex);
+		if (late > tlb_defer_done())
+			flush_to(late, TLB_DEFER_LATE);
+		mutex_unlock(&flush_mutex);
+	}
+
+	spin_lock(&tlb_defer_lock);
+	busy = tlb_defer_ring_busy(&ring);
+	spin_unlock(&tlb_defer_lock);
+	if (busy)
+		queue_delayed_work(workqueue, &work, 1);
+}
+
+/* ---- memory ---- */
+
+static bool fits(int nid, long pages)
+{
+	u64 limit = (u64)NODE_DATA(nid)->node_present_pages *
+		    READ_ONCE(tlb_defer_conf.held_limit_bp) / 10000;
+
+	return atomic_long_read(&held[nid]) + pages <= limit;
+}
+
+/**
+ * tlb_defer_room() - May more frames of a node wait?
+ * @nid: node
+ * @pages: how many, with those that are on their way
+ *
+ * Flushes, which frees all that wait, if there is no room without. Every
+ * migrator can go over the limit by one batch, since it asks before it moves.
+ *
+ * Return: false if that would be over the limit.
+ */
+bool tlb_defer_room(int nid, long pages)
+{
+	if (fits(nid, pages) || tlb_defer_sabotaged(TLB_DEFER_SAB_CAP))
+		return true;
+	if (!atomic_long_read(&held[nid]))
+		return false;
+	tlb_defer_flush_all(TLB_DEFER_CAP);
+	return fits(nid, pages);
+}
+
+/**
+ * tlb_defer_paused() - Was memory short a moment ago?
+ *
+ * Return: true for a tenth of a second after frames were needed back.
+ */
+bool tlb_defer_paused(void)
+{
+	return time_before(jiffies, READ_ONCE(paused_until));
+}
+
+/**
+ * __tlb_defer_drain() - Somebody needs memory: give back all frames
+ */
+void __tlb_defer_drain(void)
+{
+	if (!atomic_long_read(&held_all) ||
+	    tlb_defer_sabotaged(TLB_DEFER_SAB_DRAIN))
+		return;
+	WRITE_ONCE(paused_until, jiffies + HZ / 10);
+	tlb_defer_flush_all(TLB_DEFER_PRESSURE);
+}
+
+/**
+ * tlb_defer_held_pages() - How much memory waits for a flush?
+ *
+ * Return: pages.
+ */
+long tlb_defer_held_pages(void)
+{
+	return atomic_long_read(&held_all);
+}
+
+/**
+ * tlb_defer_longest_us() - The longest time that a generation took
+ *
+ * Return: from its first translation to its end, in us.
+ */
+unsigned long tlb_defer_longest_us(void)
+{
+	return READ_ONCE(longest_us);
+}
+
+/**
+ * tlb_defer_longest_reset() - Begin anew to look for the longest time
+ */
+void tlb_defer_longest_reset(void)
+{
+	spin_lock(&tlb_defer_lock);
+	longest_us = 0;
+	spin_unlock(&tlb_defer_lock);
+}
+
+/* ---- modes ---- */
+
+/**
+ * tlb_defer_enter() - A migration that may defer begins
+ *
+ * Return: false if it may not. Else tlb_defer_leave() has to follow.
+ */
+bool tlb_defer_enter(void)
+{
+	atomic_inc(&batches);
+	/* Pairs with tlb_defer_set_mode(): it sees us, or we see its mode. */
+	smp_mb__after_atomic();
+	if (READ_ONCE(tlb_defer_conf.mode) == TLB_DEFER_QUARANTINE)
+		return true;
+	tlb_defer_leave();
+	return false;
+}
+
+/**
+ * tlb_defer_leave() - A migration that may defer is over
+ */
+void tlb_defer_leave(void)
+{
+	if (atomic_dec_and_test(&batches))
+		wake_up_var(&batches);
+}
+
+static void start(void)
+{
+	/* The hooks first, then what they watch. */
+	static_branch_enable(&tlb_defer_key);
+	WRITE_ONCE(tlb_defer_conf.mode, TLB_DEFER_QUARANTINE);
+}
+
+static void stop(void)
+{
+	WRITE_ONCE(tlb_defer_conf.mode, TLB_DEFER_OFF);
+	/* Pairs with tlb_defer_enter() */
+	smp_mb();
+	wait_var_event(&batches, !atomic_read(&batches));
+	tlb_defer_flush_all(TLB_DEFER_STOP);
+	/* Nothing waits any more, so no hook has anything to do. */
+	static_branch_disable(&tlb_defer_key);
+	cancel_delayed_work_sync(&work);
+}
+
+/**
+ * tlb_defer_set_mode() - Switch
+ * @mode: what to switch to
+ *
+ * When it returns from TLB_DEFER_OFF, nothing is deferred any more.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int tlb_defer_set_mode(enum tlb_defer_mode mode)
+{
+	guard(mutex)(&mode_mutex);
+	if (mode == tlb_defer_conf.mode)
+		return 0;
+	if (!workqueue)
+		return -ENOMEM;
+	if (mode == TLB_DEFER_OFF)
+		stop();
+	else
+		start();
+	return 0;
+}
+
+#ifdef CONFIG_MEMORY_HOTPLUG
+static int memory_changed(struct notifier_block *self, unsigned long action,
+			  void *arg)
+{
+	if (action == MEM_GOING_OFFLINE)
+		tlb_defer_drain(true);
+	return NOTIFY_OK;
+}
+#endif
+
+static int __init tlb_defer_init(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < TLB_DEFER_GENS; i++)
+		INIT_LIST_HEAD(&frames[i]);
+	tlb_defer_ring_init(&ring, 1);
+	workqueue = alloc_workqueue("tlb_defer", WQ_HIGHPRI | WQ_UNBOUND |
+				    WQ_MEM_RECLAIM, 1);
+	if (!workqueue)
+		pr_err("no memory for a workqueue, staying off\n");
+#ifdef CONFIG_MEMORY_HOTPLUG
+	hotplug_memory_notifier(memory_changed, DEFAULT_CALLBACK_PRI);
+#endif
+	return 0;
+}
+core_initcall(tlb_defer_init);

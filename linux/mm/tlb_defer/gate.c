@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred TLB flush of migrated pages: who has to wait for a flush first.
+ *
+ * A: an entry of an address space is about to become more permissive, to go, or
+ * to be written through. Another CPU may still read the old frame at that
+ * address, which showed the same bytes until now, so the mm is flushed first. The
+ * caller holds the page table lock of the entry, under which the deferral was
+ * noted in the mm.
+ *
+ * B: somebody may write to a file whose pages migrated. The migrator marks the
+ * mapping, clears entries, and then looks for writers (judge.c). The writer
+ * counts itself in i_writecount, then looks for the mark. With a full barrier on
+ * either side one of them sees the other:
+ *
+ *	migrator			writer
+ *	set AS_TLB_DEFER		i_writecount++
+ *	smp_mb				(full barrier)
+ *	clear and seal entries		AS_TLB_DEFER set?
+ *	smp_mb				  flush all that is sealed
+ *	i_writecount > 0?		  clear AS_TLB_DEFER
+ *	AS_TLB_DEFER cleared?
+ *	  flush at once
+ *
+ * The mark goes only after the flush, so that a second writer does not overtake
+ * the first. The migrator looks for the mark last: a writer that came and went
+ * in between took it along.
+ *
+ * Locks: none of its own; see engine.c.
+ */
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/vmstat.h>
+#include <asm/tlbflush.h>
+
+#include "tlb_defer.h"
+
+/**
+ * tlb_defer_init_mm() - Nothing is deferred in a new address space
+ * @mm: it; may be a copy of another one
+ */
+void tlb_defer_init_mm(struct mm_struct *mm)
+{
+	mm->tlb_defer = (struct tlb_defer_mm){};
+}
+
+static bool skipped(enum tlb_defer_site site)
+{
+	switch (site) {
+	case TLB_DEFER_SITE_UNMAP:
+		return tlb_defer_sabotaged(TLB_DEFER_SAB_UNMAP);
+	case TLB_DEFER_SITE_REUSE:
+		return tlb_defer_sabotaged(TLB_DEFER_SAB_REUSE);
+	case TLB_DEFER_SITE_FORCE:
+		return tlb_defer_sabotaged(TLB_DEFER_SAB_FORCE);
+	case TLB_DEFER_SITE_SWAPIN:
+		break;
+	}
+	return false;
+}
+
+static noinline void flush_mm(struct mm_struct *mm, enum tlb_defer_site site)
+{
+	u32 seq;
+
+	if (tlb_defer_mm_done(mm) || skipped(site))
+		return;
+	/* Sealed before this is covered: its tlb_gen came before. */
+	seq = tlb_defer_mm_seq(mm);
+	flush_tlb_mm(mm);
+	tlb_defer_mm_flushed(mm, seq);
+	count_vm_event(site == TLB_DEFER_SITE_UNMAP ? TLB_DEFER_FORCED_UNMAP :
+		       TLB_DEFER_FORCED_WRITE);
+}
+
+/**
+ * __tlb_defer_flush_mm() - Flush an address space if translations of it wait
+ * @mm: it; the caller holds the page table lock of the entry in question
+ * @site: why
+ */
+void __tlb_defer_flush_mm(struct mm_struct *mm, enum tlb_defer_site site)
+{
+	/* Every write fault that takes a page as it is comes here. */
+	if (unlikely(READ_ONCE(mm->tlb_defer.gen)))
+		flush_mm(mm, site);
+}
+
+/**
+ * __tlb_defer_write_access() - Let a writer of a file wait for a flush (B2)
+ * @inode: the file, i_writecount of which has just been incremented
+ */
+void __tlb_defer_write_access(struct inode *inode)
+{
+	struct address_space *mapping = inode->i_mapping;
+
+	/* Incrementing i_writecount was a full barrier. */
+	if (likely(!test_bit(AS_TLB_DEFER, &mapping->flags)))
+		return;
+	if (!tlb_defer_sabotaged(TLB_DEFER_SAB_OPEN))
+		tlb_defer_flush_all(TLB_DEFER_OPEN);
+	clear_bit(AS_TLB_DEFER, &mapping->flags);
+	/* Before i_writecount is decremented: see the migrator's last look. */
+	smp_mb__after_atomic();
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred TLB flush of migrated pages: whose flush can wait.
+ *
+ * A folio is deferred whole or not at all (D3): if one of its entries is
+ * writable, dirty (D1), or may be so in a TLB (D2), then those that were
+ * cleared before it join the batch that migration flushes before it copies, for
+ * else it would cost both an interrupt and a frame that waits. Every folio that
+ * is not deferred is counted under the first reason.
+ *
+ * Reclaim, too, clears entries and flushes them later in a batch, without any
+ * sign of D2, and the page can be mapped again in between. But until it has
+ * flushed it keeps the folio isolated, so nobody can migrate that one.
+ *
+ * Secondary MMUs are told as always, when the entry is cleared (D6): KVM by the
+ * notifiers in try_to_migrate_one(), an IOMMU by arch_tlbbatch_add_pending().
+ *
+ * Locks: the batch belongs to the task that migrates; folio lock -> page table
+ * lock -> the engine's.
+ */
+#include <linux/fs.h>
+#include <linux/ksm.h>
+#include <linux/magic.h>
+#include <linux/memremap.h>
+#include <linux/migrate_mode.h>
+#include <linux/mm.h>
+#include <linux/mm_inline.h>
+#include <linux/pagemap.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/swap.h>
+#include <linux/tlb_defer_pte.h>
+#include <linux/vmstat.h>
+#include <asm/tlbflush.h>
+#include <trace/events/tlb_defer.h>
+
+#include "tlb_defer.h"
+
+/* Magic numbers that have no header of their own */
+#define GFS2_MAGIC	0x01161970
+
+/**
+ * struct tlb_defer_batch - a migration that may defer
+ * @outer: migration of which this one is part (its allocations reclaim)
+ * @cpus: CPUs that may hold translations of the folio in hand
+ * @folio: the folio in hand, or NULL
+ * @entries: how many entries of it were deferred
+ * @pages: accepted, and not kept yet
+ * @refused: what to count it as, or 0; a vm event is never 0
+ */
+struct tlb_defer_batch {
+	struct tlb_defer_batch *outer;
+	struct arch_tlbflush_unmap_batch cpus;
+	struct folio *folio;
+	unsigned int entries;
+	long pages;
+	enum vm_event_item refused;
+};
+
+/* ---- migrations ---- */
+
+/* D4: who needs the frame right now does not wait for it. */
+static bool needs_frames_now(int reason)
+{
+	if (tlb_defer_sabotaged(TLB_DEFER_SAB_REASON))
+		return false;
+	switch (reason) {
+	case MR_SYSCALL:
+	case MR_MEMPOLICY_MBIND:
+	case MR_NUMA_MISPLACED:
+	case MR_DAMON:
+#ifdef CONFIG_MTIER
+	case MR_TIER_PROMOTE:
+#endif
+		return false;
+	case MR_DEMOTION:
+		/* Direct reclaim wants memory, kswapd wants room in a while. */
+		return !current_is_kswapd();
+	default:
+		return true;
+	}
+}
+
+/**
+ * __tlb_defer_begin() - A migration starts
+ * @reason: why it migrates
+ *
+ * Return: the migration it is part of, for __tlb_defer_end().
+ */
+struct tlb_defer_batch *__tlb_defer_begin(int reason)
+{
+	struct tlb_defer_batch *outer = current->tlb_defer, *batch = NULL;
+
+	if (!needs_frames_now(reason) && tlb_defer_enter()) {
+		batch = kzalloc(sizeof(*batch), GFP_NOWAIT | __GFP_NOWARN);
+		if (!batch)
+			tlb_defer_leave();
+	}
+	/* Also without one: what is nested does not use what is around it. */
+	current->tlb_defer = batch;
+	return outer;
+}
+
+/**
+ * __tlb_defer_end() - A migration is over
+ * @outer: of __tlb_defer_begin()
+ */
+void __tlb_defer_end(struct tlb_defer_batch *outer)
+{
+	struct tlb_defer_batch *batch = current->tlb_defer;
+
+	current->tlb_defer = outer;
+	if (!batch)
+		return;
+	kfree(batch);
+	tlb_defer_leave();
+}
+
+/* ---- folios ---- */
+
+/*
+ * B1: the bytes of a page cache folio are only changed by those who have write
+ * access to the inode, which is so for local file systems on a block device.
+ */
+static bool content_is_local(struct inode *inode)
+{
+	struct super_block *sb = inode->i_sb;
+
+	return S_ISREG(inode->i_mode) && sb->s_bdev &&
+	       sb->s_magic != FUSE_SUPER_MAGIC &&
+	       sb->s_magic != OCFS2_SUPER_MAGIC && sb->s_magic != GFS2_MAGIC;
+}
+
+static bool has_writers(struct address_space *mapping)
+{
+	return inode_is_open_for_write(mapping->host) ||
+	       mapping_writably_mapped(mapping);
+}
+
+static enum vm_event_item judge_file(struct folio *src)
+{
+	struct address_space *mapping = src->mapping;
+
+	if (!mapping || !mapping->host || mapping->host->i_mapping != mapping ||
+	    folio_test_swapbacked(src) || !content_is_local(mapping->host))
+		return TLB_DEFER_REFUSED_FILE;
+	if (tlb_defer_sabotaged(TLB_DEFER_SAB_FILE))
+		return 0;
+	/* Writeback may still zero what lies behind the end of the file. */
+	if (has_writers(mapping) || folio_test_dirty(src) ||
+	    folio_test_writeback(src))
+		return TLB_DEFER_REFUSED_OPEN;
+	set_bit(AS_TLB_DEFER, &mapping->flags);
+	/* B3: before entries are cleared */
+	smp_mb__after_atomic();
+	return 0;
+}
+
+static enum vm_event_item judge_folio(struct tlb_defer_batch *batch,
+				      struct folio *src)
+{
+	long nr = folio_nr_pages(src);
+
+	if (folio_test_ksm(src) || folio_is_zone_device(src) ||
+	    folio_test_hugetlb(src) || folio_contain_hwpoisoned_page(src))
+		return TLB_DEFER_REFUSED_KIND;
+	if (tlb_defer_paused())
+		return TLB_DEFER_REFUSED_PRESSURE;
+	if (!tlb_defer_room(folio_nid(src), batch->pages + nr))
+		return TLB_DEFER_REFUSED_FULL;
+	return folio_test_anon(src) ? 0 : judge_file(src);
+}
+
+/**
+ * __tlb_defer_folio_begin() - Look at a folio whose entries will be cleared
+ * @src: locked folio
+ */
+void __tlb_defer_folio_begin(struct folio *src)
+{
+	struct tlb_defer_batch *batch = current->tlb_defer;
+
+	if (!batch)
+		return;
+	batch->folio = src;
+	batch->entries = 0;
+	batch->refused = judge_folio(batch, src);
+	tlb_defer_race_window();
+}
+
+/* What was deferred of a refused folio goes where the rest of it went. */
+static void fold(struct tlb_defer_batch *batch)
+{
+	struct tlbflush_unmap_batch *now = &current->tlb_ubc;
+
+	if (!batch->entries)
+		return;
+	cpumask_or(&now->arch.cpumask, &now->arch.cpumask, &batch->cpus.cpumask);
+	now->flush_required = true;
+}
+
+/* B3: did a writer come while entries were cleared, or come and go? */
+static bool writer_came(struct address_space *mapping)
+{
+	if (tlb_defer_sabotaged(TLB_DEFER_SAB_RECHECK) ||
+	    tlb_defer_sabotaged(TLB_DEFER_SAB_FILE))
+		return false;
+	/* Pairs with the full barrier in get_write_access() */
+	smp_mb();
+	if (has_writers(mapping))
+		return true;
+	/* Pairs with __tlb_defer_write_access() */
+	smp_rmb();
+	return !test_bit(AS_TLB_DEFER, &mapping->flags);
+}
+
+/**
+ * __tlb_defer_folio_end() - All entries that could be cleared are
+ * @src: the folio of __tlb_defer_folio_begin(), still locked
+ *
+ * Return: PAGE_TLB_DEFERRED or 0.
+ */
+int __tlb_defer_folio_end(struct folio *src)
+{
+	struct tlb_defer_batch *batch = current->tlb_defer;
+	long nr = folio_nr_pages(src);
+	int state = 0;
+
+	if (!batch || !batch->folio)
+		return 0;
+	tlb_defer_race_window();
+	if (!batch->refused && batch->entries && !folio_test_anon(src) &&
+	    writer_came(src->mapping))
+		batch->refused = TLB_DEFER_REFUSED_OPEN;
+	if (batch->refused) {
+		fold(batch);
+		count_vm_events(batch->refused, nr);
+	} else if (batch->entries) {
+		batch->pages += nr;
+		state = PAGE_TLB_DEFERRED;
+	} else {
+		/* No other CPU could have a translation: nothing to flush. */
+		count_vm_events(TLB_DEFER_NO_NEED, nr);
+	}
+	trace_tlb_defer_folio(folio_pfn(src), nr, batch->entries,
+			      batch->refused ? batch->refused -
+			      TLB_DEFER_REFUSED_WRITE + 1 : 0);
+	cpumask_clear(&batch->cpus.cpumask);
+	batch->folio = NULL;
+	return state;
+}
+
+/**
+ * __tlb_defer_keep() - Hold the frame of a folio that was moved (C)
+ * @src: source folio of a migration; its translations are sealed already
+ */
+void __tlb_defer_keep(struct folio *src)
+{
+	struct tlb_defer_batch *batch = current->tlb_defer;
+
+	tlb_defer_hold(src);
+	/* Now the engine counts it. */
+	if (batch)
+		batch->pages -= folio_nr_pages(src);
+}
+
+/* ---- entries ---- */
+
+static enum vm_event_item judge_pte(struct mm_struct *mm, pte_t pte)
+{
+	/* D1: W without D in a TLB is walked again before the first store. */
+	if (pte_write(pte) && !tlb_defer_sabotaged(TLB_DEFER_SAB_WRITE))
+		return TLB_DEFER_REFUSED_WRITE;
+	/* D1: write protected, say by fork, but maybe not flushed yet */
+	if (pte_dirty(pte) && !tlb_defer_sabotaged(TLB_DEFER_SAB_DIRTY))
+		return TLB_DEFER_REFUSED_DIRTY;
+	/* D2: mprotect and the like flush when they are through. */
+	if (mm_tlb_flush_pending(mm))
+		return TLB_DEFER_REFUSED_PENDING;
+	if (time_before(jiffies, READ_ONCE(mm->tlb_defer.resume)) &&
+	    READ_ONCE(mm->tlb_defer.resume))
+		return TLB_DEFER_REFUSED_BACKOFF;
+	return 0;
+}
+
+/**
+ * __tlb_defer_pte() - Look at an entry that has just been cleared
+ * @mm: its address space
+ * @pte: what it was, accessible
+ * @address: where; the page table lock is held
+ *
+ * Return: true if its flush is deferred, at least until the folio's end.
+ */
+bool __tlb_defer_pte(struct mm_struct *mm, pte_t pte, unsigned long address)
+{
+	struct tlb_defer_batch *batch = current->tlb_defer;
+
+	/* Reclaim comes here, too. */
+	if (!batch || !batch->folio)
+		return false;
+	if (!batch->refused)
+		batch->refused = judge_pte(mm, pte);
+	if (batch->refused)
+		return false;
+	/* Increments tlb_gen, a full barrier: the entry is clear before. */
+	arch_tlbbatch_add_pending(&batch->cpus, mm, address);
+	/* Under the page table lock, so that A finds it in the mm */
+	tlb_defer_seal(mm, &batch->cpus.cpumask);
+	batch->entries++;
+	return true;
+}

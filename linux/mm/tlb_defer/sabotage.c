@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred TLB flushes: ways to break them, for tests that must notice.
+ *
+ * In /sys/kernel/debug/tlb_defer: sabotage is a mask of BIT(TLB_DEFER_SAB_*).
+ * forever lets no generation pass by itself, so that stale translations live
+ * until somebody needs them gone. race_us makes the time that long between the
+ * first look at a folio, and for writers of its file, and clearing its entries, and
+ * again between that and the verdict.
+ */
+#include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/init.h>
+
+#include "tlb_defer.h"
+
+u32 tlb_defer_sabotage_mask;
+bool tlb_defer_forever_set;
+static u32 race_us;
+
+/**
+ * tlb_defer_race_window() - Give others time to come between (A1, B3, D1)
+ */
+void tlb_defer_race_window(void)
+{
+	u32 us = READ_ONCE(race_us);
+
+	if (us)
+		usleep_range(us, us + 100);
+}
+
+static int __init tlb_defer_sabotage_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("tlb_defer", NULL);
+
+	debugfs_create_x32("sabotage", 0600, dir, &tlb_defer_sabotage_mask);
+	debugfs_create_bool("forever", 0600, dir, &tlb_defer_forever_set);
+	debugfs_create_u32("race_us", 0600, dir, &race_us);
+	return 0;
+}
+late_initcall(tlb_defer_sabotage_init);

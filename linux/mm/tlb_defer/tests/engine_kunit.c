@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred TLB flushes: who allocates memory and cannot wait gets none of the
+ * frames that do, and flushes nothing; who can wait gets them (C).
+ *
+ * The frame is one of ours, sealed with the translations of all CPUs, and
+ * generations do not pass meanwhile (debugfs forever). All blocks of the largest
+ * size are taken, so that whoever wants one more reaches the slow path.
+ */
+#include <kunit/test.h>
+#include <linux/gfp.h>
+#include <linux/irqflags.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/mmzone.h>
+
+#include "../tlb_defer.h"
+
+/* Take all blocks of the largest size; returns whether there was an end to them. */
+static bool exhaust(gfp_t gfp, struct list_head *list)
+{
+	unsigned long n, most = totalram_pages() >> MAX_PAGE_ORDER;
+
+	for (n = 0; n <= most; n++) {
+		struct page *page = alloc_pages(gfp | __GFP_NOWARN,
+						MAX_PAGE_ORDER);
+
+		if (!page)
+			return true;
+		list_add(&page->lru, list);
+	}
+	return false;
+}
+
+static void give_back(struct list_head *list)
+{
+	struct page *page, *next;
+
+	list_for_each_entry_safe(page, next, list, lru) {
+		list_del(&page->lru);
+		__free_pages(page, MAX_PAGE_ORDER);
+	}
+}
+
+/* A frame that any CPU could still read */
+static void one_waits(struct kunit *test)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	tlb_defer_seal(&init_mm, cpu_online_mask);
+	tlb_defer_hold(folio);
+	folio_put(folio);
+	KUNIT_ASSERT_EQ(test, tlb_defer_held_pages(), 1L);
+}
+
+static void who_cannot_wait_gets_no_frame_that_does(struct kunit *test)
+{
+	unsigned long flags;
+	bool ended;
+	LIST_HEAD(list);
+
+	one_waits(test);
+	local_irq_save(flags);
+	ended = exhaust(GFP_ATOMIC, &list);
+	local_irq_restore(flags);
+	KUNIT_EXPECT_TRUE(test, ended);
+	KUNIT_EXPECT_EQ(test, tlb_defer_held_pages(), 1L);
+	/* The same with leave to sleep: it is no accident that nothing happened. */
+	KUNIT_EXPECT_TRUE(test, exhaust(GFP_KERNEL | __GFP_NORETRY, &list));
+	KUNIT_EXPECT_EQ(test, tlb_defer_held_pages(), 0L);
+	give_back(&list);
+}
+
+static int start(struct kunit *test)
+{
+	tlb_defer_forever_set = true;
+	return tlb_defer_set_mode(TLB_DEFER_QUARANTINE);
+}
+
+static void stop(struct kunit *test)
+{
+	tlb_defer_forever_set = false;
+	tlb_defer_set_mode(TLB_DEFER_OFF);
+	tlb_defer_init_mm(&init_mm);
+}
+
+static struct kunit_case tlb_defer_engine_cases[] = {
+	KUNIT_CASE(who_cannot_wait_gets_no_frame_that_does),
+	{}
+};
+
+static struct kunit_suite tlb_defer_engine_suite = {
+	.name = "tlb_defer_engine",
+	.init = start,
+	.exit = stop,
+	.test_cases = tlb_defer_engine_cases,
+};
+
+kunit_test_suite(tlb_defer_engine_suite);

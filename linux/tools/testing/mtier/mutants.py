@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Sabotage policy.c and choose.c one line at a time; each time some test has to fail.
+
+Called by `make mutants`, which hands in the compiler and the compiled tests:
+
+    mutants.py --source FILE --source FILE --out DIR --cc "CC FLAGS" TEST.o...
+
+Each mutant is a name and an edit of one place.  An edit that matches no place,
+or more than one, is an error: the list is to follow the code.  Exit code: 0 if
+every mutant was caught, 1 if one survived, 2 for wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+TIMEOUT_S = 20
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One way to break the policy: replace `old`, found exactly once, by `new`."""
+
+    name: str
+    old: str
+    new: str
+
+
+MUTANTS = [
+    # record
+    Mutant("ignore the window", "clamp_t(u32, window_ticks, 1, MTIER_WINDOW_MAX)", "MTIER_WINDOW_MAX"),
+    Mutant("drop the decay", "DIV_ROUND_UP(mtier_rec_freq(rec) * (window - rest), window)", "mtier_rec_freq(rec)"),
+    Mutant(
+        "round the decay down",
+        "DIV_ROUND_UP(mtier_rec_freq(rec) * (window - rest), window)",
+        "mtier_rec_freq(rec) * (window - rest) / window",
+    ),
+    Mutant("believe unused records", "if (!(rec & MTIER_REC_VALID) || rest >= window)", "if (rest >= window)"),
+    Mutant(
+        "do not wrap ticks", "(now_tick - (rec >> REC_TICK_SHIFT)) & TICK_MASK", "now_tick - (rec >> REC_TICK_SHIFT)"
+    ),
+    Mutant("trust every clock", "rest > TICK_MASK - MTIER_TICK_SLACK ? 0 : rest", "rest"),
+    Mutant("count twice in a tick", "if (heat && !rec_rest(rec, now_tick))", "if (0)"),
+    Mutant("turn the clock back", "now_tick = rec >> REC_TICK_SHIFT;", ";"),
+    Mutant("overflow the count", "heat = min_t(u32, heat + 1, MTIER_FREQ_MAX)", "heat++"),
+    Mutant("lose the queued flag", "flags = rec & REC_FLAGS", "flags |= rec & MTIER_REC_NODE"),
+    Mutant("forget the node", "nid = mtier_rec_nid(rec);", "nid = MTIER_NO_NID;"),
+    Mutant("take any node", "if (nid > MTIER_NID_MAX)", "if (nid == MTIER_NO_NID)"),
+    Mutant("ignore room", "heat && (p->room || heat >= p->accesses)", "heat && heat >= p->accesses"),
+    Mutant("promote on first access", "heat && (p->room || heat >= p->accesses)", "heat"),
+    Mutant("one access too many", "heat >= p->accesses", "heat > p->accesses"),
+    Mutant("move what is stale", "if (!mtier_rec_heat(rec, now_tick, p->window_ticks))", "if (0)"),
+    Mutant(
+        "judge the wait in the queue",
+        "heat_is_hot(mtier_rec_freq(rec), p)",
+        "heat_is_hot(mtier_rec_heat(rec, now_tick, p->window_ticks), p)",
+    ),
+    Mutant("never age", "if (mtier_rec_heat(rec, now_tick, window_ticks))", "if (rec & MTIER_REC_VALID)"),
+    Mutant("age the queued flag away", "return rec & (REC_FLAGS | MTIER_NID_MAX << REC_NID_SHIFT);", "return 0;"),
+    Mutant("age nothing that is queued", "return rec & (REC_FLAGS | MTIER_NID_MAX << REC_NID_SHIFT);", "return rec;"),
+    Mutant("keep an empty record", "return mtier_rec_freq(rec) ? rec : 0;", "return rec;"),
+    Mutant("round the window down", " + !!(window_ms % MTIER_TICK_MS)", ""),
+    Mutant("window a tick short", "min_t(u32, ticks + 1, MTIER_WINDOW_MAX)", "min_t(u32, ticks, MTIER_WINDOW_MAX)"),
+    # window
+    Mutant("room below the watermark", "return free_pages - wmark_pages >", "return free_pages >"),
+    Mutant("room at 100 %", "percent >= 100 || ", ""),
+    Mutant("always room", "percent >= 100 || free_pages <= wmark_pages", "0"),
+    Mutant("no dead band", "u64 dead = div_u64(budget, 10)", "u64 dead = 0"),
+    Mutant("steer the wrong way", "if (candidates < budget - dead)", "if (candidates > budget - dead)"),
+    Mutant("window too short", "max_t(u32, ref / 16, 1)", "max_t(u32, ref / 32, 1)"),
+    Mutant("window too long", "sat_u32(2 * (u64)ref)", "sat_u32(3 * (u64)ref)"),
+    Mutant("never start a window", "cur ?: ref", "cur"),
+    # pace
+    Mutant("slow down when it pays", "period -= step;", "period += step;"),
+    Mutant("wake up slowly", "period /= 8;", "period /= 2;"),
+    Mutant("wake up small", "size = b->size_max_mb;", "size *= 2;"),
+    Mutant("never fall asleep", "period *= 8;", ";"),
+    Mutant("never forget success", "p->useful = useful_now;", "p->useful |= useful_now;"),
+    Mutant("get stuck at short periods", "period * 15 + 99", "period * 15"),
+    Mutant(
+        "no longest period",
+        "return min_t(u64, max_t(u64, ms, b->period_min_ms), b->period_max_ms)",
+        "return max_t(u64, ms, b->period_min_ms)",
+    ),
+    Mutant(
+        "no shortest period",
+        "return min_t(u64, max_t(u64, ms, b->period_min_ms), b->period_max_ms)",
+        "return min_t(u64, ms, b->period_max_ms)",
+    ),
+    Mutant(
+        "no largest size",
+        "return min_t(u64, max_t(u64, mb, b->size_min_mb), b->size_max_mb)",
+        "return max_t(u64, mb, b->size_min_mb)",
+    ),
+    Mutant("never back off", "period_clamp(2 * (u64)p->period_ms, b)", "period_clamp(p->period_ms, b)"),
+    Mutant("scale upside down", "(u64)period_ms * 5, min_t(u32, scale, 10)", "(u64)period_ms * scale, 5"),
+    Mutant("scan who must not be scanned", "return U32_MAX;\n\tperiod_ms", "return period_ms;\n\tperiod_ms"),
+    Mutant("rest a little short", "return pause + !!left;", "return pause;"),
+    Mutant("rest far too long", "ran_ns * (100 - percent)", "ran_ns * 100"),
+    Mutant("pressure without memory", "was ? fill > cap / 2 : fill >= cap - cap / 4", "fill >= cap - cap / 4"),
+    Mutant("pressure too late", "fill >= cap - cap / 4", "fill >= cap"),
+    # bucket
+    Mutant("drop parts of a byte", "*frac = left;", "*frac = 0;"),
+    Mutant("do not carry", "part++;", ";"),
+    Mutant("pay time twice", "if (now_ns > b->stamp_ns) {", "if (now_ns != b->stamp_ns) {"),
+    Mutant("pay the same time for ever", "b->stamp_ns = now_ns;\n\t}", ";\n\t}"),
+    Mutant("save without end", "if (b->tokens >= burst) {", "if (0) {"),
+    Mutant("do not take tokens", "b->tokens -= granted;", ";"),
+    Mutant("grant what is asked", "granted = min_t(u64, want, b->tokens);", "granted = want;"),
+    Mutant("refund too much", "min_t(u64, sat_add(b->tokens, unused), burst)", "sat_add(b->tokens, unused)"),
+    Mutant("wait too short", "rate_bytes_per_s) + !!left;", "rate_bytes_per_s);"),
+    Mutant("wait for more than there can be", "want = min_t(u64, want, burst);", ";"),
+    Mutant("forget who is behind", "then.stamp_ns - min_t(u64, now_ns, then.stamp_ns)", "0"),
+    Mutant("wrap a product", "b && a > div64_u64(U64_MAX, b) ? U64_MAX : a * b", "a * b"),
+    Mutant("wrap a sum", "a > U64_MAX - b ? U64_MAX : a + b", "a + b"),
+    # picker
+    Mutant("pick by credit alone", "if (slack_a != slack_b)", "if (0)"),
+    Mutant("pick who is not owed", "if (owed_a != owed_b)", "if (0)"),
+    Mutant("keep credits as they were", "if (!old || old == total)", "if (1)"),
+    Mutant("do not charge a pick", "p->credit[best] -= (s64)total;", ";"),
+    Mutant("pick the first", "best < 0 || picker_before(p, weights, i, best)", "best < 0"),
+    Mutant("never decay", "weights[i] /= 2;", ";"),
+    Mutant("overflow a weight", "while (weights[slot] > U32_MAX - amount) {", "while (0) {"),
+    Mutant("lose the small", "weight * whole, sum), 1)", "weight * whole, sum), 0)"),
+    Mutant("go by history alone", "mix_share(cpu_threads[i], threads, whole)", "0"),
+    Mutant("go by threads alone", "mix_share(top_accesses[i], accesses, whole) +", "0 +"),
+    # choose
+    Mutant("look again after twice the time", "256U >> level", "512U >> level"),
+    Mutant("never look at once", "ms < 4 ? 0 : ms", "ms"),
+    Mutant("shift by anything", "level < 32 ? 256U >> level : 0", "256U >> (level & 31)"),
+    Mutant("choose where all fit", "found > room && found > seen / 8", "found > seen / 8"),
+    Mutant("choose among few", "found > room && found > seen / 8", "found > room"),
+    Mutant("never choose faster", "1 + (found > seen / 2)", "1"),
+    Mutant("choose beyond the end", "MTIER_PROBE_MAX);\n\tif (found <= room / 4)", "1000);\n\tif (found <= room / 4)"),
+    Mutant("believe any level", "level = min_t(u32, level, MTIER_PROBE_MAX);", ";"),
+    Mutant("choose for ever", "found <= room || found < seen / 32", "0"),
+    Mutant("choose fewer than a thirty-second", "found <= room || found < seen / 32", "found <= room"),
+    Mutant("leave room unused", "found <= room / 4", "0"),
+    Mutant("never begin to choose", "mapped > room ? MTIER_PROBE_START : 0", "0"),
+    Mutant("always begin to choose", "mapped > room ? MTIER_PROBE_START : 0", "MTIER_PROBE_START"),
+    Mutant("looks in a row too far apart", "between * gaps + look_ms / 2 + MTIER_TICK_MS", "between * gaps"),
+    Mutant("no time between looks", "(u64)look_ms + MTIER_TICK_MS", "look_ms"),
+    Mutant("looks not in a row", "between * gaps + look_ms / 2 +", "3 * between * gaps +"),
+    Mutant("one look in the window", "max_t(u64, accesses, 2) - 1", "1"),
+    Mutant("no look in the window", "max_t(u64, accesses, 2) - 1", "(u64)accesses - 1"),
+    Mutant("wrap the window", "return min_t(u64, window, U32_MAX);", "return window;"),
+    Mutant("longer than the usual window", "window = min_t(u64, window, window_ms * gaps);", ";"),
+    Mutant("queue for a full target", "!full || fill < batch", "true"),
+    Mutant("queue nothing for a full target", "!full || fill < batch", "!full"),
+    # cold
+    Mutant("an access counts as idle", "if (!idle)", "if (0)"),
+    Mutant("an access is not remembered", "return mtier_rec_queued(rec) ? mtier_rec_set_queued(0) : 0;", "return rec;"),
+    Mutant("queue a cold page twice", "return mtier_rec_queued(rec) ? mtier_rec_set_queued(0) : 0;", "return 0;"),
+    Mutant("one idle look is enough", "strict.room = false;", ";"),
+    Mutant("nothing is cold", "*cold = verdict == MTIER_HOT;", ";"),
+    Mutant("idle looks fade too soon", "between * looks * 4", "between * looks"),
+    Mutant("idle looks at once do not count", "max_t(u64, look_ms, 2 * MTIER_TICK_MS)", "look_ms"),
+    Mutant("believe any number of looks", "looks = min_t(u32, looks, MTIER_FREQ_MAX);", ";"),
+    Mutant("wrap the window of looks", "min_t(u64, between * looks * 4, U32_MAX)", "between * looks * 4"),
+    Mutant("exchange for nothing", "(u64)accesses + full", "accesses"),
+    Mutant("ask for more than can be counted", "min_t(u64, (u64)accesses + full, MTIER_FREQ_MAX)", "accesses + full"),
+]
+
+
+def verdict(mutant: Mutant, sources: dict[Path, str], out: Path, cc: list[str], objects: list[str]) -> str:
+    """Build and test one mutant of `sources`, file to text.
+
+    Returns what caught it, or "" if it survived.  Raises ValueError if its
+    edit does not fit the source or the result does not compile.
+    """
+    places = sum(text.count(mutant.old) for text in sources.values())
+    if places != 1:
+        raise ValueError(f"{mutant.name!r} matches {places} places of the source, wanted 1")
+    stem = out / re.sub(r"\W+", "-", mutant.name)
+    mutated = stem.with_suffix(".c")
+    files = [str(mutated)]
+    for path, text in sources.items():
+        if mutant.old in text:
+            mutated.write_text(text.replace(mutant.old, mutant.new))
+        else:
+            files.append(str(path))
+    built = subprocess.run([*cc, "-o", str(stem), *files, *objects, "-lm"], capture_output=True, text=True, check=False)
+    if built.returncode:
+        raise ValueError(f"{mutant.name!r} does not compile:\n{built.stderr}")
+    try:
+        ran = subprocess.run([str(stem), "-x"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return "time limit"
+    if ran.returncode == 0:
+        return ""
+    failed = re.findall(r"^    not ok \d+ (\S+)", ran.stdout, re.MULTILINE)
+    return ", ".join(failed) or f"exit code {ran.returncode}"
+
+
+def main() -> int:
+    """Test all mutants; print one line for each and the sum."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", type=Path, required=True, action="append", help="a file to break")
+    parser.add_argument("--out", type=Path, required=True, help="folder for what is built")
+    parser.add_argument("--cc", type=shlex.split, required=True, help="compiler with its options, one string")
+    parser.add_argument("objects", nargs="+", help="compiled tests")
+    args = parser.parse_args()
+
+    sources = {path: path.read_text() for path in args.source}
+    args.out.mkdir(parents=True, exist_ok=True)
+    survivors = 0
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        jobs = [(m, pool.submit(verdict, m, sources, args.out, args.cc, args.objects)) for m in MUTANTS]
+        for mutant, job in jobs:
+            try:
+                caught = job.result()
+            except ValueError as error:
+                print(f"error: {error}", file=sys.stderr)
+                survivors += 1
+                continue
+            survivors += not caught
+            print(f"{'caught  ' if caught else 'SURVIVED'}  {mutant.name:32}  {caught}")
+    print(f"{len(MUTANTS) - survivors} of {len(MUTANTS)} mutants caught")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

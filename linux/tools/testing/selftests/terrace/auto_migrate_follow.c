@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Automatic migration: the memory of a task that is moved to another node follows
+ * it, at once or when it is used next; not where nobody asked for it, and not
+ * that of a task or a program that has only just begun.
+ *
+ * lab: topology=two-socket-cxl icount=3 timeout=400s debug=no
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auto_migrate_util.h"
+#include "numa_scan_util.h"
+
+#define SIZE	(8 * MT_MB)
+#define PAGES	((long)(SIZE / MT_PAGE))
+
+static struct mt_cgroup on;
+static struct mt_snap before;
+
+static int begin(struct am_task *t, int lazy)
+{
+	if (am_cgroup_on(&on, "on", lazy))
+		return MT_FAIL;
+	t->cg = &on;
+	if (am_start(t))
+		return MT_FAIL;
+	mt_snap(&before);
+	return MT_PASS;
+}
+
+/* Move it, and wait until its memory is there, for @ms at most. */
+static int comes(struct am_task *t, unsigned int ms)
+{
+	long long start = mt_now_ms();
+	bool came;
+
+	if (am_move(t, AM_NODE1))
+		return MT_FAIL;
+	came = MT_WAIT(am_local(t, 1), ms);
+	mt_note("%s after %lld ms", came ? "there" : "not there",
+		mt_now_ms() - start);
+	am_note(&before);
+	if (!came)
+		am_where(t);
+	MT_ASSERT(came, "it did not follow");
+	MT_ASSERT(am_since(&before, "tasks") == 1, "%lld actions",
+		  am_since(&before, "tasks"));
+	return MT_PASS;
+}
+
+/* What mt_place() has written is still there. */
+static bool intact(struct am_task *t)
+{
+	size_t off;
+
+	for (off = 0; off < t->size; off += MT_PAGE)
+		if (*(size_t *)(t->s->p + off) != off + 1 ||
+		    *(size_t *)(t->s->r + off) != off + 1)
+			return false;
+	return true;
+}
+
+static int direct(void)
+{
+	struct am_task t = { .size = SIZE, .check = intact };
+
+	if (begin(&t, 0) || comes(&t, 2000))
+		return MT_FAIL;
+	MT_ASSERT(am_asked(&t), "another content");
+	MT_ASSERT(am_since(&before, "moved") >= 2 * PAGES * 95 / 100 &&
+		  !am_since(&before, "marked"), "not counted");
+	MT_ASSERT(am_adds_up(&before), "pages without an end");
+	return MT_PASS;
+}
+
+static int direct_realtime(void)
+{
+	struct sched_param param = { .sched_priority = 1 };
+	struct am_task t = { .size = SIZE };
+
+	if (begin(&t, 0))
+		return MT_FAIL;
+	MT_ASSERT(!sched_setscheduler(t.pid, SCHED_RR, &param), "not realtime");
+	return comes(&t, 2000);
+}
+
+static char *huge(struct am_task *t)
+{
+	return mt_place_thp(t->size, 0);
+}
+
+static bool still_huge(struct am_task *t)
+{
+	size_t off;
+
+	for (off = 0; off < t->size; off += MT_HUGE)
+		if (!mt_is_thp(t->s->q + off))
+			return false;
+	return true;
+}
+
+static int huge_pages(int lazy)
+{
+	struct am_task t = {
+		.size = SIZE, .special = huge, .check = still_huge,
+	};
+
+	if (begin(&t, lazy))
+		return MT_FAIL;
+	t.s->touch = lazy;
+	if (comes(&t, lazy ? 5000 : 2000))
+		return MT_FAIL;
+	MT_ASSERT(am_all(&t, t.s->q, 1), "huge pages did not follow");
+	MT_ASSERT(am_asked(&t), "they have been split");
+	return MT_PASS;
+}
+
+static int direct_huge(void)
+{
+	return huge_pages(0);
+}
+
+static int lazy_huge(void)
+{
+	return huge_pages(1);
+}
+
+static int lazy(int balancing)
+{
+	struct am_task t = { .size = SIZE };
+
+	MT_ASSERT(!mt_writef(AM_BALANCING, "%d", balancing), "no balancing");
+	if (begin(&t, 1))
+		return MT_FAIL;
+	t.s->touch = true;
+	if (comes(&t, 5000))
+		return MT_FAIL;
+	MT_ASSERT(!am_since(&before, "moved"), "some moved at once");
+	MT_ASSERT(am_adds_up(&before), "pages without an end");
+	return MT_PASS;
+}
+
+static int lazy_off(void)
+{
+	return lazy(0);
+}
+
+static int lazy_on(void)
+{
+	return lazy(1);
+}
+
+/* Marked and not used, it stays; used once, it goes. */
+static int lazy_unused(void)
+{
+	struct am_task t = { .size = SIZE };
+
+	if (begin(&t, 1) || am_move(&t, AM_NODE1))
+		return MT_FAIL;
+	MT_ASSERT(MT_WAIT(am_since(&before, "marked") >= 2 * PAGES, 5000),
+		  "%lld marked", am_since(&before, "marked"));
+	MT_ASSERT(am_all(&t, t.s->p, 0) && am_all(&t, t.s->r, 0),
+		  "what nobody uses has moved");
+	t.s->touch = true;
+	MT_ASSERT(MT_WAIT(am_local(&t, 1), 5000), "what is used does not move");
+	am_note(&before);
+	MT_ASSERT(am_since(&before, "pulled") >= 2 * PAGES * 95 / 100,
+		  "%lld pulled", am_since(&before, "pulled"));
+	return MT_PASS;
+}
+
+/* Move all of it, mark its pages, use them once: they are there. */
+static int once_is_enough(struct am_task *t, int node)
+{
+	mt_snap(&before);
+	if (am_move_all(t, node ? AM_NODE1 : AM_NODE0))
+		return MT_FAIL;
+	/* Some may still be marked by a scan. */
+	MT_ASSERT(MT_WAIT(am_since(&before, "marked") >= PAGES, 20000),
+		  "%lld marked", am_since(&before, "marked"));
+	if (am_runs(t, AM_SEEN_MS))
+		return MT_FAIL;
+	t->s->touch = true;
+	if (am_rounds(t, 1))
+		return MT_FAIL;
+	t->s->touch = false;
+	am_note(&before);
+	am_where(t);
+	MT_ASSERT(am_pages(t, t->s->q, t->size, node) >= PAGES * 95 / 100,
+		  "the first access was not enough");
+	return MT_PASS;
+}
+
+/* Only read: a write to a page that has moved forgets who used it. */
+static char *only_read(struct am_task *t)
+{
+	return mt_place(t->size, 0);
+}
+
+/*
+ * NUMA balancing has known the task for a while: pages that it was seen to use
+ * from one node have to be used twice from another one before they move. Of local
+ * pages that is not written down, so they move once in any case; on the way back
+ * all have been seen.
+ */
+static int settled(void)
+{
+	/* Local pages of a single thread are never looked at. */
+	struct am_task t = {
+		.size = SIZE, .special = only_read, .threads = 1,
+	};
+
+	if (begin(&t, 1) || ns_fast("sync", 64))
+		return MT_FAIL;
+	t.s->touch = true;
+	MT_ASSERT(MT_WAIT(ns_sched(t.pid, "mm->numa_scan_seq") >= 30 &&
+			  ns_sched(t.pid, "numa_preferred_nid") == 0 &&
+			  mt_since(&before, "numa_hint_faults") > 2 * PAGES,
+			  150000),
+		  "%lld scans, preferred node %lld, %lld faults",
+		  ns_sched(t.pid, "mm->numa_scan_seq"),
+		  ns_sched(t.pid, "numa_preferred_nid"),
+		  mt_since(&before, "numa_hint_faults"));
+	t.s->touch = false;
+	mt_write(AM_BALANCING, "0");
+	MT_ASSERT(!am_set(&on, "auto_migrate_interval", 5), "no interval");
+	if (am_rounds(&t, 1) || once_is_enough(&t, 1))
+		return MT_FAIL;
+	return once_is_enough(&t, 0);
+}
+
+/* Nobody asked for it in that cgroup; in another one somebody did. */
+static int off_stays(void)
+{
+	struct am_task canary = { .size = MT_MB };
+	struct am_task t = { .size = SIZE };
+	struct mt_cgroup off;
+
+	if (am_cgroup(&off, NULL, "off"))
+		return MT_FAIL;
+	t.cg = &off;
+	if (begin(&canary, 0) || am_start(&t) || am_move(&t, AM_NODE1) ||
+	    am_runs(&t, 300) || comes(&canary, 5000) || am_runs(&t, 300))
+		return MT_FAIL;
+	MT_ASSERT(am_all(&t, t.s->p, 0) && am_all(&t, t.s->r, 0),
+		  "memory followed that nobody asked for");
+	return MT_PASS;
+}
+
+/* It has been on node 0 long enough to be at home there, wherever it was before. */
+static void leave_home(void)
+{
+	if (mt_cgroup_enter(&on, 0) || mt_run_on_cpu(0))
+		_exit(1);
+	am_spin(200);
+	if (mt_run_on_cpu(1))
+		_exit(1);
+}
+
+/* Its child begins on node 1. */
+static void forks(void *arg)
+{
+	pid_t child;
+
+	(void)arg;
+	leave_home();
+	child = fork();
+	if (!child) {
+		am_spin(400);
+		_exit(0);
+	}
+	mt_run_on_cpu(0);
+	_exit(mt_reap(child));
+}
+
+static void *spinner(void *arg)
+{
+	am_spin(400);
+	return arg;
+}
+
+/* So does its second thread. */
+static void clones(void *arg)
+{
+	pthread_t thread;
+
+	(void)arg;
+	leave_home();
+	if (pthread_create(&thread, NULL, spinner, NULL))
+		_exit(1);
+	mt_run_on_cpu(0);
+	pthread_join(thread, NULL);
+	_exit(0);
+}
+
+/* And so does another program. */
+static void execs(void *arg)
+{
+	(void)arg;
+	leave_home();
+	execl("/proc/self/exe", "auto_migrate_follow", "spin", NULL);
+	_exit(1);
+}
+
+static int fresh(void (*fn)(void *))
+{
+	int ret;
+
+	if (am_cgroup_on(&on, "on", 0))
+		return MT_FAIL;
+	MT_ASSERT(!mt_run_on_cpu(0), "cannot run on node 0");
+	mt_snap(&before);
+	ret = mt_reap(mt_spawn(fn, NULL));
+	MT_ASSERT(!ret, "it ended with %d", ret);
+	am_note(&before);
+	MT_ASSERT(!am_since(&before, "tasks") &&
+		  !am_since(&before, "declined_threads"),
+		  "it was taken for one that moved");
+	return MT_PASS;
+}
+
+static int fresh_fork(void)
+{
+	return fresh(forks);
+}
+
+static int fresh_clone(void)
+{
+	return fresh(clones);
+}
+
+static int fresh_exec(void)
+{
+	return fresh(execs);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("R16 memory follows within 2 s, direct", direct),
+		MT_CHECK("R16 also that of a realtime task", direct_realtime),
+		MT_CHECK("R16 huge pages as a whole, direct", direct_huge),
+		MT_CHECK("R16 memory follows within 5 s, lazy, balancing 0",
+			 lazy_off),
+		MT_CHECK("R16 memory follows within 5 s, lazy, balancing 1",
+			 lazy_on),
+		MT_CHECK("R16 huge pages as a whole, lazy", lazy_huge),
+		MT_CHECK("R16 lazy: what is not used stays", lazy_unused),
+		MT_BREAKS("P2 lazy: the first access counts, whoever came before",
+			  settled, AM_SAB_FILTER),
+		MT_CHECK("R16 off: it stays", off_stays),
+		MT_BREAKS("P9 a new process has not moved", fresh_fork,
+			  AM_SAB_FRESH),
+		MT_BREAKS("P9 a new thread has not moved", fresh_clone,
+			  AM_SAB_FRESH),
+		MT_BREAKS("P8 a new program has not moved", fresh_exec,
+			  AM_SAB_FRESH),
+	};
+
+	if (argc > 1 && !strcmp(argv[1], "spin")) {
+		am_spin(400);
+		return 0;
+	}
+	return am_main(checks, ARRAY_LEN(checks));
+}

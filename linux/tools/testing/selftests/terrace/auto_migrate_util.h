@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the selftests of automatic migration share: cgroups, a process that runs
+ * without a rest, so that ticks meet it, and where its memory is.
+ */
+#ifndef AUTO_MIGRATE_UTIL_H
+#define AUTO_MIGRATE_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "mtier_util.h"
+
+#define AM_DEBUG	"/sys/kernel/debug/auto_migrate/"
+#define AM_SABOTAGE	AM_DEBUG "sabotage"
+#define AM_BALANCING	"/proc/sys/kernel/numa_balancing"
+#define AM_THREADS	8
+/* So long may anything take on a slow host */
+#define AM_LONG_MS	30000
+/* CPU time after which ticks have surely met a thread */
+#define AM_SEEN_MS	60
+
+/* Bits of the debugfs file auto_migrate/sabotage, plus one; 0 is none. */
+enum am_sabotage {
+	AM_SAB_NONE,
+	AM_SAB_SETTLE,		/* a task need not stay */
+	AM_SAB_INTERVAL,	/* tries follow each other at once */
+	AM_SAB_FRESH,		/* a new task or program has its parent's home */
+	AM_SAB_BALANCING,	/* NUMA balancing's choice does not count */
+	AM_SAB_THREADS,		/* nor does where most threads run */
+	AM_SAB_NODE,		/* nor does cpuset.mems */
+	AM_SAB_POLICY,		/* memory that a policy binds follows, too */
+	AM_SAB_SHARED,		/* and memory that others share */
+	AM_SAB_TREE,		/* only the task's own cgroup counts */
+	AM_SAB_LEAK,		/* a cgroup that goes leaves the key on */
+	AM_SAB_FILTER,		/* marked pages have to be used twice */
+	AM_SAB_COUNT,		/* what moves is not counted */
+};
+
+int am_main(const struct mt_check *checks, size_t n);
+
+int am_cgroup(struct mt_cgroup *cg, const struct mt_cgroup *parent,
+	      const char *name);
+int am_set(const struct mt_cgroup *cg, const char *file, long long value);
+long long am_get(const struct mt_cgroup *cg, const char *file);
+int am_cgroup_on(struct mt_cgroup *cg, const char *name, int lazy);
+void am_remove_cgroups(void);
+
+/**
+ * struct am_shared - what a process that is watched and its parent both see
+ * @p: memory without a policy
+ * @q: memory of which something is special, or NULL
+ * @r: memory without a policy
+ * @touch: use all of it
+ * @rounds: how often it has looked at @touch
+ * @ran_ms: CPU time of its threads
+ * @ask: have it call check(), and clear this
+ * @answer: of check()
+ * @failed: it could not begin
+ */
+struct am_shared {
+	char *p;
+	char *q;
+	char *r;
+	volatile bool touch;
+	volatile unsigned long rounds;
+	volatile long long ran_ms[AM_THREADS];
+	volatile bool ask;
+	volatile bool answer;
+	volatile bool failed;
+};
+
+/**
+ * struct am_task - a process that is watched
+ * @size: of @p and @r, and of @q unless special() does otherwise
+ * @special: makes @q, between the other two; NULL if there is none
+ * @check: looks at its memory when asked
+ * @threads: threads that run besides the first
+ * @cg: its cgroup
+ * @pid: of its first thread
+ * @s: what both see
+ */
+struct am_task {
+	size_t size;
+	char *(*special)(struct am_task *t);
+	bool (*check)(struct am_task *t);
+	unsigned int threads;
+	const struct mt_cgroup *cg;
+	pid_t pid;
+	struct am_shared *s;
+};
+
+int am_start(struct am_task *t);
+void am_stop(struct am_task *t);
+int am_move(struct am_task *t, unsigned long cpus);
+int am_move_all(struct am_task *t, unsigned long cpus);
+int am_runs(struct am_task *t, long long ms);
+int am_rounds(struct am_task *t, unsigned long n);
+bool am_asked(struct am_task *t);
+long am_pages(const struct am_task *t, const char *p, size_t size, int node);
+bool am_local(const struct am_task *t, int node);
+bool am_all(const struct am_task *t, const char *p, int node);
+void am_where(const struct am_task *t);
+void am_spin(long long ms);
+
+/* Counters of /proc/vmstat, "numa_automig_" before their names */
+long long am_since(const struct mt_snap *s, const char *name);
+bool am_adds_up(const struct mt_snap *s);
+void am_note(const struct mt_snap *s);
+
+/* sched_setaffinity() masks of the two nodes with CPUs */
+#define AM_NODE0	1UL
+#define AM_NODE1	2UL
+
+#endif /* AUTO_MIGRATE_UTIL_H */

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Churn: everything at once for a long time.  Processes that fork, exec, map,
+ * unmap, swap, collapse and split huge pages on both tiers, while the engine is
+ * switched, its knobs are turned, cgroups change and a CPU goes and comes.  At
+ * its end nothing may be left, the counters add up, and (by the lab) the kernel
+ * has had nothing to say.
+ *
+ * 30 s, times TERRACE_STRETCH.
+ *
+ * lab: topology=dram-cxl timeout=180s debug=yes
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/swap.h>
+#include <unistd.h>
+
+#include "mtier_util.h"
+
+#define SIZE	(6 * MT_MB)
+
+#define RUN_MS	30000
+
+static struct mt_snap before;
+
+/* Not random for anybody else: each worker repeats its own sequence. */
+static unsigned int seed;
+
+static unsigned int roll(unsigned int n)
+{
+	seed = seed * 1103515245 + 12345;
+	return (seed >> 16) % n;
+}
+
+/* A page's first word is its offset plus one, whatever happened to it. */
+static void fill(char *p, size_t size)
+{
+	size_t off;
+
+	for (off = 0; off < size; off += MT_PAGE)
+		*(size_t *)(p + off) = off + 1;
+}
+
+static void verify(const char *p, size_t size)
+{
+	size_t off;
+
+	for (off = 0; off < size; off += MT_PAGE)
+		if (*(const volatile size_t *)(p + off) != off + 1)
+			_exit(2);
+}
+
+static void spin(char *p, size_t size)
+{
+	unsigned int rounds = 1 + roll(30);
+
+	while (rounds--)
+		mt_touch(p, size, false);
+}
+
+static char *new_memory(void)
+{
+	char *p;
+	int fd;
+
+	switch (roll(4)) {
+	case 0:
+		fd = memfd_create("churn", MFD_CLOEXEC);
+		if (ftruncate(fd, SIZE))
+			_exit(3);
+		mt_bind_to(mt_slow_node());
+		p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		fill(p, SIZE);
+		mt_bind_default();
+		close(fd);
+		return p;
+	case 1:
+		return mt_fill(SIZE, mt_slow_node(), true);
+	default:
+		return mt_fill(SIZE, mt_slow_node(), false);
+	}
+}
+
+/* One thing that a process can do to its memory. */
+static void disturb(char *p)
+{
+	size_t at = roll(SIZE / MT_PAGE) * MT_PAGE;
+
+	switch (roll(8)) {
+	case 0:
+		madvise(p, SIZE, MADV_PAGEOUT);
+		break;
+	case 1:
+		mprotect(p + at, MT_PAGE, PROT_READ);
+		mt_nap(roll(5));
+		mprotect(p + at, MT_PAGE, PROT_READ | PROT_WRITE);
+		break;
+	case 2:
+		madvise(p, SIZE, 25 /* MADV_COLLAPSE */);
+		break;
+	case 3:
+		madvise(p, SIZE, MADV_COLD);
+		break;
+	case 4:
+		if (!mlock(p + at / 2, MT_PAGE))
+			munlock(p + at / 2, MT_PAGE);
+		break;
+	case 5:
+		mt_mbind(p, SIZE, 2 /* MPOL_BIND */, 1UL << mt_slow_node());
+		mt_mbind(p, SIZE, 0 /* MPOL_DEFAULT */, 0);
+		break;
+	case 6:
+		madvise(p, SIZE, roll(2) ? MADV_MERGEABLE : MADV_UNMERGEABLE);
+		break;
+	default:
+		spin(p, SIZE);
+	}
+}
+
+/* The life of one process. */
+static void life(void *arg)
+{
+	unsigned int steps;
+	char *p;
+
+	seed ^= (unsigned long)arg;
+	p = new_memory();
+	for (steps = roll(12); steps; steps--) {
+		disturb(p);
+		verify(p, SIZE);
+	}
+	switch (roll(5)) {
+	case 0:
+		if (!fork()) {
+			spin(p, SIZE);
+			verify(p, SIZE);
+			_exit(0);
+		}
+		break;
+	case 1:
+		setenv("MTIER_CHURN_EXEC", "1", 1);
+		execl("/proc/self/exe", "churn", NULL);
+		break;
+	case 2:
+		p = mremap(p, SIZE, 2 * SIZE, MREMAP_MAYMOVE);
+		if (p != MAP_FAILED)
+			verify(p, SIZE);
+		break;
+	case 3:
+		munmap(p + SIZE / 2, SIZE / 2);
+		break;
+	default:
+		raise(SIGKILL);
+	}
+}
+
+static void worker(void *arg)
+{
+	unsigned long n;
+
+	seed = 1 + (unsigned long)arg;
+	signal(SIGCHLD, SIG_DFL);
+	for (n = 0;; n++) {
+		int ret = mt_reap(mt_spawn(life, (void *)(n * 8191)));
+
+		if (ret && ret != 128 + SIGKILL) {
+			mt_note("a process ended with %d", ret);
+			_exit(ret);
+		}
+	}
+}
+
+/* Turn one knob, or the switch. */
+static void knob(void)
+{
+	static const char * const rates[] = { "1", "16", "1024", "100000" };
+	static const char * const sizes[] = { "1024", "4096", "65536" };
+	static const char * const batches[] = { "1", "64", "512", "4096" };
+
+	switch (roll(10)) {
+	case 0:
+	case 1:
+		mt_write("enabled", roll(3) ? "1" : "0");
+		break;
+	case 2:
+		mt_write("promote/rate_mbps", rates[roll(4)]);
+		break;
+	case 3:
+		mt_write("promote/queue_pages", sizes[roll(3)]);
+		break;
+	case 4:
+		mt_write("promote/batch_pages", batches[roll(4)]);
+		break;
+	case 5:
+		mt_write("promote/thp", roll(2) ? "whole" : "split");
+		break;
+	case 6:
+		mt_writef("hot/room_percent", "%u", roll(2) ? 100 : 6);
+		break;
+	case 7:
+		mt_writef("hot/window_ms", "%u", 200 + roll(5000));
+		break;
+	case 8:
+		mt_writef("promote/target_node", roll(4) ? "auto" : "%d",
+			  mt_fast_node());
+		break;
+	default:
+		mt_writef("/proc/sys/kernel/numa_balancing", "%u", roll(4));
+	}
+}
+
+/* What happens to the machine, now and then. */
+static void weather(unsigned int n, bool swap, const pid_t *pid,
+		    struct mt_cgroup *cg)
+{
+	const char *cpu = "/sys/devices/system/cpu/cpu1/online";
+
+	if (n % 40 == 10)
+		mt_write(cpu, "0");
+	if (n % 40 == 14)
+		mt_write(cpu, "1");
+	if (swap && n % 50 == 30 && !swapoff("/dev/zram0"))
+		swapon("/dev/zram0", 0);
+	if (n % 16 == 8)
+		mt_cgroup_enter(cg, pid[n / 16 % 3]);
+	if (n % 16 == 0)
+		mt_writef("/sys/fs/cgroup/cgroup.procs", "%d", pid[n / 16 % 3]);
+	if (n % 60 == 45)
+		mt_write("/proc/sys/vm/compact_memory", "1");
+	if (n % 30 == 20)
+		mt_write("/sys/kernel/mm/numa/demotion_enabled", n % 60 == 20 ?
+			 "1" : "0");
+}
+
+static int all_gone(void)
+{
+	mt_off();
+	MT_ASSERT(MT_WAIT(!mt_kthreads(), 1000), "%u threads are left",
+		  mt_kthreads());
+	MT_ASSERT(!mt_read_ll("mms") && !mt_read_ll("records_bytes"),
+		  "%lld slots, %lld bytes of records are left",
+		  mt_read_ll("mms"), mt_read_ll("records_bytes"));
+	if (mt_ended_since(&before) == mt_since(&before, "mtier_queued"))
+		return MT_PASS;
+	mt_note_since(&before);
+	mt_note("queued %lld, ended %lld", mt_since(&before, "mtier_queued"),
+		mt_ended_since(&before));
+	return MT_FAIL;
+}
+
+static int churn(void)
+{
+	long long start = mt_now_ms();
+	long long until = start + (long long)RUN_MS * terrace_stretch();
+	bool swap = mt_swap_on("192M");
+	struct mt_cgroup cg;
+	long long ran_ms;
+	unsigned int n;
+	pid_t pid[3];
+	int i, ret;
+
+	MT_NEED(!mt_cgroup_make(&cg, "churn", "+memory +cpuset"), "no cgroups");
+	mt_write("/sys/kernel/mm/ksm/run", "1");
+	mt_fast();
+	mt_snap(&before);
+	mt_on();
+	for (i = 0; i < 3; i++)
+		pid[i] = mt_spawn(worker, (void *)(long)i);
+	for (n = 0; mt_now_ms() < until; n++) {
+		knob();
+		weather(n, swap, pid, &cg);
+		for (i = 0; i < 3; i++)
+			MT_ASSERT(!kill(pid[i], 0) && !mt_zombie(pid[i]),
+				  "worker %d ended", i);
+		mt_nap(20 + roll(60));
+	}
+	ran_ms = mt_now_ms() - start;
+	mt_write("/sys/devices/system/cpu/cpu1/online", "1");
+	mt_write("/sys/kernel/mm/numa/demotion_enabled", "0");
+	mt_write("/proc/sys/kernel/numa_balancing", "0");
+	for (i = 0; i < 3; i++)
+		mt_kill(pid[i]);
+	mt_write("/sys/kernel/mm/ksm/run", "2");
+	mt_write("/sys/kernel/mm/ksm/run", "0");
+	ret = all_gone();
+	if (swap)
+		mt_swap_off();
+	mt_cgroup_remove(&cg);
+	mt_note("%lld s: %u turns, %lld pages promoted, %lld visits", ran_ms / 1000,
+		n, mt_since(&before, "pgpromote_success"),
+		mt_since(&before, "mtier_scan_visits"));
+	MT_ASSERT(mt_since(&before, "pgpromote_success") > 0, "nothing moved");
+	return ret;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("churn: fork, exec, exit, huge pages, swap, knobs, CPUs, cgroups",
+			 churn),
+	};
+
+	if (getenv("MTIER_CHURN_EXEC"))
+		return 0;
+	mt_limit_ms = RUN_MS + 120000;
+	return mt_main(checks, ARRAY_LEN(checks));
+}

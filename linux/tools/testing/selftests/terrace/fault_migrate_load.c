@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Migration on faults under a load like a build: many short programs on both nodes
+ * that map the same files.  What it costs at each level, and how often pages move.
+ *
+ * lab: topology=two-socket-cxl icount=2 timeout=900s debug=no when=full
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "auto_migrate_util.h"
+#include "lazy_migrate_util.h"
+#include "mempolicy2_util.h"
+
+#define SABOTAGE	"/sys/kernel/debug/fault_migrate/sabotage"
+#define SAB_HOME	4		/* files have no home: the seed's bounce */
+
+#define FILES		16
+#define FILE_PAGES	16L
+#define FILE_SIZE	(FILE_PAGES * MT_PAGE)
+#define JOBS		32
+#define ROUNDS		12
+#define TRIALS		5
+
+static int files[FILES];
+
+static const char *missing(void)
+{
+	return access("/proc/sys/vm/migrate_on_fault_mbps", F_OK) ?
+	       "no CONFIG_NUMA_FAULT_MIGRATE" : NULL;
+}
+
+static void reset(void)
+{
+	am_remove_cgroups();
+	mt_write(AM_BALANCING, "0");
+}
+
+/* ---- the load ---- */
+
+static int make_files(void)
+{
+	static char text[FILE_SIZE];
+	int i;
+
+	memset(text, 'x', sizeof(text));
+	for (i = 0; i < FILES; i++) {
+		files[i] = lz_ext4_file();
+		MT_NEED(files[i] >= 0, "no ext4 on a loop device");
+		MT_ASSERT(write(files[i], text, FILE_SIZE) == FILE_SIZE &&
+			  !fsync(files[i]), "cannot fill a file");
+	}
+	return MT_PASS;
+}
+
+/* What a compiler does: it maps what it reads, computes, writes, and goes. */
+static void job(int n)
+{
+	int i, out = memfd_create("object", MFD_CLOEXEC);
+	char *p = mp_map(MT_MB / 2);
+
+	mp_touch(p, MT_MB / 2);
+	for (i = 0; i < FILES; i++) {
+		char *f = mmap(NULL, FILE_SIZE, PROT_READ, MAP_SHARED,
+			       files[(n + i) % FILES], 0);
+
+		if (f == MAP_FAILED)
+			_exit(MT_FAIL);
+		mt_touch(f, FILE_SIZE, false);
+		munmap(f, FILE_SIZE);
+	}
+	if (write(out, p, MT_MB / 4) != MT_MB / 4)
+		_exit(MT_FAIL);
+	_exit(MT_PASS);
+}
+
+/* JOBS short processes, two at a time, for each round */
+static int build(void *arg)
+{
+	int n, running = 0, status, bad = 0;
+
+	if (mt_cgroup_enter(arg, 0))
+		return MT_FAIL;
+	for (n = 0; n < JOBS * ROUNDS; n++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			mt_run_on_cpu(n % 2);
+			job(n);
+		}
+		running++;
+		while (running >= 2 || (running && n == JOBS * ROUNDS - 1)) {
+			wait(&status);
+			bad += !WIFEXITED(status) || WEXITSTATUS(status);
+			running--;
+		}
+	}
+	return bad ? MT_FAIL : MT_PASS;
+}
+
+/* ---- one level ---- */
+
+/**
+ * struct result - what a build came to
+ * @usage_us: CPU time
+ * @system_us: of this, in the kernel; sampled by ticks
+ * @checked: pages looked at
+ * @attempted: pages that were to move
+ * @migrated: pages that did
+ */
+struct result {
+	long long usage_us;
+	long long system_us;
+	long long checked;
+	long long attempted;
+	long long migrated;
+};
+
+static int measure(int level, unsigned int sabotage, struct result *r)
+{
+	static unsigned int builds;
+	struct mt_cgroup cg;
+	struct mt_snap before;
+	char name[16];
+
+	snprintf(name, sizeof(name), "build%u", builds++);
+	if (am_cgroup(&cg, NULL, name))
+		return MT_FAIL;
+	MT_ASSERT(!am_set(&cg, "migrate_on_fault", level), "no level %d", level);
+	mt_writef(SABOTAGE, "%u", sabotage);
+	mt_snap(&before);
+	MT_ASSERT(!mp_in_child(build, &cg), "a job failed");
+	mt_write(SABOTAGE, "0");
+	r->usage_us = mt_cgroup_stat(&cg, "cpu.stat", "usage_usec");
+	r->system_us = mt_cgroup_stat(&cg, "cpu.stat", "system_usec");
+	r->checked = mt_since(&before, "numa_misplaced_checked");
+	r->attempted = mt_since(&before, "numa_misplaced_attempted");
+	r->migrated = mt_since(&before, "numa_misplaced_migrated");
+	mt_note("level %d%s: %lld ms, kernel %lld; %lld pages seen, %lld tried, %lld moved",
+		level, sabotage ? " without homes" : "", r->usage_us / 1000,
+		r->system_us / 1000, r->checked, r->attempted, r->migrated);
+	return MT_PASS;
+}
+
+/*
+ * The smallest CPU time of several builds each, by turns: they differ by a few percent,
+ * by where the kernel puts what.
+ */
+static int cost_of_level_1(void)
+{
+	struct result off, one, r;
+	int i;
+
+	for (i = 0; i < TRIALS; i++) {
+		if (measure(0, 0, &r))
+			return MT_FAIL;
+		off = !i || r.usage_us < off.usage_us ? r : off;
+		if (measure(1, 0, &r))
+			return MT_FAIL;
+		one = !i || r.usage_us < one.usage_us ? r : one;
+	}
+	mt_note("level 1: %+.2f %% of the time in the kernel",
+		100. * (one.usage_us - off.usage_us) / off.system_us);
+	MT_ASSERT(one.usage_us - off.usage_us <= off.system_us * 3 / 100,
+		  "level 1 costs more than 3 %% of the time in the kernel");
+	return MT_PASS;
+}
+
+static int like_a_build(void)
+{
+	struct result two, three, bounce;
+	const long pages = FILES * FILE_PAGES;
+
+	if (make_files() || cost_of_level_1() || measure(2, 0, &two) ||
+	    measure(3, 0, &three) || measure(3, SAB_HOME, &bounce))
+		return MT_FAIL;
+	MT_ASSERT(bounce.migrated > 4 * pages,
+		  "without homes %lld moves of %ld pages: nothing to prevent",
+		  bounce.migrated, pages);
+	MT_ASSERT(two.attempted * 100 <= bounce.attempted,
+		  "level 2: %lld attempts, %lld without homes", two.attempted,
+		  bounce.attempted);
+	MT_ASSERT(three.migrated <= pages, "level 3: %lld moves of %ld pages",
+		  three.migrated, pages);
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("R21 R22 a load like a build", like_a_build),
+	};
+	static const struct mt_suite suite = {
+		.missing = missing,
+		.reset = reset,
+		.sabotage = SABOTAGE,
+	};
+
+	return mt_run_suite(&suite, checks, ARRAY_LEN(checks));
+}

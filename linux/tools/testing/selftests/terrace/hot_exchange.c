@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Hotness: DRAM is full of memory that is in use. What is used more takes the
+ * place of what is used less, and of nothing else.  It has a boot of its own:
+ * kswapd, which may not touch what fills DRAM here, gives it up for good.
+ *
+ * lab: topology=dram-cxl-small-dram append="mtier=off" icount=2 timeout=500s debug=no when=full
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mempolicy2_util.h"
+#include "mtier_util.h"
+
+#define RECLAIM		"/sys/fs/cgroup/memory.reclaim"
+#define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+
+#define WARM	(24 * MT_MB)
+/* More than what hides in per-CPU lists, where frames are free for migrators only */
+#define HOT	(8 * MT_MB)
+#define HOT_PAGES	((long)(HOT / MT_PAGE))
+
+/**
+ * struct scene - DRAM full of memory that is in use
+ * @hog: what fills most of it, locked into memory
+ * @hogged: its size
+ * @warm: the rest of DRAM, all of it used once in a while
+ * @warm_size: its size
+ * @stays: in DRAM, used all the time
+ * @comes: on the slow node, used all the time
+ * @touch: who uses the last three
+ */
+struct scene {
+	char *hog, *warm, *stays, *comes;
+	size_t hogged, warm_size;
+	struct mt_toucher touch[3];
+};
+
+static char node_demoted[96];
+static struct mt_cgroup kept;
+static struct mt_snap before;
+
+static long on_fast(const char *p, size_t size)
+{
+	return mt_pages_on(p, size, mt_fast_node());
+}
+
+static long long demoted(void)
+{
+	return mt_read_ll(node_demoted);
+}
+
+/*
+ * Nothing is free above the watermark. What was unmapped a moment ago is in the
+ * lists of this CPU, which no watermark counts; what is taken comes from there.
+ */
+static bool plug(int node)
+{
+	const size_t most = 64 * MT_MB, step = 16 * MT_PAGE;
+	char *p = mp_map(most);
+	size_t off = 0;
+
+	mt_set_policy(MPOL_PREFERRED, 1UL << node);
+	for (; mt_node_room(node) > 0 && off < most; off += step)
+		mt_touch(p + off, step, true);
+	mt_bind_default();
+	return off < most && !mlock(p, off);
+}
+
+/*
+ * kswapd is to have no part in it.  It passes over what is in this cgroup; what
+ * else it could take goes now.
+ */
+static bool keep(void)
+{
+	int i;
+
+	if (mt_cgroup_make(&kept, "kept", "+memory") ||
+	    mt_cgroup_write(&kept, "memory.min", "max") ||
+	    mt_cgroup_enter(&kept, 0))
+		return false;
+	for (i = 0; i < 64 && !mt_write(RECLAIM, "8M"); i++)
+		;
+	return true;
+}
+
+/* And it gets what others leave of the CPUs. */
+static void hush_kswapd(int policy)
+{
+	struct sched_param none = {};
+	char name[16];
+
+	snprintf(name, sizeof(name), "kswapd%d", mt_fast_node());
+	sched_setscheduler(mt_kthread(name), policy, &none);
+}
+
+/* What it still finds is taken as soon as it is free, until it finds nothing. */
+static bool plug_for_good(int node)
+{
+	do {
+		if (!plug(node))
+			return false;
+	} while (MT_WAIT(mt_node_room(node) > 0, 500));
+	return true;
+}
+
+/*
+ * What stays lies lowest, where the scan begins: it would be the first to go.
+ * With @bound the warm memory may lie nowhere else.
+ */
+static bool scene_fill(struct scene *s, bool bound)
+{
+	long room = (WARM + HOT) / MT_PAGE;
+	int fast = mt_fast_node();
+	size_t off = 0;
+
+	mt_run_on_cpu(0);
+	s->comes = mt_place(HOT, mt_slow_node());
+	s->hog = mt_hog(fast, &s->hogged);
+	if (!s->comes || !s->hog)
+		return false;
+	for (; mt_node_room(fast) < room && off < s->hogged; off += MT_MB)
+		munmap(s->hog + off, MT_MB);
+	s->hog += off;
+	s->hogged -= off;
+	s->warm_size = (mt_node_room(fast) - HOT_PAGES) * MT_PAGE;
+	s->warm = mt_place(s->warm_size, fast);
+	s->stays = mt_place(HOT, fast);
+	if (!s->stays || !s->warm || s->stays > s->warm || !plug_for_good(fast))
+		return false;
+	mt_run_on_node(fast);
+	return !bound || !mp_old_bind(s->warm, s->warm_size, MPOL_BIND,
+				      1UL << fast, 0);
+}
+
+/* Two of them never rest, one on each CPU. */
+static void scene_run(struct scene *s)
+{
+	int i;
+
+	s->touch[0] = (struct mt_toucher) {
+		.p = s->warm, .size = s->warm_size, .rest_ms = 150, .cpu = -1,
+	};
+	s->touch[1] = (struct mt_toucher) {
+		.p = s->stays, .size = HOT, .cpu = 0,
+	};
+	s->touch[2] = (struct mt_toucher) {
+		.p = s->comes, .size = HOT, .cpu = 1,
+	};
+	for (i = 0; i < 3; i++) {
+		s->touch[i].step = MT_PAGE;
+		mt_toucher_run(&s->touch[i]);
+	}
+	hush_kswapd(SCHED_IDLE);
+}
+
+static void scene_end(struct scene *s)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		mt_touch_stop(&s->touch[i]);
+	hush_kswapd(SCHED_OTHER);
+	mt_note("in DRAM: %ld of %ld pages that were to come, %ld of %ld to stay",
+		on_fast(s->comes, HOT), HOT_PAGES, on_fast(s->stays, HOT),
+		HOT_PAGES);
+	mt_note("and %ld of %ld warm; %lld demoted",
+		on_fast(s->warm, s->warm_size),
+		(long)(s->warm_size / MT_PAGE), demoted());
+	mt_note_since(&before);
+	mt_cgroup_remove(&kept);
+}
+
+static bool ready(void)
+{
+	snprintf(node_demoted, sizeof(node_demoted), "node%d/demoted",
+		 mt_slow_node());
+	mt_fast();
+	mt_set("hot/accesses", 2);
+	mt_set("hot/room_percent", 100);
+	mt_set("hot/cold_looks", 3);
+	mt_set("promote/batch_pages", 64);
+	mt_write(DEMOTION, "1");
+	mt_snap(&before);
+	return keep();
+}
+
+static int exchange(void)
+{
+	struct scene s;
+	bool all;
+
+	MT_NEED(ready(), "no cgroup that kswapd leaves alone");
+	MT_NEED(scene_fill(&s, false), "DRAM cannot be filled");
+	scene_run(&s);
+	mt_on();
+	all = MT_WAIT(on_fast(s.comes, HOT) >= HOT_PAGES * 9 / 10, 120000);
+	/* Whoever goes by mistake comes again, and goes again. */
+	mt_nap(3000);
+	scene_end(&s);
+	MT_ASSERT(all, "the hot pages did not get in");
+	MT_ASSERT(demoted() >= HOT_PAGES / 8, "nothing gave way to them");
+	MT_ASSERT(demoted() <= HOT_PAGES * 3 / 2, "more gave way than came");
+	MT_ASSERT(on_fast(s.stays, HOT) >= HOT_PAGES * 19 / 20 &&
+		  on_fast(s.comes, HOT) >= HOT_PAGES * 9 / 10,
+		  "hot pages gave way");
+	return MT_PASS;
+}
+
+/* All of it was armed and looked at ten times, which took a visit each. */
+static bool looked(const struct scene *s)
+{
+	return mt_since(&before, "mtier_scan_ptes") >
+	       20 * (long long)((s->hogged + s->warm_size) / MT_PAGE);
+}
+
+/* What is idle of other programs may go. */
+static int policy(void)
+{
+	struct scene s;
+	bool enough;
+
+	MT_NEED(ready(), "no cgroup that kswapd leaves alone");
+	MT_NEED(scene_fill(&s, true), "DRAM cannot be filled");
+	scene_run(&s);
+	mt_on();
+	enough = MT_WAIT(looked(&s), 60000);
+	scene_end(&s);
+	MT_ASSERT(enough, "nobody looked");
+	MT_ASSERT(on_fast(s.warm, s.warm_size) == (long)(s.warm_size / MT_PAGE),
+		  "bound pages gave way");
+	return MT_PASS;
+}
+
+/* Whoever switches demotion off gets none. */
+static int switched_off(void)
+{
+	struct scene s;
+	bool enough;
+
+	MT_NEED(ready(), "no cgroup that kswapd leaves alone");
+	mt_write(DEMOTION, "0");
+	MT_NEED(scene_fill(&s, false), "DRAM cannot be filled");
+	scene_run(&s);
+	mt_on();
+	enough = MT_WAIT(looked(&s), 60000);
+	scene_end(&s);
+	mt_write(DEMOTION, "1");
+	MT_ASSERT(enough, "nobody looked");
+	MT_ASSERT(!demoted(), "pages were demoted");
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("H6 demotion switched off: nothing gives way",
+			 switched_off),
+		MT_BREAKS("H6 pages bound to a full node do not give way",
+			  policy, MT_SAB_POLICY),
+		MT_BREAKS("H6 hotter pages take the place of colder ones",
+			  exchange, MT_SAB_COLD),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}

@@ -1,0 +1,623 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory policy calls: every row of the table of errors, for every call that
+ * has it, and that a failed call changes nothing.
+ *
+ * lab: topology=dram-cxl timeout=60s debug=yes
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "mempolicy2_util.h"
+#include "mtier_util.h"
+
+#define SIZE	sizeof(struct mp_param)
+
+enum call { SET, GET, BIND, CALLS };
+
+static const char * const names[] = { "set", "get", "mbind" };
+static char *area;
+
+/* What a good call looks like; tests spoil one thing of it. */
+static void good(struct mp_policy *p)
+{
+	mp_policy(p, MP_WEIGHTED, "0:3,1:1");
+}
+
+static long call(enum call which, const void *param, size_t usize)
+{
+	if (which == SET)
+		return mp_set2(param, usize, 0);
+	if (which == GET)
+		return mp_get2((void *)param, usize, 0, 0);
+	return mp_mbind2(area, 4 * MP_PAGE, param, usize, 0);
+}
+
+/* Known policies of the thread and of the area, and are they still there? */
+static void begin(void)
+{
+	if (!area)
+		area = mp_map(4 * MP_PAGE);
+	mp_set("0:7,1:2");
+	mp_bind(area, 4 * MP_PAGE, "0:1,1:4", 0);
+}
+
+static bool unchanged(void)
+{
+	struct mp_policy p;
+
+	if (mp_get(&p, NULL, 0) || !mp_is(&p, "0:7,1:2"))
+		return false;
+	return !mp_get(&p, area, MPOL_F_ADDR) && mp_is(&p, "0:1,1:4") &&
+	       mp_vmas(area, 4 * MP_PAGE) == 1;
+}
+
+#define REFUSED(expr, err)						\
+	do {								\
+		long ret_ = (expr);					\
+									\
+		MT_ASSERT(ret_ == -(err), "%s gave %ld, not %d", #expr,	\
+			  ret_, -(err));				\
+		MT_ASSERT(unchanged(), "%s changed something", #expr);	\
+	} while (0)
+
+/* From nothing to two pages: each small size, each edge, some of the others */
+static size_t next_size(size_t usize)
+{
+	if (usize < 128 || (usize >= MP_PAGE - 2 && usize < MP_PAGE + 2))
+		return usize + 1;
+	if (usize < MP_PAGE && usize + 61 >= MP_PAGE)
+		return MP_PAGE - 2;
+	if (usize < 2 * MP_PAGE && usize + 61 > 2 * MP_PAGE)
+		return 2 * MP_PAGE;
+	return usize + 61;
+}
+
+/* What a struct of @usize bytes comes to, with @tail in its last one */
+static long wanted(size_t usize, bool tail)
+{
+	if (usize < SIZE)
+		return -EINVAL;
+	if (usize > MP_PAGE)
+		return -E2BIG;
+	return tail && usize > SIZE ? -E2BIG : 0;
+}
+
+static int sizes_of(enum call which, char *buf, bool tail)
+{
+	size_t usize;
+
+	begin();
+	for (usize = 0; usize <= 2 * MP_PAGE; usize = next_size(usize)) {
+		struct mp_policy p;
+		long ret;
+
+		good(&p);
+		memset(buf, 0, 2 * MP_PAGE);
+		memcpy(buf, &p.param, SIZE);
+		if (tail && usize > SIZE)
+			buf[usize - 1] = 1;
+		ret = call(which, buf, usize);
+		MT_ASSERT(ret == wanted(usize, tail),
+			  "%s, size %zu tail %d: %ld, not %ld", names[which],
+			  usize, tail, ret, wanted(usize, tail));
+		if (!ret && which != GET)
+			begin();
+		MT_ASSERT(usize % 8 || unchanged(), "%s, size %zu changed",
+			  names[which], usize);
+	}
+	MT_ASSERT(call(which, buf, ~0UL) == -E2BIG, "%s, all of memory",
+		  names[which]);
+	return MT_PASS;
+}
+
+static int sizes(void)
+{
+	char *buf = mp_map(4 * MP_PAGE);
+	enum call c;
+
+	for (c = SET; c < CALLS; c++)
+		if (sizes_of(c, buf, false) || sizes_of(c, buf, true))
+			return MT_FAIL;
+	return MT_PASS;
+}
+
+static int pointers(void)
+{
+	char *hole = mmap(NULL, 3 * MP_PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mp_policy p, *edge;
+	int c;
+
+	munmap(hole + MP_PAGE, MP_PAGE);
+	begin();
+	for (c = 0; c < CALLS; c++) {
+		REFUSED(call(c, NULL, SIZE), EFAULT);
+		REFUSED(call(c, hole + MP_PAGE, SIZE), EFAULT);
+		REFUSED(call(c, hole + MP_PAGE - 16, SIZE), EFAULT);
+		REFUSED(call(c, (void *)(~0UL - 7), SIZE), EFAULT);
+
+		good(&p);
+		p.param.pol_nodes = (uintptr_t)hole + MP_PAGE;
+		REFUSED(call(c, &p.param, SIZE), EFAULT);
+		good(&p);
+		p.param.il_weights = (uintptr_t)hole + MP_PAGE - 32;
+		REFUSED(call(c, &p.param, SIZE), EFAULT);
+		good(&p);
+		p.param.il_weights = ~0ULL - 3;
+		REFUSED(call(c, &p.param, SIZE), EFAULT);
+	}
+	/* Read-only is enough to set and not enough to get. */
+	edge = (void *)hole;
+	good(edge);
+	mprotect(hole, MP_PAGE, PROT_READ);
+	REFUSED(mp_get2(&edge->param, SIZE, 0, 0), EFAULT);
+	MT_ASSERT(!mp_set2(&edge->param, SIZE, 0), "read-only struct to set");
+	/* So are a mask and weights that get cannot write. */
+	begin();
+	good(&p);
+	p.param.pol_nodes = (uintptr_t)&edge->nodes;
+	REFUSED(mp_get2(&p.param, SIZE, 0, 0), EFAULT);
+	good(&p);
+	p.param.il_weights = (uintptr_t)edge->weights;
+	REFUSED(mp_get2(&p.param, SIZE, 0, 0), EFAULT);
+	return MT_PASS;
+}
+
+static int reserved(void)
+{
+	struct mp_policy p;
+	size_t i;
+	int c;
+
+	begin();
+	for (c = 0; c < CALLS; c++) {
+		for (i = 0; i < sizeof(p.param.resv); i++) {
+			good(&p);
+			p.param.resv[i] = 1;
+			REFUSED(call(c, &p.param, SIZE), EINVAL);
+		}
+		good(&p);
+		p.param.pol_maxnodes = 0;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		p.param.il_weights = 0;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+	}
+	return MT_PASS;
+}
+
+static int flags(void)
+{
+	struct mp_policy p;
+	unsigned int bit;
+
+	begin();
+	good(&p);
+	for (bit = 0; bit < 64; bit++) {
+		unsigned long f = 1UL << bit;
+
+		REFUSED(mp_set2(&p.param, SIZE, f), EINVAL);
+		if (!(f & (MPOL_F_ADDR | MP_F_EFFECTIVE)))
+			REFUSED(mp_get2(&p.param, SIZE, 0, f), EINVAL);
+		if (bit > 2 && bit != 16 && bit != 17)
+			REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, f),
+				EINVAL);
+	}
+	return MT_PASS;
+}
+
+static int modes(void)
+{
+	static const unsigned int bad_modes[] = { 7, 8, 255, 0x8000, 0xffff };
+	static const unsigned int others[] = {
+		MPOL_DEFAULT, MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE,
+		MPOL_LOCAL, MPOL_PREFERRED_MANY,
+	};
+	struct mp_policy p;
+	unsigned int bit, i;
+	enum call c;
+
+	begin();
+	for (c = SET; c < CALLS; c++) {
+		if (c == GET)
+			continue;
+		for (i = 0; i < ARRAY_LEN(bad_modes); i++) {
+			good(&p);
+			p.param.mode = bad_modes[i];
+			REFUSED(call(c, &p.param, SIZE), EINVAL);
+		}
+		for (bit = 0; bit < 13; bit++) {
+			good(&p);
+			p.param.mode_flags = 1 << bit;
+			REFUSED(call(c, &p.param, SIZE), EINVAL);
+		}
+		good(&p);
+		p.param.mode_flags = MPOL_F_STATIC_NODES |
+				     MPOL_F_RELATIVE_NODES;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		p.param.mode_flags = MPOL_F_NUMA_BALANCING;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		for (i = 0; i < ARRAY_LEN(others); i++) {
+			good(&p);
+			p.param.mode = others[i];
+			REFUSED(call(c, &p.param, SIZE), EINVAL);
+		}
+	}
+	return MT_PASS;
+}
+
+static int nodes(void)
+{
+	static uint64_t words[4];
+	struct mp_policy p;
+	enum call c;
+
+	begin();
+	for (c = SET; c < CALLS; c++) {
+		if (c == GET)
+			continue;
+		good(&p);
+		p.nodes = 0;
+		p.param.il_weights = 0;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		p.param.pol_nodes = 0;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		mp_policy(&p, MPOL_DEFAULT, "0");
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		mp_policy(&p, MPOL_LOCAL, "0");
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		/* possible or not, it has no memory */
+		mp_policy(&p, MP_WEIGHTED, "63:1");
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		/* above every node that can exist */
+		good(&p);
+		p.param.pol_maxnodes = 256;
+		p.param.il_weights = 0;
+		p.param.pol_nodes = (uintptr_t)words;
+		memset(words, 0, sizeof(words));
+		words[0] = 3;
+		words[3] = 1;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		/* bits past the count */
+		good(&p);
+		p.param.pol_maxnodes = 2;
+		p.nodes |= 4;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		p.param.pol_maxnodes = 1;
+		p.nodes = 3;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		/* beyond what exists: 0 is fine, anything else is not */
+		good(&p);
+		p.weights[63] = 1;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+	}
+	return MT_PASS;
+}
+
+static int weight_outside(void)
+{
+	struct mp_policy p;
+	enum call c;
+
+	begin();
+	for (c = SET; c < CALLS; c++) {
+		if (c == GET)
+			continue;
+		good(&p);
+		p.nodes = 1;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		p.nodes = 2;
+		REFUSED(call(c, &p.param, SIZE), EINVAL);
+	}
+	return MT_PASS;
+}
+
+static int home(void)
+{
+	static const int bad[] = { -1, -2, 63, 64, 1024, 0x7fffffff };
+	struct mp_policy p;
+	size_t i;
+
+	begin();
+	for (i = 0; i < ARRAY_LEN(bad); i++) {
+		mp_policy(&p, MPOL_BIND, "0,1");
+		p.param.home_node = bad[i];
+		REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE,
+				  MP_MF_HOME_NODE), EINVAL);
+	}
+	good(&p);
+	REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, MP_MF_HOME_NODE),
+		EOPNOTSUPP);
+	mp_policy(&p, MPOL_PREFERRED, "1");
+	REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, MP_MF_HOME_NODE),
+		EOPNOTSUPP);
+
+	/* Without the flag it is not looked at. */
+	mp_policy(&p, MPOL_BIND, "0,1");
+	p.param.home_node = -7;
+	MT_ASSERT(!mp_mbind2(area, 4 * MP_PAGE, &p.param, SIZE, 0), "no flag");
+	mp_get(&p, area, MPOL_F_ADDR);
+	MT_ASSERT(p.param.home_node == -1, "home is %d", p.param.home_node);
+	p.param.home_node = 1;
+	p.param.il_weights = 0;
+	MT_ASSERT(!mp_mbind2(area, 4 * MP_PAGE, &p.param, SIZE,
+			     MP_MF_HOME_NODE), "a home node is refused");
+	mp_get(&p, area, MPOL_F_ADDR);
+	MT_ASSERT(p.param.home_node == 1, "home is %d", p.param.home_node);
+	mp_touch(area, MP_PAGE);
+	MT_ASSERT(mp_where(area) == 1, "it is on %d", mp_where(area));
+	return MT_PASS;
+}
+
+static int ranges(void)
+{
+	struct mp_policy p;
+	char *hole;
+
+	begin();
+	good(&p);
+	REFUSED(mp_mbind2(area + 1, MP_PAGE, &p.param, SIZE, 0), EINVAL);
+	REFUSED(mp_mbind2(area + 8, MP_PAGE, &p.param, SIZE, 0), EINVAL);
+	REFUSED(mp_mbind2((void *)(~0UL << 12), 2 * MP_PAGE, &p.param, SIZE, 0),
+		EINVAL);
+	MT_ASSERT(!mp_mbind2(area, 0, &p.param, SIZE, 0), "len 0");
+	MT_ASSERT(!mp_mbind2(NULL, 0, &p.param, SIZE, 0), "len 0 at 0");
+	MT_ASSERT(unchanged(), "len 0 changed something");
+
+	hole = mmap(NULL, 3 * MP_PAGE, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	munmap(hole + MP_PAGE, MP_PAGE);
+	REFUSED(mp_mbind2(hole, 3 * MP_PAGE, &p.param, SIZE, 0), EFAULT);
+	REFUSED(mp_mbind2(hole + MP_PAGE, MP_PAGE, &p.param, SIZE, 0), EFAULT);
+	MT_ASSERT(!mp_bind(hole, 3 * MP_PAGE, NULL, 0),
+		  "a hole is fine for the default policy");
+	/* Rebalancing needs a layout. */
+	mp_policy(&p, MPOL_BIND, "0");
+	REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, MP_MF_REBALANCE),
+		EINVAL);
+	return MT_PASS;
+}
+
+/* STRICT without MOVE, and a page that is where it must not be */
+static int strict(void)
+{
+	struct mp_policy p;
+
+	begin();
+	mp_touch(area, 4 * MP_PAGE);
+	mp_policy(&p, MP_WEIGHTED, mp_where(area) ? "0:1" : "1:1");
+	REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, MPOL_MF_STRICT), EIO);
+	MT_ASSERT(!mp_mbind2(area, MP_PAGE, &p.param, SIZE,
+			     MPOL_MF_STRICT | MPOL_MF_MOVE), "MOVE");
+	return MT_PASS;
+}
+
+/* As with mbind(), the policy is set by then: pages that come obey it. */
+static int unmovable(void)
+{
+	struct mp_policy p;
+	int ret, other;
+
+	begin();
+	mp_touch(area, 4 * MP_PAGE);
+	other = !mp_where(area);
+	ret = mt_pin(area, MP_PAGE);
+	MT_NEED(!ret, "cannot pin: %s", strerror(-ret));
+	mp_policy(&p, MP_WEIGHTED, other ? "1:1" : "0:1");
+	ret = mp_mbind2(area, MP_PAGE, &p.param, SIZE,
+			MPOL_MF_STRICT | MPOL_MF_MOVE);
+	MT_ASSERT(ret == -EIO, "it is %d", ret);
+	MT_ASSERT(mp_where(area) == !other, "a pinned page moved");
+	MT_ASSERT(!mp_mbind2(area, MP_PAGE, &p.param, SIZE, MPOL_MF_MOVE),
+		  "without STRICT");
+	return MT_PASS;
+}
+
+static int get_errors(void)
+{
+	struct mp_policy p;
+	char *hole = mp_map(MP_PAGE);
+
+	begin();
+	munmap(hole, MP_PAGE);
+	good(&p);
+	REFUSED(mp_get2(&p.param, SIZE, (uintptr_t)hole, MPOL_F_ADDR), EFAULT);
+	REFUSED(mp_get2(&p.param, SIZE, (uintptr_t)area, 0), EINVAL);
+	REFUSED(mp_get2(&p.param, SIZE, (uintptr_t)area, MP_F_EFFECTIVE),
+		EINVAL);
+	p.param.pol_maxnodes = 1;
+	REFUSED(mp_get2(&p.param, SIZE, 0, 0), ERANGE);
+	MT_ASSERT(p.param.pol_maxnodes == 2, "the needed count is %d",
+		  p.param.pol_maxnodes);
+	MT_ASSERT(!mp_get2(&p.param, SIZE, 0, 0), "with it, it fits");
+	MT_ASSERT(p.param.pol_maxnodes == 2, "and the count stays");
+	/* Neither buffer: how many nodes there can be. */
+	p.param.pol_nodes = 0;
+	p.param.il_weights = 0;
+	p.param.pol_maxnodes = 0;
+	MT_ASSERT(!mp_get2(&p.param, SIZE, 0, 0) && p.param.pol_maxnodes >= 2,
+		  "possible nodes: %d", p.param.pol_maxnodes);
+	return MT_PASS;
+}
+
+/* Not a byte beyond what the caller said */
+static int no_overrun(void)
+{
+	struct mp_policy p;
+	unsigned char w[80];
+	uint64_t n[3];
+
+	begin();
+	memset(w, 0xaa, sizeof(w));
+	memset(n, 0xaa, sizeof(n));
+	good(&p);
+	p.param.pol_maxnodes = 66;
+	p.param.pol_nodes = (uintptr_t)n;
+	p.param.il_weights = (uintptr_t)w;
+	MT_ASSERT(!mp_get2(&p.param, SIZE, 0, 0), "get");
+	MT_ASSERT(n[0] == 3 && !n[1] && n[2] == 0xaaaaaaaaaaaaaaaaULL,
+		  "mask words %lx %lx %lx", n[0], n[1], n[2]);
+	MT_ASSERT(w[0] == 7 && w[1] == 2 && !w[2] && !w[65] && w[66] == 0xaa,
+		  "weights %d %d %d %d %d", w[0], w[1], w[2], w[65], w[66]);
+	return MT_PASS;
+}
+
+static int privileges(void)
+{
+	struct mp_policy p;
+
+	begin();
+	good(&p);
+	MT_ASSERT(!setuid(1000), "setuid: %s", strerror(errno));
+	REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, MPOL_MF_MOVE_ALL),
+		EPERM);
+	MT_ASSERT(!mp_mbind2(area, MP_PAGE, &p.param, SIZE, MP_MF_REBALANCE),
+		  "everything else needs no privilege");
+	MT_ASSERT(!mp_set2(&p.param, SIZE, 0), "set needs no privilege");
+	return MT_PASS;
+}
+
+/* A policy that is read can be set again, and is the same then. */
+static int round_trip(void)
+{
+	static const unsigned int modes[] = {
+		MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE,
+		MPOL_PREFERRED_MANY, MP_WEIGHTED,
+	};
+	static const unsigned int mode_flags[] = {
+		0, MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES,
+		MPOL_F_NUMA_BALANCING,
+	};
+	struct mp_policy p, q;
+	unsigned int i, f, w;
+
+	begin();
+	for (i = 0; i < ARRAY_LEN(modes); i++) {
+		for (f = 0; f < ARRAY_LEN(mode_flags); f++) {
+			if (mode_flags[f] == MPOL_F_NUMA_BALANCING &&
+			    modes[i] != MPOL_BIND &&
+			    modes[i] != MPOL_PREFERRED_MANY)
+				continue;
+			for (w = 0; w < 4; w++) {
+				mp_policy(&p, modes[i], modes[i] ==
+					  MPOL_PREFERRED ? "1" : "0,1");
+				p.param.mode_flags = mode_flags[f];
+				if (modes[i] == MP_WEIGHTED) {
+					p.param.il_weights =
+						(uintptr_t)p.weights;
+					p.weights[0] = w & 1 ? 255 : 0;
+					p.weights[1] = w & 2 ? 3 : 0;
+				}
+				MT_ASSERT(!mp_set2(&p.param, SIZE, 0),
+					  "mode %u flags %x", modes[i],
+					  mode_flags[f]);
+				MT_ASSERT(!mp_get(&q, NULL, 0), "get");
+				MT_ASSERT(q.param.mode == p.param.mode &&
+					  q.param.mode_flags ==
+					  p.param.mode_flags &&
+					  q.nodes == p.nodes &&
+					  !memcmp(q.weights, p.weights,
+						  MP_NODES),
+					  "mode %u flags %x reads %u %x",
+					  modes[i], mode_flags[f],
+					  q.param.mode, q.param.mode_flags);
+				MT_ASSERT(!mp_set2(&q.param, SIZE, 0),
+					  "what was read cannot be set");
+			}
+		}
+	}
+	mp_set(NULL);
+	MT_ASSERT(!mp_get(&q, NULL, 0) && q.param.mode == MPOL_DEFAULT &&
+		  !q.nodes && !mp_set2(&q.param, SIZE, 0), "default");
+	return MT_PASS;
+}
+
+/* A call as a 32-bit program makes it */
+static long call32(long nr, uint32_t a, uint32_t b, uint32_t c, uint32_t d,
+		   uint32_t e)
+{
+#ifdef __x86_64__
+	long ret;
+
+	asm volatile("int $0x80" : "=a" (ret)
+		     : "a" (nr), "b" (a), "c" (b), "d" (c), "S" (d), "D" (e)
+		     : "memory", "r8", "r9", "r10", "r11");
+	return (int)ret;
+#else
+	(void)nr, (void)a, (void)b, (void)c, (void)d, (void)e;
+	return -ENOSYS;
+#endif
+}
+
+/* The same bytes do the same, whichever ABI they come through. */
+static int other_abis(void)
+{
+	struct mp_policy *p, *q;
+	long ret;
+
+	MT_NEED(sizeof(void *) == 8, "only one ABI here");
+	p = mmap(NULL, 4 * MP_PAGE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | 0x40 /* MAP_32BIT */, -1, 0);
+	q = p + 1;
+	good(p);
+	mp_policy(q, MPOL_DEFAULT, "0:1");
+	ret = call32(MP_NR_SET, (uintptr_t)&p->param, SIZE, 0, 0, 0);
+	MT_NEED(ret != -ENOSYS, "no 32-bit calls");
+	MT_ASSERT(!ret, "set from 32 bits: %ld", ret);
+	ret = call32(MP_NR_GET, (uintptr_t)&q->param, SIZE, 0, 0, 0);
+	MT_ASSERT(!ret && mp_is(q, "0:3,1:1"), "get from 32 bits: %ld", ret);
+	ret = call32(MP_NR_MBIND, (uintptr_t)p + 2 * MP_PAGE, MP_PAGE,
+		     (uintptr_t)&p->param, SIZE, 0);
+	MT_ASSERT(!ret && !mp_get(q, (char *)p + 2 * MP_PAGE, MPOL_F_ADDR) &&
+		  mp_is(q, "0:3,1:1"), "mbind from 32 bits: %ld", ret);
+	p->param.resv[0] = 1;
+	ret = call32(MP_NR_SET, (uintptr_t)&p->param, SIZE, 0, 0, 0);
+	MT_ASSERT(ret == -EINVAL, "reserved from 32 bits: %ld", ret);
+
+	good(p);
+	p->weights[1] = 9;
+	if (syscall(0x40000000 | SYS_getpid) < 0) {
+		mt_note("no x32 calls");
+		return MT_PASS;
+	}
+	ret = syscall(0x40000000 | MP_NR_SET, &p->param, SIZE, 0);
+	MT_ASSERT(!ret && !mp_get(q, NULL, 0) && mp_is(q, "0:3,1:9"),
+		  "set from x32: %s", strerror(errno));
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		{ "F struct sizes from 0 to two pages, tails", sizes,
+		  MP_SAB_TAIL },
+		{ "F bad pointers are EFAULT", pointers, 0 },
+		{ "F reserved bytes, a count of 0; nothing changes", reserved,
+		  MP_SAB_FAIL },
+		{ "F unknown flags of each call", flags, 0 },
+		{ "F unknown modes and mode flags, weights without need",
+		  modes, 0 },
+		{ "F no nodes, nodes that are none, bits past the count",
+		  nodes, 0 },
+		{ "F a weight outside the mask", weight_outside, MP_SAB_MASK },
+		{ "F home node", home, 0 },
+		{ "F start, length, holes", ranges, 0 },
+		{ "F STRICT and a misplaced page", strict, 0 },
+		{ "F STRICT and a page that cannot move", unmovable, 0 },
+		{ "F get: address, room, needed count", get_errors, 0 },
+		{ "F26 no byte beyond the count is written", no_overrun, 0 },
+		{ "F MOVE_ALL needs a privilege, nothing else does",
+		  privileges, 0 },
+		{ "F25 get and set are inverse", round_trip, 0 },
+		{ "F26 32-bit and x32 calls with the same bytes", other_abis,
+		  0 },
+	};
+
+	return mp_main(checks, ARRAY_LEN(checks));
+}

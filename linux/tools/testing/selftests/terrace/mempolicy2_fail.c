@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Selftest helpers: allocations of this thread that fail, one at a time.  Needs
+ * CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and their files in debugfs.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/rseq.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "mempolicy2_util.h"
+#include "mtier_util.h"
+
+static int nth_fd = -1;
+
+/*
+ * Pages fail too, or slabs only.  Which pages a call needs depends on what was
+ * called before it (a slab that is full, a stack trace seen for the first time),
+ * so "the nth" is another one each time; the slabs that it needs do not, once those
+ * are left out that the kernel's checks use for themselves.
+ */
+bool mp_fail_pages(bool on)
+{
+	return !mt_write("/sys/kernel/debug/fail_page_alloc/min-order",
+			 on ? "0" : "20");
+}
+
+/* Only slabs that a call asks for are counted, and fail. */
+static bool choose_slabs(void)
+{
+	DIR *dir = opendir("/sys/kernel/slab");
+	struct dirent *entry;
+	char path[320];
+	int chosen = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		bool own = strncmp(entry->d_name, "kmemleak", 8) &&
+			   strncmp(entry->d_name, "debug_objects", 13);
+
+		snprintf(path, sizeof(path), "/sys/kernel/slab/%s/failslab",
+			 entry->d_name);
+		chosen += !mt_write(path, own ? "1" : "0");
+	}
+	if (dir)
+		closedir(dir);
+	return chosen > 0;
+}
+
+/*
+ * A page that the kernel cannot have while it writes the thread's rseq area, after
+ * a fork, ends the thread by SIGSEGV: not what is looked at here.
+ */
+static void leave_rseq(void)
+{
+	struct rseq *area = (void *)((char *)__builtin_thread_pointer() +
+				     __rseq_offset);
+
+	if (__rseq_size)
+		syscall(SYS_rseq, area, sizeof(*area), RSEQ_FLAG_UNREGISTER,
+			RSEQ_SIG);
+}
+
+/* Skips where allocations cannot be made to fail; MT_PASS if they can. */
+int mp_fail_prepare(void)
+{
+	static const struct {
+		const char *file;
+		const char *value;
+	} knobs[] = {
+		{ "failslab/ignore-gfp-wait", "N" },
+		{ "failslab/verbose", "0" },
+		{ "failslab/cache-filter", "Y" },
+		{ "fail_page_alloc/ignore-gfp-wait", "N" },
+		{ "fail_page_alloc/ignore-gfp-highmem", "N" },
+		{ "fail_page_alloc/verbose", "0" },
+	};
+	char file[96];
+	size_t i;
+
+	nth_fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	MT_NEED(nth_fd >= 0, "no allocation can be made to fail here");
+	for (i = 0; i < ARRAY_LEN(knobs); i++) {
+		snprintf(file, sizeof(file), "/sys/kernel/debug/%s",
+			 knobs[i].file);
+		MT_NEED(!mt_write(file, knobs[i].value), "no %s", file);
+	}
+	MT_NEED(mp_fail_pages(true), "no pages that fail");
+	MT_NEED(choose_slabs(), "no slabs that fail");
+	leave_rseq();
+	return MT_PASS;
+}
+
+/* The @nth allocation from here on fails; 0 for none. */
+void mp_fail(unsigned int nth)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%u", nth);
+
+	if (pwrite(nth_fd, text, len, 0) != len)
+		_exit(MT_FAIL);
+}
+
+/* Has one failed since? */
+bool mp_has_failed(void)
+{
+	char text[16] = "";
+
+	if (pread(nth_fd, text, sizeof(text) - 1, 0) <= 0)
+		_exit(MT_FAIL);
+	return !atoi(text);
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Selftest helpers: memory on a chosen node, where it is now, and using it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <linux/mempolicy.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/swap.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "mtier_util.h"
+
+/* Where the next pages of this thread come from. */
+int mt_set_policy(int mode, unsigned long nodes)
+{
+	return syscall(SYS_set_mempolicy, mode, nodes ? &nodes : NULL,
+		       nodes ? MT_NODES + 1 : 0) ? -errno : 0;
+}
+
+int mt_bind_to(int node)
+{
+	return mt_set_policy(MPOL_BIND, 1UL << node);
+}
+
+int mt_bind_default(void)
+{
+	return mt_set_policy(MPOL_DEFAULT, 0);
+}
+
+int mt_mbind(void *p, size_t size, int mode, unsigned long nodes)
+{
+	return syscall(SYS_mbind, p, size, mode, nodes ? &nodes : NULL,
+		       nodes ? MT_NODES + 1 : 0, 0) ? -errno : 0;
+}
+
+/* Addresses for @size bytes, aligned to a huge page; nothing mapped there yet. */
+void *mt_map_aligned(size_t size)
+{
+	char *raw = mmap(NULL, size + MT_HUGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p;
+
+	if (raw == MAP_FAILED)
+		return NULL;
+	p = (char *)(((uintptr_t)raw + MT_HUGE - 1) & ~(MT_HUGE - 1));
+	if (p > raw)
+		munmap(raw, p - raw);
+	munmap(p + size, raw + MT_HUGE - p);
+	return p;
+}
+
+/* Memory filled from @node; the engine may move it meanwhile. */
+void *mt_fill(size_t size, int node, bool huge)
+{
+	char *p = mt_map_aligned(size);
+	size_t off;
+
+	if (!p)
+		return NULL;
+	madvise(p, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	mt_bind_to(node);
+	for (off = 0; off < size; off += MT_PAGE)
+		*(size_t *)(p + off) = off + 1;
+	mt_bind_default();
+	return p;
+}
+
+/* Anonymous base pages on @node, with no policy; NULL if they are not there. */
+void *mt_place(size_t size, int node)
+{
+	void *p = mt_fill(size, node, false);
+
+	if (!p || mt_all_on(p, size, node))
+		return p;
+	mt_note_where("placed", p, size);
+	return NULL;
+}
+
+/* The same in huge pages; NULL also if some page is not huge. */
+void *mt_place_thp(size_t size, int node)
+{
+	char *p = mt_fill(size, node, true);
+	size_t off;
+
+	for (off = 0; p && off < size; off += MT_HUGE)
+		if (!mt_is_thp(p + off))
+			return NULL;
+	return p && mt_all_on(p, size, node) ? p : NULL;
+}
+
+/* Fill a file with pages on @node and map it. */
+void *mt_place_file(int fd, size_t size, int node, int prot)
+{
+	static char buf[MT_PAGE];
+	size_t off;
+	char *p;
+
+	mt_bind_to(node);
+	for (off = 0; off < size; off += MT_PAGE) {
+		*(size_t *)buf = off + 1;
+		if (pwrite(fd, buf, MT_PAGE, off) != (ssize_t)MT_PAGE)
+			break;
+	}
+	mt_bind_default();
+	if (off < size || fsync(fd))
+		return NULL;
+	p = mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	for (off = 0; off < size; off += MT_PAGE)
+		(void)*(volatile char *)(p + off);
+	return mt_all_on(p, size, node) ? p : NULL;
+}
+
+/* Base pages of a range on @node; pages that are not there do not count. */
+long mt_pages_on(const void *p, size_t size, int node)
+{
+	enum { CHUNK = 512 };
+	void *pages[CHUNK];
+	int status[CHUNK];
+	size_t off;
+	long on = 0;
+
+	for (off = 0; off < size; off += CHUNK * MT_PAGE) {
+		size_t n = (size - off) / MT_PAGE, i;
+
+		if (n > CHUNK)
+			n = CHUNK;
+		for (i = 0; i < n; i++)
+			pages[i] = (char *)p + off + i * MT_PAGE;
+		if (syscall(SYS_move_pages, 0, n, pages, NULL, status, 0))
+			return -errno;
+		for (i = 0; i < n; i++)
+			on += status[i] == node;
+	}
+	return on;
+}
+
+bool mt_all_on(const void *p, size_t size, int node)
+{
+	return mt_pages_on(p, size, node) == (long)(size / MT_PAGE);
+}
+
+/*
+ * Fresh pages wait in batches of the CPUs and cannot be isolated from there:
+ * have all of them put on their lists, as move_pages() does before it begins.
+ */
+void mt_settle(void)
+{
+	static char here;
+	void *page = (void *)((uintptr_t)&here & ~(MT_PAGE - 1));
+	int node = mt_fast_node(), status;
+
+	here++;
+	syscall(SYS_move_pages, 0, 1, &page, &node, &status, MPOL_MF_MOVE);
+}
+
+/* Swap on the first zram device, of a size in its words ("64M") */
+bool mt_swap_on(const char *size)
+{
+	return !mt_write("/sys/block/zram0/disksize", size) &&
+	       !system("mkswap /dev/zram0 >/dev/null 2>&1") &&
+	       !swapon("/dev/zram0", 0);
+}
+
+void mt_swap_off(void)
+{
+	swapoff("/dev/zram0");
+	mt_write("/sys/block/zram0/reset", "1");
+}
+
+void mt_note_where(const char *what, const void *p, size_t size)
+{
+	int nodes[MT_NODES], n = mt_nodes("has_memory", nodes), i;
+
+	for (i = 0; i < n; i++)
+		mt_note("%s: %ld of %zu pages on node %d", what,
+			mt_pages_on(p, size, nodes[i]), size / MT_PAGE,
+			nodes[i]);
+}
+
+uint64_t mt_pagemap(const void *p)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+
+	if (pread(fd, &entry, sizeof(entry), (uintptr_t)p / MT_PAGE * 8) != 8)
+		entry = 0;
+	close(fd);
+	return entry;
+}
+
+/* 0 if no page is mapped there */
+uint64_t mt_pfn(const void *p)
+{
+	uint64_t entry = mt_pagemap(p);
+
+	return entry >> 63 ? entry & ((1ULL << 55) - 1) : 0;
+}
+
+/* Is the page mapped there part of a huge one? */
+bool mt_is_thp(const void *p)
+{
+	int fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+	uint64_t flags = 0, pfn = mt_pfn(p);
+
+	if (!pfn || pread(fd, &flags, sizeof(flags), pfn * 8) != 8)
+		flags = 0;
+	close(fd);
+	return flags >> 22 & 1;
+}
+
+/* A field of /proc/self/smaps for the mapping that holds @p, in KiB. */
+long mt_smaps_kb(const void *p, const char *field)
+{
+	FILE *f = fopen("/proc/self/smaps", "re");
+	unsigned long from, to;
+	bool here = false;
+	char line[512];
+	long kb = -1;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			here = (uintptr_t)p >= from && (uintptr_t)p < to;
+		else if (here && !strncmp(line, field, strlen(field)) &&
+			 line[strlen(field)] == ':')
+			kb = atol(line + strlen(field) + 1);
+	}
+	if (f)
+		fclose(f);
+	return kb;
+}
+
+/*
+ * Pin memory as a device would, for as long as this process lives: a buffer
+ * registered with io_uring.  Returns 0 or -errno.
+ */
+int mt_pin(void *p, size_t size)
+{
+	struct iovec iov = { .iov_base = p, .iov_len = size };
+	struct io_uring_params params = { 0 };
+	int fd = syscall(SYS_io_uring_setup, 1, &params);
+
+	if (fd < 0)
+		return -errno;
+	if (syscall(SYS_io_uring_register, fd, IORING_REGISTER_BUFFERS, &iov, 1))
+		return -errno;
+	return 0;
+}
+
+/* A new file in the folder the lab gives us to write to. */
+int mt_scratch_file(const char *name)
+{
+	const char *dir = getenv("TERRACE_SCRATCH");
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s.%d", dir ? dir : "/tmp", name,
+		 getpid());
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
+}
+
+/*
+ * The folder that ext4 is mounted on, on a loop device: a file system that knows of
+ * dirty pages and writes them back.  NULL if that cannot be had.
+ */
+const char *mt_ext4(void)
+{
+	const char *scratch = getenv("TERRACE_SCRATCH") ?: "/tmp";
+	static char dir[128];
+	char cmd[640];
+
+	snprintf(dir, sizeof(dir), "%s/ext4", scratch);
+	snprintf(cmd, sizeof(cmd),
+		 "d=%s; mountpoint -q $d || (mkdir -p $d && truncate -s 64M $d.img && mkfs.ext4 -q -O ^has_journal $d.img && mount $(losetup -f --show $d.img) $d) >/dev/null 2>&1",
+		 dir);
+	return system(cmd) ? NULL : dir;
+}
+
+/* ---- using memory ---- */
+
+void mt_touch(volatile char *p, size_t size, bool write)
+{
+	size_t off;
+
+	for (off = 0; off < size; off += MT_PAGE) {
+		if (write)
+			p[off + 64]++;
+		else
+			(void)p[off];
+	}
+}
+
+static void *toucher(void *arg)
+{
+	struct mt_toucher *t = arg;
+	size_t off;
+
+	if (t->cpu >= 0)
+		mt_run_on_cpu(t->cpu);
+	while (!t->stop) {
+		for (off = 0; off < t->size && !t->stop; off += t->step) {
+			if (t->write)
+				((volatile char *)t->p)[off + 64]++;
+			else
+				(void)((volatile char *)t->p)[off];
+		}
+		t->rounds++;
+		if (t->rest_ms)
+			mt_nap(t->rest_ms);
+	}
+	return NULL;
+}
+
+/* Start a toucher whose fields the caller has filled in. */
+void mt_toucher_run(struct mt_toucher *t)
+{
+	pthread_t thread;
+
+	t->stop = false;
+	t->rounds = 0;
+	if (pthread_create(&thread, NULL, toucher, t)) {
+		mt_note("cannot start a thread");
+		exit(MT_FAIL);
+	}
+	t->thread = thread;
+}
+
+/* Read every page of a range, with a rest of 1 ms between rounds. */
+void mt_touch_start(struct mt_toucher *t, void *p, size_t size)
+{
+	*t = (struct mt_toucher) {
+		.p = p, .size = size, .step = MT_PAGE, .rest_ms = 1, .cpu = -1,
+	};
+	mt_toucher_run(t);
+}
+
+void mt_touch_stop(struct mt_toucher *t)
+{
+	t->stop = true;
+	pthread_join(t->thread, NULL);
+}
+
+/* Use a range until all of it is on @node; false if that takes over @ms. */
+bool mt_moves_to(void *p, size_t size, int node, unsigned int ms)
+{
+	struct mt_toucher t;
+	bool moved;
+
+	mt_touch_start(&t, p, size);
+	moved = MT_WAIT(mt_all_on(p, size, node), ms);
+	mt_touch_stop(&t);
+	if (!moved)
+		mt_note_where("when time was up", p, size);
+	return moved;
+}
+
+/*
+ * Use a range that must not leave @node.  How long is told by a canary: memory
+ * of which nothing is special moves meanwhile, three times over.
+ */
+bool mt_stays(void *p, size_t size, int node)
+{
+	struct mt_toucher t;
+	bool stayed;
+	int i;
+
+	mt_touch_start(&t, p, size);
+	for (i = 0; i < 3; i++) {
+		void *canary = mt_place(MT_MB, node);
+
+		if (!canary || !mt_moves_to(canary, MT_MB, mt_fast_node(),
+					    10000)) {
+			mt_note("the canary did not move");
+			break;
+		}
+		munmap(canary, MT_MB);
+	}
+	mt_touch_stop(&t);
+	stayed = mt_all_on(p, size, node);
+	if (!stayed)
+		mt_note_where("what should have stayed", p, size);
+	return i == 3 && stayed;
+}
+
+/*
+ * Take all that is free on @node, for good, without forcing anybody out.  What
+ * a check before this one held may still be on its way back: look again until
+ * nothing more comes.  NULL if it cannot be kept.
+ */
+char *mt_hog(int node, size_t *size)
+{
+	size_t room = mt_node_free(node) + 1024 * MT_MB;
+	char *p = mt_map_aligned(room);
+	int quiet = 0;
+	size_t off = 0;
+
+	if (!p)
+		return NULL;
+	mt_set_policy(MPOL_PREFERRED, 1UL << node);
+	while (quiet < 10 && off < room - 64 * MT_MB) {
+		if (mt_node_room(node) > 0) {
+			mt_touch(p + off, MT_MB, true);
+			off += MT_MB;
+			quiet = 0;
+		} else {
+			mt_nap(20);
+			quiet++;
+		}
+	}
+	/* The rest below the watermark; what does not fit comes from elsewhere. */
+	for (room = off + 64 * MT_MB; off < room; off += MT_MB)
+		mt_touch(p + off, MT_MB, true);
+	mt_bind_default();
+	*size = off & ~(MT_HUGE - 1);
+	return mlock(p, *size) ? NULL : p;
+}

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Selftest helpers: files, knobs, counters, threads, nodes and CPUs, time.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mtier_util.h"
+
+const struct mt_knob mt_knobs[] = {
+	{ "scan/delay_ms", "1000", 0, 3600000 },
+	{ "scan/period_min_ms", "400", 10, 3600000 },
+	{ "scan/period_start_ms", "2000", 10, 3600000 },
+	{ "scan/period_max_ms", "5000", 10, 3600000 },
+	{ "scan/size_min_mb", "256", 1, 1048576 },
+	{ "scan/size_start_mb", "1024", 1, 1048576 },
+	{ "scan/size_max_mb", "4096", 1, 1048576 },
+	{ "scan/cpu_percent", "20", 1, 100 },
+	{ "scan/slice_us", "1000", 50, 100000 },
+	{ "scan/flush_tlb", "1", 0, 1 },
+	{ "hot/window_ms", "10000", 100, 600000 },
+	{ "hot/accesses", "2", 1, 15 },
+	{ "hot/room_percent", "6", 0, 100 },
+	{ "hot/cold_looks", "3", 0, 15 },
+	{ "promote/rate_mbps", "1024", 1, 1048576 },
+	{ "promote/batch_pages", "512", 1, 4096 },
+	{ "promote/queue_pages", "65536", 1024, 16777216 },
+	{ "promote/target_node", "auto", 0, 0 },
+	{ "promote/thp", "whole", 0, 0 },
+	{ "charge", "0", 0, 1 },
+};
+
+const size_t mt_nr_knobs = ARRAY_LEN(mt_knobs);
+
+static char saved[ARRAY_LEN(mt_knobs)][32];
+static char saved_enabled[8] = "0";
+
+/* ---- time ---- */
+
+long long mt_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+long long mt_now_ms(void)
+{
+	return mt_now_ns() / 1000000;
+}
+
+void mt_nap(unsigned int ms)
+{
+	struct timespec ts = { ms / 1000, ms % 1000 * 1000000L };
+
+	nanosleep(&ts, NULL);
+}
+
+/* ---- files; a name without a leading slash is below MT_DIR ---- */
+
+static void full_name(char *path, size_t size, const char *file)
+{
+	snprintf(path, size, "%s%s", *file == '/' ? "" : MT_DIR, file);
+}
+
+/* Returns 0 or -errno, as the kernel said. */
+int mt_write(const char *file, const char *text)
+{
+	char path[256];
+	ssize_t n;
+	int fd, ret = 0;
+
+	full_name(path, sizeof(path), file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = write(fd, text, strlen(text));
+	if (n < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+int mt_writef(const char *file, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return mt_write(file, text);
+}
+
+/* Whole content without the newline at its end; bytes read or -errno. */
+int mt_read(const char *file, char *buf, size_t size)
+{
+	size_t len = 0;
+	char path[256];
+	ssize_t n = 0;
+	int fd;
+
+	full_name(path, sizeof(path), file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	while (len < size - 1 && (n = read(fd, buf + len, size - 1 - len)) > 0)
+		len += n;
+	close(fd);
+	if (n < 0)
+		return -errno;
+	buf[len] = 0;
+	if (len && buf[len - 1] == '\n')
+		buf[--len] = 0;
+	return len;
+}
+
+long long mt_read_ll(const char *file)
+{
+	char buf[64];
+
+	return mt_read(file, buf, sizeof(buf)) < 0 ? -1 : atoll(buf);
+}
+
+bool mt_reads(const char *file, const char *text)
+{
+	char buf[256];
+
+	return mt_read(file, buf, sizeof(buf)) >= 0 && !strcmp(buf, text);
+}
+
+/* ---- knobs ---- */
+
+void mt_knobs_save(void)
+{
+	size_t i;
+
+	for (i = 0; i < mt_nr_knobs; i++)
+		mt_read(mt_knobs[i].file, saved[i], sizeof(saved[i]));
+	mt_read("enabled", saved_enabled, sizeof(saved_enabled));
+}
+
+/*
+ * Three knobs are ordered (min, start, max): write them all twice, so that what
+ * the order forbade the first time is right the second.
+ */
+static void write_all(bool initial)
+{
+	size_t i;
+	int twice;
+
+	for (twice = 0; twice < 3; twice++)
+		for (i = 0; i < mt_nr_knobs; i++)
+			mt_write(mt_knobs[i].file,
+				 initial ? mt_knobs[i].initial : saved[i]);
+}
+
+void mt_knobs_restore(void)
+{
+	write_all(false);
+	mt_write("enabled", saved_enabled);
+}
+
+void mt_knobs_default(void)
+{
+	write_all(true);
+}
+
+/* Set a knob; a refusal ends the check. */
+void mt_set(const char *knob, long long value)
+{
+	int ret = mt_writef(knob, "%lld", value);
+
+	if (ret) {
+		mt_note("cannot write %lld to %s: %s", value, knob,
+			strerror(-ret));
+		exit(MT_FAIL);
+	}
+}
+
+/* Set @prefix_{min,start,max}_@unit from whatever they are. */
+void mt_set3(const char *prefix, const char *unit, long long min,
+	     long long start, long long max)
+{
+	char name[3][64];
+	bool ms = !strcmp(unit, "ms");
+
+	snprintf(name[0], sizeof(name[0]), "scan/%s_min_%s", prefix, unit);
+	snprintf(name[1], sizeof(name[1]), "scan/%s_start_%s", prefix, unit);
+	snprintf(name[2], sizeof(name[2]), "scan/%s_max_%s", prefix, unit);
+	mt_set(name[2], ms ? 3600000 : 1048576);
+	mt_set(name[0], ms ? 10 : 1);
+	mt_set(name[1], start);
+	mt_set(name[0], min);
+	mt_set(name[2], max);
+}
+
+/* Find and move pages as fast as can be, for checks of something else. */
+void mt_fast(void)
+{
+	mt_set("scan/delay_ms", 0);
+	mt_set3("period", "ms", 50, 50, 200);
+	mt_set3("size", "mb", 4096, 4096, 4096);
+	mt_set("scan/cpu_percent", 90);
+	mt_set("hot/window_ms", 5000);
+	/* A full node shall be full. */
+	mt_set("hot/cold_looks", 0);
+}
+
+void mt_on(void)
+{
+	int ret = mt_write("enabled", "1");
+
+	if (ret) {
+		mt_note("cannot switch on: %s", strerror(-ret));
+		exit(MT_FAIL);
+	}
+}
+
+void mt_off(void)
+{
+	mt_write("enabled", "0");
+}
+
+/* ---- counters ---- */
+
+/* Fold what the CPUs have counted on their own, then read. */
+void mt_snap(struct mt_snap *snap)
+{
+	char buf[16];
+
+	mt_read("/proc/sys/vm/stat_refresh", buf, sizeof(buf));
+	mt_read("/proc/vmstat", snap->text, sizeof(snap->text));
+}
+
+static long long find_in(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+	const char *at = text;
+
+	while ((at = strstr(at, name))) {
+		if ((at == text || at[-1] == '\n') &&
+		    (at[len] == ' ' || at[len] == '\t'))
+			return atoll(at + len);
+		at += len;
+	}
+	return -1;
+}
+
+/* -1 if there is no such counter */
+long long mt_get(const struct mt_snap *snap, const char *name)
+{
+	return find_in(snap->text, name);
+}
+
+long long mt_count(const char *name)
+{
+	struct mt_snap *now = malloc(sizeof(*now));
+	long long ret;
+
+	mt_snap(now);
+	ret = mt_get(now, name);
+	free(now);
+	return ret;
+}
+
+/* How much a counter of /proc/vmstat has grown. */
+long long mt_since(const struct mt_snap *snap, const char *name)
+{
+	return mt_count(name) - mt_get(snap, name);
+}
+
+/* "name value" in another file, as nodeN/vmstat or memory.stat */
+long long mt_file_stat(const char *file, const char *name)
+{
+	struct mt_snap *now = malloc(sizeof(*now));
+	long long ret = -1;
+
+	if (mt_read(file, now->text, sizeof(now->text)) >= 0)
+		ret = find_in(now->text, name);
+	free(now);
+	return ret;
+}
+
+static const char * const ends[] = {
+	"mtier_promoted_folios", "mtier_drop_full", "mtier_drop_off",
+	"mtier_drop_cold", "mtier_drop_gone", "mtier_drop_pinned",
+	"mtier_drop_dirty", "mtier_drop_type",
+	"mtier_fail_isolate", "mtier_fail_full", "mtier_fail_nomem",
+	"mtier_fail_busy",
+};
+
+/* Queued folios that have met an end since @snap. */
+long long mt_ended_since(const struct mt_snap *snap)
+{
+	struct mt_snap *now = malloc(sizeof(*now));
+	long long sum = 0;
+	size_t i;
+
+	mt_snap(now);
+	for (i = 0; i < ARRAY_LEN(ends); i++)
+		sum += mt_get(now, ends[i]) - mt_get(snap, ends[i]);
+	free(now);
+	return sum;
+}
+
+/* Entries in all queues. */
+long long mt_queued_now(void)
+{
+	int nodes[MT_NODES], n = mt_nodes("has_memory", nodes), i;
+	char file[64];
+	long long sum = 0;
+
+	for (i = 0; i < n; i++) {
+		snprintf(file, sizeof(file), "node%d/queued", nodes[i]);
+		if (mt_read_ll(file) > 0)
+			sum += mt_read_ll(file);
+	}
+	return sum;
+}
+
+/* For a failed check: every counter of ours that moved. */
+void mt_note_since(const struct mt_snap *snap)
+{
+	struct mt_snap *now = malloc(sizeof(*now));
+	char *line, *rest = now->text;
+
+	mt_snap(now);
+	while ((line = strsep(&rest, "\n"))) {
+		char name[64];
+		long long val;
+
+		if (sscanf(line, "%63s %lld", name, &val) != 2)
+			continue;
+		if (strncmp(name, "mtier_", 6) && strncmp(name, "pgpromote", 9) &&
+		    strncmp(name, "pgdemote", 8) && strncmp(name, "pgmigrate", 9))
+			continue;
+		if (val != mt_get(snap, name))
+			mt_note("  %s +%lld", name, val - mt_get(snap, name));
+	}
+	free(now);
+}
+
+/* Is this a kernel on which everything takes several times as long? */
+bool mt_debug_kernel(void)
+{
+	return !access("/sys/kernel/debug/kmemleak", F_OK) ||
+	       !access("/proc/lockdep", F_OK);
+}
+
+/* ---- kernel threads ---- */
+
+static pid_t find_kthreads(const char *name, unsigned int *count)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	pid_t found = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		char file[300], comm[64];
+
+		if (atoi(entry->d_name) <= 0)
+			continue;
+		snprintf(file, sizeof(file), "/proc/%s/comm", entry->d_name);
+		if (mt_read(file, comm, sizeof(comm)) < 0)
+			continue;
+		if (count && (!strcmp(comm, "kmmscand") ||
+			      !strncmp(comm, "kpromoted/", 10)))
+			(*count)++;
+		if (name && !strcmp(comm, name))
+			found = atoi(entry->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* 0 if there is none */
+pid_t mt_kthread(const char *name)
+{
+	return find_kthreads(name, NULL);
+}
+
+/* How many threads of ours there are. */
+unsigned int mt_kthreads(void)
+{
+	unsigned int n = 0;
+
+	find_kthreads(NULL, &n);
+	return n;
+}
+
+/* CPU time of a task, us */
+long long mt_cpu_us(pid_t pid)
+{
+	char file[64];
+	long long ns;
+
+	snprintf(file, sizeof(file), "/proc/%d/schedstat", pid);
+	ns = mt_read_ll(file);
+	return ns < 0 ? -1 : ns / 1000;
+}
+
+/* ---- nodes and CPUs ---- */
+
+/* Nodes of /sys/devices/system/node/@what ("has_memory", "has_cpu"); how many. */
+int mt_nodes(const char *what, int *nodes)
+{
+	char file[96], buf[256], *at = buf;
+	int n = 0;
+
+	snprintf(file, sizeof(file), "/sys/devices/system/node/%s", what);
+	if (mt_read(file, buf, sizeof(buf)) <= 0)
+		return 0;
+	while (*at && n < MT_NODES) {
+		long first = strtol(at, &at, 10), last = first;
+
+		if (*at == '-')
+			last = strtol(at + 1, &at, 10);
+		for (; first <= last && n < MT_NODES; first++)
+			nodes[n++] = first;
+		if (*at == ',')
+			at++;
+	}
+	return n;
+}
+
+static int node_with_cpus(bool with)
+{
+	int mem[MT_NODES], cpu[MT_NODES], i, j;
+	int nr_mem = mt_nodes("has_memory", mem);
+	int nr_cpu = mt_nodes("has_cpu", cpu);
+
+	for (i = 0; i < nr_mem; i++) {
+		bool has = false;
+
+		for (j = 0; j < nr_cpu; j++)
+			has |= mem[i] == cpu[j];
+		if (has == with)
+			return mem[i];
+	}
+	return -1;
+}
+
+/* The first node without CPUs. */
+int mt_slow_node(void)
+{
+	return node_with_cpus(false);
+}
+
+/* The first node with CPUs. */
+int mt_fast_node(void)
+{
+	return node_with_cpus(true);
+}
+
+int mt_node_of_cpu(int cpu)
+{
+	char path[96];
+	int node;
+
+	for (node = 0; node < MT_NODES; node++) {
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/cpu/cpu%d/node%d", cpu, node);
+		if (!access(path, F_OK))
+			return node;
+	}
+	return -1;
+}
+
+/* Free memory of a node, bytes */
+long long mt_node_free(int node)
+{
+	char file[96];
+
+	snprintf(file, sizeof(file), "/sys/devices/system/node/node%d/vmstat",
+		 node);
+	return mt_file_stat(file, "nr_free_pages") * (long long)MT_PAGE;
+}
+
+/* The most that a line "protection: (0, 0, 5)" of zoneinfo keeps back. */
+static long kept_back(const char *line)
+{
+	const char *at = strchr(line, '(');
+	long most = 0, pages;
+
+	while (at && *at && *at != ')') {
+		char *end;
+
+		pages = strtol(at + 1, &end, 10);
+		most = pages > most ? pages : most;
+		at = end;
+	}
+	return most;
+}
+
+/* Free pages of a node that movable memory gets before reclaim is needed. */
+long mt_node_room(int node)
+{
+	FILE *f = fopen("/proc/zoneinfo", "re");
+	long free = 0, high = 0, room = 0;
+	bool here = false;
+	char line[256];
+	int nid;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "Node %d, zone", &nid) == 1)
+			here = nid == node;
+		if (!here || sscanf(line, " pages free %ld", &free) == 1 ||
+		    sscanf(line, " high %ld", &high) == 1 ||
+		    !strstr(line, "protection:"))
+			continue;
+		high += kept_back(line);
+		room += free > high ? free - high : 0;
+	}
+	if (f)
+		fclose(f);
+	return room;
+}
+
+int mt_run_on_cpu(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}
+
+/* Keep this thread on the CPUs of a node. */
+int mt_run_on_node(int node)
+{
+	cpu_set_t set;
+	int cpu;
+
+	CPU_ZERO(&set);
+	for (cpu = 0; cpu < 64; cpu++)
+		if (mt_node_of_cpu(cpu) == node)
+			CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Movement into a node whose free pages are kept back from movable memory: the
+ * boot parameter gives DRAM a movable zone, and the sysctl makes the zone below
+ * it keep back as much as that is large.
+ *
+ * lab: topology=dram-cxl-small-dram append="kernelcore=512M" icount=2 timeout=90s debug=no
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mtier_util.h"
+
+#define SIZE	(16 * MT_MB)
+
+/* Free, but not for us: full is what it is, and no migration is tried. */
+static int kept_back(void)
+{
+	struct mt_snap before;
+	struct mt_toucher t;
+	char file[64], *hog, *p;
+	size_t hogged;
+	bool full;
+
+	MT_NEED(!mt_write("/proc/sys/vm/lowmem_reserve_ratio", "1 1 1"),
+		"no lowmem_reserve_ratio");
+	p = mt_place(SIZE, mt_slow_node());
+	MT_ASSERT(p, "no memory on the slow node");
+	hog = mt_hog(mt_fast_node(), &hogged);
+	MT_NEED(hog, "DRAM cannot be filled");
+	mt_note("%lld MiB of DRAM are free", mt_node_free(mt_fast_node()) >> 20);
+	MT_NEED(mt_node_free(mt_fast_node()) > 32 * (long long)MT_MB,
+		"nothing is kept back");
+	mt_fast();
+	mt_set("hot/accesses", 1);
+	mt_snap(&before);
+	mt_on();
+	mt_touch_start(&t, p, SIZE);
+	snprintf(file, sizeof(file), "node%d/state", mt_slow_node());
+	full = MT_WAIT(mt_reads(file, "target_full"), 8000);
+	mt_touch_stop(&t);
+	mt_note_since(&before);
+	MT_ASSERT(full, "its state never was target_full");
+	MT_ASSERT(!mt_since(&before, "mtier_fail_nomem"),
+		  "%lld migrations found no memory",
+		  mt_since(&before, "mtier_fail_nomem"));
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("M8 what a zone keeps back is not room", kept_back),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}

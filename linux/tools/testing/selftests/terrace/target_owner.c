@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Target node: a frame that waits in a queue may be freed and be somebody
+ * else's by the time the migrator comes to it.  With one CPU there is one list of
+ * freed pages, from which the next allocations come.
+ *
+ * lab: topology=dram-cxl cpus=1 icount=0 timeout=120s debug=yes
+ */
+#define _GNU_SOURCE
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mtier_util.h"
+
+#define SIZE	(48 * MT_MB)
+#define PAGES	((long)(SIZE / MT_PAGE))
+#define BATCH	4096
+
+static void hot(void *arg)
+{
+	char *p = mt_fill(SIZE, mt_slow_node(), false);
+
+	(void)arg;
+	while (p) {
+		mt_touch(p, SIZE, false);
+		mt_nap(50);
+	}
+}
+
+/*
+ * Has there been a batch that is paid for with six seconds or more?  Smaller ones
+ * at first come out of what the rate limit has saved up.
+ */
+static bool long_rest(struct mt_trace *t)
+{
+	bool found = false;
+	char line[512];
+
+	while (mt_trace_line(t, line, sizeof(line)))
+		found |= mt_field(line, "moved") >= BATCH / 2;
+	return found;
+}
+
+/* Leave frames of a process that is gone in the queue of a migrator that rests. */
+static int queue_the_dead(void)
+{
+	struct mt_trace trace;
+	char state[64];
+	pid_t pid;
+
+	MT_ASSERT(!mt_trace_open(&trace, "mtier_migrate"), "no trace event");
+	mt_fast();
+	mt_set("hot/accesses", 1);
+	mt_set("hot/window_ms", 60000);
+	mt_set("promote/rate_mbps", 1);
+	mt_set("promote/batch_pages", BATCH);
+	snprintf(state, sizeof(state), "node%d/state", mt_slow_node());
+	pid = mt_spawn(hot, NULL);
+	mt_on();
+	MT_ASSERT(MT_WAIT(long_rest(&trace), 20000), "no large batch");
+	MT_ASSERT(mt_reads(state, "throttled"), "it does not rest");
+	mt_kill(pid);
+	mt_trace_close(&trace);
+	MT_ASSERT(mt_queued_now() > PAGES / 4, "only %lld frames are queued",
+		  mt_queued_now());
+	return MT_PASS;
+}
+
+/* Queued for one process, then memory of another that is bound to the node. */
+static int changed_hands(void)
+{
+	struct mt_snap before;
+	char *p;
+
+	mt_snap(&before);
+	MT_ASSERT(!queue_the_dead(), "there is nothing to take over");
+	MT_ASSERT(!mt_set_policy(MPOL_BIND, 1UL << mt_slow_node()),
+		  "set_mempolicy");
+	p = mt_map_aligned(SIZE);
+	MT_ASSERT(p, "no address space");
+	madvise(p, SIZE, MADV_NOHUGEPAGE);
+	mt_touch(p, SIZE, true);
+	MT_ASSERT(mt_queued_now() > PAGES / 4, "%lld frames are still queued",
+		  mt_queued_now());
+	mt_set("promote/rate_mbps", 1048576);
+	MT_ASSERT(MT_WAIT(!mt_queued_now(), 20000), "%lld frames are queued",
+		  mt_queued_now());
+	mt_off();
+	mt_note_since(&before);
+	if (mt_all_on(p, SIZE, mt_slow_node()))
+		return MT_PASS;
+	mt_note_where("bound memory", p, SIZE);
+	return MT_FAIL;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_BREAKS("T8 H8 the new owner of a queued frame has its own policy",
+			  changed_hands, MT_SAB_OWNER),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}

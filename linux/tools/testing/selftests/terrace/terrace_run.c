@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The runner of all selftests here. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mtier_util.h"
+#include "terrace_run.h"
+
+/* A check that takes longer is broken, also on a slow host; to be stretched. */
+long long mt_limit_ms = 300000;
+
+#define STRETCH_MAX	1000
+
+/*
+ * How many times as long as usual the long checks shall run: TERRACE_STRETCH,
+ * 1 if it is not set.  Ends the program if it is anything but a number that is
+ * allowed.
+ */
+unsigned int terrace_stretch(void)
+{
+	const char *text = getenv("TERRACE_STRETCH");
+	long n;
+
+	if (!text)
+		return 1;
+	n = strtol(text, NULL, 10);
+	if (strspn(text, "0123456789") == strlen(text) && n >= 1 &&
+	    n <= STRETCH_MAX)
+		return n;
+	printf("Bail out! TERRACE_STRETCH is '%s', not a whole number from 1 to %d\n",
+	       text, STRETCH_MAX);
+	exit(MT_FAIL);
+}
+
+/* Say something about the check that runs. */
+void mt_note(const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("# ");
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	fflush(stdout);
+}
+
+static void sabotage(const struct mt_suite *suite, unsigned int which)
+{
+	mt_writef(suite->sabotage, "%u", which ? 1U << (which - 1) : 0);
+}
+
+/*
+ * Sleep until the process has ended: who looks now and then instead takes a CPU
+ * from a thread that is to have it, and with it what its TLB holds.
+ */
+static bool ends_within(pid_t pid, long long limit_ms)
+{
+	long long until = mt_now_ms() + limit_ms, left;
+	struct pollfd end = {
+		.fd = syscall(SYS_pidfd_open, pid, 0), .events = POLLIN,
+	};
+	bool ended;
+
+	if (end.fd < 0) {
+		mt_note("pidfd_open: %s", strerror(errno));
+		return false;
+	}
+	while (!(ended = poll(&end, 1, 0) > 0)) {
+		left = until - mt_now_ms();
+		if (left <= 0)
+			break;
+		poll(&end, 1, left < INT_MAX ? left : INT_MAX);
+	}
+	close(end.fd);
+	return ended;
+}
+
+static int wait_for(pid_t pid)
+{
+	long long limit_ms = mt_limit_ms * terrace_stretch();
+	bool ended = ends_within(pid, limit_ms);
+	int status;
+
+	/* Its group, too: what it started has no reason to live longer. */
+	kill(-pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	if (!ended) {
+		mt_note("took longer than %lld s", limit_ms / 1000);
+		return MT_FAIL;
+	}
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	mt_note("ended by signal %d", WTERMSIG(status));
+	return MT_FAIL;
+}
+
+static void reset(const struct mt_suite *suite)
+{
+	sabotage(suite, 0);
+	if (suite->reset)
+		suite->reset();
+}
+
+static int run_one(const struct mt_suite *suite, const struct mt_check *check,
+		   unsigned int which)
+{
+	pid_t pid;
+	int ret;
+
+	reset(suite);
+	sabotage(suite, which);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (suite->enter)
+			suite->enter();
+		ret = check->run();
+		fflush(stdout);
+		_exit(ret);
+	}
+	setpgid(pid, pid);
+	ret = wait_for(pid);
+	sabotage(suite, 0);
+	return ret;
+}
+
+/* Returns whether that is fine. */
+static bool report(int number, int ret, const char *prefix, const char *name,
+		   long long ms)
+{
+	bool ok = ret == MT_PASS || ret == MT_SKIP;
+
+	printf("# %lld.%03lld s\n", ms / 1000, ms % 1000);
+	printf("%s %d %s%s%s\n", ok ? "ok" : "not ok", number, prefix, name,
+	       ret == MT_SKIP ? " # SKIP see above" : "");
+	fflush(stdout);
+	return ok;
+}
+
+/* What its sabotage does to a check that ended with @ret */
+static int run_broken(const struct mt_suite *suite,
+		      const struct mt_check *check, int ret)
+{
+	if (access(suite->sabotage, W_OK) || ret != MT_PASS) {
+		mt_note("no %s, or the check itself did not pass",
+			suite->sabotage);
+		return MT_SKIP;
+	}
+	ret = run_one(suite, check, check->sabotage);
+	if (ret == MT_SKIP)
+		return ret;
+	return ret == MT_FAIL ? MT_PASS : MT_FAIL;
+}
+
+/* One check, and a second time sabotaged; @number is that of its first result. */
+static bool run_check(const struct mt_suite *suite,
+		      const struct mt_check *check, int number)
+{
+	long long start = mt_now_ms();
+	char prefix[64];
+	int ret = run_one(suite, check, 0);
+	bool ok = report(number, ret, "", check->name, mt_now_ms() - start);
+
+	if (!check->sabotage)
+		return ok;
+	snprintf(prefix, sizeof(prefix), "sabotage %s breaks: ",
+		 suite->sabotages[check->sabotage]);
+	start = mt_now_ms();
+	ret = run_broken(suite, check, ret);
+	return report(number + 1, ret, prefix, check->name,
+		      mt_now_ms() - start) && ok;
+}
+
+/* TERRACE_ONLY picks checks by a part of their name. */
+static bool wanted(const struct mt_check *check)
+{
+	const char *only = getenv("TERRACE_ONLY");
+
+	return !only || strstr(check->name, only);
+}
+
+/* Run @n checks and print TAP; the return value is main()'s. */
+int mt_run_suite(const struct mt_suite *suite, const struct mt_check *checks,
+		 size_t n)
+{
+	const char *missing = suite->missing();
+	bool ok = true;
+	int results = 0;
+	size_t i;
+
+	printf("TAP version 13\n");
+	terrace_stretch();
+	if (missing) {
+		printf("1..0 # SKIP %s\n", missing);
+		return MT_SKIP;
+	}
+	for (i = 0; i < n; i++)
+		if (wanted(&checks[i]))
+			results += checks[i].sabotage ? 2 : 1;
+	printf("1..%d\n", results);
+	fflush(stdout);
+
+	results = 0;
+	for (i = 0; i < n; i++) {
+		if (!wanted(&checks[i]))
+			continue;
+		ok &= run_check(suite, &checks[i], results + 1);
+		results += checks[i].sabotage ? 2 : 1;
+	}
+	reset(suite);
+	return ok ? MT_PASS : MT_FAIL;
+}

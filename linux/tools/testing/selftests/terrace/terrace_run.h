@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Runs checks and prints TAP: each in a process group of its own, from a known
+ * state, and a second time with its sabotage bit set, when it is expected to
+ * fail.  A check returns MT_PASS, MT_FAIL or MT_SKIP.  Those that are the better
+ * the longer they run take terrace_stretch() times as long.
+ */
+#ifndef TERRACE_RUN_H
+#define TERRACE_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum mt_result {
+	MT_PASS = 0,
+	MT_FAIL = 1,
+	MT_SKIP = 4,
+};
+
+/**
+ * struct mt_check - one thing to prove
+ * @name: what, beginning with its ids in the checklist
+ * @run: does it; its process ends with it
+ * @sabotage: number of what must make it fail, bit + 1 of the suite's file; or 0
+ */
+struct mt_check {
+	const char *name;
+	int (*run)(void);
+	unsigned int sabotage;
+};
+
+#define MT_CHECK(what, fn)	{ .name = (what), .run = (fn) }
+#define MT_BREAKS(what, fn, bit) \
+	{ .name = (what), .run = (fn), .sabotage = (bit) }
+
+/**
+ * struct mt_suite - what the checks of one capability have in common
+ * @missing: why none of them can run here; NULL if they can
+ * @reset: makes what a check must find, whatever ran before it; may be NULL
+ * @enter: the first thing in a check's process; may be NULL
+ * @sabotage: file of sabotage bits
+ * @sabotages: their names, the first one is of bit 0 and has index 1
+ */
+struct mt_suite {
+	const char *(*missing)(void);
+	void (*reset)(void);
+	void (*enter)(void);
+	const char *sabotage;
+	const char * const *sabotages;
+};
+
+extern long long mt_limit_ms;
+
+unsigned int terrace_stretch(void);
+int mt_run_suite(const struct mt_suite *suite, const struct mt_check *checks,
+		 size_t n);
+void mt_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* In a check: fail, with the reason, unless @cond. */
+#define MT_ASSERT(cond, ...)						\
+	do {								\
+		if (!(cond)) {						\
+			mt_note(__VA_ARGS__);				\
+			return MT_FAIL;					\
+		}							\
+	} while (0)
+
+/* In a check: skip, with the reason, unless @cond. */
+#define MT_NEED(cond, ...)						\
+	do {								\
+		if (!(cond)) {						\
+			mt_note(__VA_ARGS__);				\
+			return MT_SKIP;					\
+		}							\
+	} while (0)
+
+#define ARRAY_LEN(a)	(sizeof(a) / sizeof((a)[0]))
+
+#endif /* TERRACE_RUN_H */

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred TLB flushes: the switch, the knobs, the counters.
+ *
+ * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=180s debug=yes
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tlb_defer_util.h"
+
+#define PAGES	1024
+
+static int put(const char *knob, const char *text)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), TD_DIR "%s", knob);
+	return mt_write(path, text);
+}
+
+static int modes(void)
+{
+	MT_ASSERT(mt_reads(TD_DIR "mode", "quarantine"), "not on");
+	MT_ASSERT(td_mode("buddy") == -EOPNOTSUPP, "buddy is taken");
+	MT_ASSERT(td_mode("on") == -EINVAL, "nonsense is taken");
+	MT_ASSERT(td_mode("quarantined") == -EINVAL, "more than a name is taken");
+	MT_ASSERT(mt_reads(TD_DIR "mode", "quarantine"), "an error switched");
+	MT_ASSERT(!td_mode("off") && mt_reads(TD_DIR "mode", "off"),
+		  "not off");
+	MT_ASSERT(!td_mode("off") && !td_mode("quarantine") &&
+		  !td_mode("quarantine"), "twice is an error");
+	return MT_PASS;
+}
+
+static int knobs(void)
+{
+	static const struct {
+		const char *name;
+		const char *least;
+		const char *most;
+		const char *less;
+		const char *more;
+	} all[] = {
+		{ "limit_ticks", "1", "100", "0", "101" },
+		{ "held_limit_bp", "0", "1000", "-1", "1001" },
+		{ "backoff_ms", "0", "60000", "-1", "60001" },
+	};
+	size_t i;
+	int ret;
+
+	for (i = 0; i < ARRAY_LEN(all); i++) {
+		long long was;
+
+		MT_ASSERT(!put(all[i].name, all[i].least) &&
+			  !put(all[i].name, all[i].most), "%s refuses its ends",
+			  all[i].name);
+		was = td_knob(all[i].name);
+		ret = put(all[i].name, all[i].less);
+		MT_ASSERT(ret == -ERANGE || ret == -EINVAL, "%s takes %s",
+			  all[i].name, all[i].less);
+		MT_ASSERT(put(all[i].name, all[i].more) == -ERANGE,
+			  "%s takes %s", all[i].name, all[i].more);
+		MT_ASSERT(put(all[i].name, "3x") == -EINVAL,
+			  "%s takes nonsense", all[i].name);
+		MT_ASSERT(td_knob(all[i].name) == was, "%s changed",
+			  all[i].name);
+	}
+	MT_ASSERT(put("longest_us", "1") == -EINVAL && !put("longest_us", "0"),
+		  "longest_us");
+	return MT_PASS;
+}
+
+/* Every page that migrates by such a reason ends in one counter. */
+static int counters_add_up(void)
+{
+	static const char * const ends[] = {
+		"tlb_defer_pages", "tlb_defer_no_need",
+		"tlb_defer_refused_write", "tlb_defer_refused_dirty",
+		"tlb_defer_refused_pending", "tlb_defer_refused_file",
+		"tlb_defer_refused_open", "tlb_defer_refused_kind",
+		"tlb_defer_refused_full", "tlb_defer_refused_pressure",
+		"tlb_defer_refused_backoff",
+	};
+	char *anon = mmap(NULL, PAGES * MT_PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd = td_file(PAGES * MT_PAGE);
+	struct mt_snap before;
+	long long sum = 0;
+	char *p;
+	size_t i;
+
+	MT_NEED(fd >= 0, "no ext4 on a loop device");
+	madvise(anon, PAGES * MT_PAGE, MADV_NOHUGEPAGE);
+	p = mmap(NULL, PAGES * MT_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	mt_touch(p, PAGES * MT_PAGE, false);
+	mt_touch(anon, PAGES * MT_PAGE, true);
+	mt_snap(&before);
+	MT_ASSERT(td_move(p, PAGES, td_node_b()) == PAGES &&
+		  td_move(anon, PAGES, td_node_b()) == PAGES, "did not move");
+	for (i = 0; i < ARRAY_LEN(ends); i++)
+		sum += mt_since(&before, ends[i]);
+	mt_note("%lld counted, %lld moved", sum,
+		mt_since(&before, "pgmigrate_success"));
+	/* More than moved: one that is tried again is judged again. */
+	MT_ASSERT(sum >= 2 * PAGES, "some were not counted");
+	return MT_PASS;
+}
+
+/* An address space that is flushed all the time is left alone. */
+static int backs_off(void)
+{
+	int fd = td_file(2 * MT_PAGE), i;
+	struct td_reader r;
+	struct mt_snap before;
+	char *p, *q;
+
+	MT_NEED(fd >= 0, "no ext4 on a loop device");
+	p = mmap(NULL, MT_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	q = mmap(NULL, MT_PAGE, PROT_READ, MAP_SHARED, fd, MT_PAGE);
+	/* However long a move takes here: more flushes than generations. */
+	td_forever(true);
+	put("backoff_ms", "1000");
+	mt_snap(&before);
+	td_reader_start(&r, q, TD_READER_CPU);
+	for (i = 0; i < 2000 && !mt_since(&before, "tlb_defer_refused_backoff");
+	     i++) {
+		mt_touch(p, MT_PAGE, false);
+		td_move(p, 1, i & 1 ? td_node_a() : td_node_b());
+		mprotect(p, MT_PAGE, PROT_NONE);
+		mprotect(p, MT_PAGE, PROT_READ);
+	}
+	td_reader_stop(&r);
+	mt_note("after %d moves: %lld forced flushes, %lld back-offs", i,
+		mt_since(&before, "tlb_defer_forced_unmap"),
+		mt_since(&before, "tlb_defer_backoffs"));
+	MT_ASSERT(mt_since(&before, "tlb_defer_refused_backoff") > 0,
+		  "is not left alone");
+	return MT_PASS;
+}
+
+static const struct mt_check checks[] = {
+	{ "mode takes what it knows", modes, TD_SAB_NONE },
+	{ "knobs keep to their bounds", knobs, TD_SAB_NONE },
+	{ "who has to be flushed all the time is left alone", backs_off,
+	  TD_SAB_NONE },
+	{ "every page is counted", counters_add_up, TD_SAB_NONE },
+};
+
+int main(void)
+{
+	return td_main(checks, ARRAY_LEN(checks));
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the selftests of deferred TLB flushes share: the switch, pages that
+ * migrate, and a reader on a CPU of its own that must not miss a store.
+ */
+#ifndef TLB_DEFER_UTIL_H
+#define TLB_DEFER_UTIL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mtier_util.h"
+
+#define TD_DIR		"/sys/kernel/mm/tlb_defer/"
+#define TD_DEBUG	"/sys/kernel/debug/tlb_defer/"
+
+/* CPUs that nothing else uses: isolcpus= of the tests' machine */
+#define TD_READER_CPU	2
+#define TD_OTHER_CPU	3
+
+/* Bits of the debugfs file tlb_defer/sabotage, plus one; 0 is none. */
+enum td_sabotage {
+	TD_SAB_NONE,
+	TD_SAB_WRITE,
+	TD_SAB_DIRTY,
+	TD_SAB_UNMAP,
+	TD_SAB_REUSE,
+	TD_SAB_FORCE,
+	TD_SAB_OPEN,
+	TD_SAB_FILE,
+	TD_SAB_KEEP,
+	TD_SAB_ORDER,
+	TD_SAB_TICK,
+	TD_SAB_DRAIN,
+	TD_SAB_CAP,
+	TD_SAB_REASON,
+	TD_SAB_RECHECK,
+};
+
+unsigned int td_times(unsigned int n);
+int td_main(const struct mt_check *checks, size_t n);
+
+int td_mode(const char *mode);
+void td_forever(bool on);
+void td_race_us(unsigned int us);
+long long td_knob(const char *name);
+long long td_ipis(void);
+
+int td_node_a(void);
+int td_node_b(void);
+long td_move(void *p, size_t pages, int node);
+bool td_all_moved(void *p, size_t pages, int node);
+bool td_swap_on(void);
+bool td_swap_out(void *p);
+int td_file(size_t size);
+int td_reopen(int fd, int flags);
+
+/**
+ * struct td_reader - a thread that watches a page, pinned, without system calls
+ * @page: where it reads a number; the writer only ever makes it larger
+ * @cpu: where it runs
+ * @flag: what the writer says it has stored; read before @page
+ * @hold: do not touch @page
+ * @held: it does not
+ * @stop: end
+ * @rounds: how often it has read @page
+ * @stale: how often @page had less than @flag said
+ */
+struct td_reader {
+	volatile uint64_t *page;
+	int cpu;
+	atomic_ulong flag;
+	atomic_bool hold;
+	atomic_bool held;
+	atomic_bool stop;
+	atomic_ulong rounds;
+	atomic_ulong stale;
+	pthread_t thread;
+};
+
+void td_reader_start(struct td_reader *r, void *page, int cpu);
+void td_reader_hold(struct td_reader *r, bool hold);
+void td_reader_pass(struct td_reader *r);
+void td_reader_stop(struct td_reader *r);
+
+/**
+ * struct td_looker - a thread that looks at every page of a file of td_file()
+ * @p: where it is mapped
+ * @pages: how many
+ * @cpu: where it runs
+ * @stop: end
+ * @rounds: how often it has seen them all
+ * @wrong: words that were not what the file holds
+ */
+struct td_looker {
+	const volatile uint64_t *p;
+	size_t pages;
+	int cpu;
+	atomic_bool stop;
+	atomic_ulong rounds;
+	atomic_ulong wrong;
+	pthread_t thread;
+};
+
+void *td_map_file(size_t size);
+void td_look_at(struct td_looker *l, void *p, size_t pages, int cpu);
+void td_look_away(struct td_looker *l);
+void td_scribble(int node, size_t size);
+int td_reuse(bool forever, unsigned int times);
+void *td_watch(struct td_looker *l, size_t pages);
+int td_wait_begins(struct td_looker *l, void **p, size_t pages);
+int td_right_to_the_end(struct td_looker *l);
+
+#endif /* TLB_DEFER_UTIL_H */

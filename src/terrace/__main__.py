@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The `terrace` command: picks the verb, makes sure of what it needs, runs it, and turns errors into messages."""
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from terrace import __version__, cli, output
+from terrace.errors import TerraceError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: the process's own) and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Not where nohup set it to be ignored.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except TerraceError as error:
+        print(f"{output.style('terrace:', 'red', sys.stderr)} {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("terrace: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; keep the interpreter from flushing into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if os.environ.get("TERRACE_DEBUG"):
+            raise
+        print(f"terrace: {error} (TERRACE_DEBUG=1 shows where)", file=sys.stderr)
+        return 1
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End in order, so that what was started (make, QEMU) ends too."""
+    sys.exit(128 + number)
+
+
+def _run(words: list[str]) -> int:
+    verbs = cli.verbs()
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        if word == "--yes":
+            os.environ["TERRACE_YES"] = "1"
+        elif word == "--version":
+            print(f"terrace {__version__}")
+            return 0
+        elif word in ("-h", "--help"):
+            print(_help(verbs))
+            return 0
+        else:
+            print(f"terrace: unknown option {word}; the options here are --help, --version, --yes", file=sys.stderr)
+            return 2
+    if not words:
+        print(_help(verbs), file=sys.stderr)
+        return 2
+    name = words[0]
+    if name == "help":
+        print(_help(verbs))
+        return 0
+    if name not in verbs:
+        print(f"terrace: there is no verb '{name}'; the verbs are {', '.join(verbs)}", file=sys.stderr)
+        return 2
+    verb = verbs[name]
+    own = words[1 : words.index("--")] if "--" in words else words[1:]
+    if "--yes" in own:
+        os.environ["TERRACE_YES"] = "1"
+    module = importlib.import_module(verb.module)
+    parser = argparse.ArgumentParser(
+        prog=f"terrace {name}", description=f"{verb.summary[0].upper()}{verb.summary[1:]}."
+    )
+    parser.add_argument("--yes", action="store_true", help="install missing Debian packages without asking")
+    module.add_arguments(parser)
+    args = parser.parse_args(words[1:])
+    # Neither help nor a mistake needs packages.
+    if hasattr(module, "check_arguments"):
+        module.check_arguments(args)
+    if verb.needs:
+        from terrace import venv
+
+        venv.enter(verb.needs, words)
+    code: int = module.main(args)
+    return code
+
+
+def _help(verbs: dict[str, cli.Verb]) -> str:
+    rows = [("  " + verb.name, verb.summary) for verb in verbs.values()]
+    return "\n".join(
+        [
+            "usage: terrace [--yes] VERB …",
+            "",
+            "Tiered memory for Linux: a kernel that moves hot pages to fast memory, and a lab to see it.",
+            "",
+            output.format_table(rows),
+            "",
+            "terrace VERB --help says more. --yes: install missing Debian packages without asking.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A cell of an experiment's matrix: one guest, its load, its policy, its machine."""
+
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from terrace.bench.policies import FAST_NODE, POLICIES, SLOW_NODE
+from terrace.lab.topology import MIB, Topology, load_topology
+from terrace.units import format_size
+
+SPARE = "spare"
+# With DRAM to spare the machine grows with the load: numa_balancing=2 promotes on the first access only while more
+# than 1 GiB is free.
+_SIZE_FOR_PLAIN_MACHINE = 512 * MIB
+# What the kernel and init need of the fast node beside the load's share of it; ballast takes what is over.
+KERNEL_SHARE = 192 * MIB
+Options = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One guest.
+
+    `dram` is the fast memory left to the load as a part of its size; None: more than it needs. `kernel` is the flavour
+    that runs it whatever its policy says; "" for the policy's own.
+    """
+
+    experiment: str
+    workload: str
+    size: int
+    dram: Fraction | None
+    policy: str
+    seed: int
+    repetition: int
+    threads: int
+    topology: str
+    start: str
+    options: Options
+    kernel: str = ""
+
+    @property
+    def flavour(self) -> str:
+        """The kernel that runs it."""
+        return self.kernel or POLICIES[self.policy].flavour
+
+    @property
+    def name(self) -> str:
+        """The name within its experiment, which is its file's, too."""
+        again = f"-rep{self.repetition}" if self.repetition > 1 else ""
+        return f"{format_size(self.size)}-{dram_word(self.dram)}-{self.policy}-seed{self.seed}{again}"
+
+    @property
+    def fast_bytes(self) -> int | None:
+        """Fast memory that the load finds free; None: more than it needs."""
+        return None if self.dram is None else int(self.size * self.dram) // MIB * MIB
+
+    def machine(self) -> Topology:
+        """The machine it runs on."""
+        base = load_topology(self.topology)
+        if self.fast_bytes is None:
+            return base.with_memory_scale(max(1.0, self.size / _SIZE_FOR_PLAIN_MACHINE))
+        nodes = list(base.nodes)
+        nodes[FAST_NODE] = replace(nodes[FAST_NODE], memory=self.fast_bytes + KERNEL_SHARE)
+        slow = nodes[SLOW_NODE]
+        nodes[SLOW_NODE] = replace(slow, memory=max(slow.memory, (2 * self.size + KERNEL_SHARE) // MIB * MIB))
+        return replace(base, nodes=tuple(nodes), _by_pair={})
+
+    def key(self) -> dict[str, Any]:
+        """What makes this cell this cell, as it is written into its result."""
+        found = {**asdict(self), "dram": dram_text(self.dram), "options": dict(self.options)}
+        if not self.kernel:
+            del found["kernel"]
+        return found
+
+
+def dram_word(dram: Fraction | None) -> str:
+    """`dram` in a file's name."""
+    if dram is None:
+        return SPARE
+    return f"dram{dram.numerator}" + (f"of{dram.denominator}" if dram.denominator > 1 else "")
+
+
+def dram_text(dram: Fraction | None) -> str:
+    """`dram` for a person, and in bench.toml."""
+    return SPARE if dram is None else str(dram)

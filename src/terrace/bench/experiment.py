@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reading and checking bench.toml: an experiment is a matrix of cells, each of which is one guest."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from terrace.bench import loads
+from terrace.bench.cells import SPARE, Cell, Options, dram_text
+from terrace.bench.policies import POLICIES
+from terrace.errors import UsageError
+from terrace.lab.qemu import require_host_memory
+from terrace.lab.topology import MIB, load_topology
+from terrace.paths import repo_root
+from terrace.units import format_size, parse_size
+
+STARTS = ("slow", "first-touch")
+REPORTS = ("policies", "scale")
+# "" is the flavour of each policy; this one can run them all.
+KERNELS = ("", "terrace")
+_NEEDED = ("purpose", "expected", "workload", "sizes", "policies", "seeds")
+_DEFAULTS: dict[str, Any] = {
+    "found": "",
+    "dram": [SPARE],
+    "threads": 2,
+    "repetitions": 1,
+    "topology": "bench-dram-cxl",
+    "start": "slow",
+    "options": {},
+    "report": "policies",
+    "tolerance": 0.0,
+    "kernel": "",
+}
+_KEYS = (*_NEEDED, *_DEFAULTS)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One bench.toml, checked."""
+
+    name: str
+    folder: Path
+    purpose: str
+    expected: str
+    found: str
+    workload: str
+    sizes: tuple[int, ...]
+    dram: tuple[Fraction | None, ...]
+    policies: tuple[str, ...]
+    seeds: tuple[int, ...]
+    repetitions: int
+    threads: int
+    topology: str
+    start: str
+    options: tuple[tuple[str, Any], ...]
+    report: str
+    tolerance: float
+    kernel: str = ""
+
+    @property
+    def file(self) -> Path:
+        """Its bench.toml."""
+        return self.folder / "bench.toml"
+
+    def cells(self) -> list[Cell]:
+        """All cells, the small sizes and the first seeds first.
+
+        A bound without a limit of fast memory (all-dram, all-slow) is one cell for all of `dram`.
+        """
+        found = []
+        for repetition in range(1, self.repetitions + 1):
+            for seed in self.seeds:
+                for size in sorted(self.sizes):
+                    for dram in self.dram:
+                        found += [self._cell(size, dram, name, seed, repetition) for name in self.policies]
+        return list(dict.fromkeys(found))
+
+    def _cell(self, size: int, dram: Fraction | None, policy: str, seed: int, repetition: int) -> Cell:
+        bound = POLICIES[policy].limit in ("fast", "slow")
+        return Cell(
+            experiment=self.name,
+            workload=self.workload,
+            size=size,
+            dram=None if bound else dram,
+            policy=policy,
+            seed=seed,
+            repetition=repetition,
+            threads=self.threads,
+            topology=self.topology,
+            start=self.start,
+            options=self._options(size),
+            kernel=self.kernel,
+        )
+
+    def _options(self, size: int) -> Options:
+        """The program's own options at this size."""
+        chosen = ((name, value[size] if isinstance(value, dict) else value) for name, value in self.options)
+        return tuple((name, None if value is True else str(value)) for name, value in chosen if value is not False)
+
+    def require_memory(self) -> None:
+        """Raise UsageError, naming file and key, when one of its machines does not fit this host."""
+        for cell in self.cells():
+            try:
+                require_host_memory(cell.machine())
+            except UsageError as error:
+                raise UsageError(f"{self.file}: sizes: {format_size(cell.size)} does not fit here: {error}") from error
+
+
+def names() -> list[str]:
+    """Names of the experiments there are."""
+    return sorted(path.parent.name for path in (repo_root() / "bench").glob("*/bench.toml"))
+
+
+def load(name: str) -> Experiment:
+    """The experiment of that name, or of the folder or file when `name` is a path.
+
+    Raises UsageError naming file and key for what bench.toml may not say.
+    """
+    if "/" in name:
+        file = Path(name) if name.endswith(".toml") else Path(name) / "bench.toml"
+        if not file.is_file():
+            raise UsageError(f"{name}: there is no {file}")
+    else:
+        if name not in names():
+            raise UsageError(f"there is no experiment '{name}'; there are {', '.join(names()) or 'none'}")
+        file = repo_root() / "bench" / name / "bench.toml"
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: {error}") from error
+    return parse(file.resolve().parent.name, file, text)
+
+
+def parse(name: str, file: Path, text: str) -> Experiment:
+    """The experiment that `text`, the contents of `file`, describes."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file}: {error}") from error
+    unknown = sorted(set(table) - set(_KEYS))
+    missing = [key for key in _NEEDED if key not in table]
+    if unknown or missing:
+        problem = f"unknown key '{unknown[0]}'" if unknown else f"key '{missing[0]}' is missing"
+        raise UsageError(f"{file}: {problem}; the keys are {', '.join(_KEYS)}")
+    return _Reader(file, {**_DEFAULTS, **table}).experiment(name)
+
+
+class _Reader:
+    """bench.toml key by key; every error names file and key."""
+
+    def __init__(self, file: Path, table: dict[str, Any]) -> None:
+        self.file = file
+        self.table = table
+
+    def error(self, key: str, problem: str) -> UsageError:
+        return UsageError(f"{self.file}: {key}: {problem}")
+
+    def experiment(self, name: str) -> Experiment:
+        sizes = tuple(self._size("sizes", text) for text in self._list("sizes", str))
+        return Experiment(
+            name=name,
+            folder=self.file.parent,
+            purpose=self._text("purpose"),
+            expected=self._text("expected"),
+            found=self._found(),
+            workload=self._word("workload", loads.names()),
+            sizes=sizes,
+            dram=tuple(self._dram(text) for text in self._list("dram", str)),
+            policies=self._policies(),
+            seeds=tuple(self._list("seeds", int)),
+            repetitions=self._number("repetitions", 1, 100),
+            threads=self._number("threads", 1, 64),
+            topology=self._topology(),
+            start=self._word("start", STARTS),
+            options=self._options(sizes),
+            report=self._word("report", REPORTS),
+            tolerance=self._tolerance(),
+            kernel=self._word("kernel", KERNELS),
+        )
+
+    def _text(self, key: str) -> str:
+        value = self.table[key]
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(key, f"needs a text, not {value!r}")
+        return " ".join(value.split())
+
+    def _found(self) -> str:
+        """What came of `expected`, in words: figures are measured, not typed."""
+        if self.table["found"] == "":
+            return ""
+        text = self._text("found")
+        if figure := re.search(r"\d+\.\d+|\d+ ?%", text):
+            raise self.error("found", f"{figure[0]!r} is a figure; say it in words, the tables have the figures")
+        return text
+
+    def _word(self, key: str, allowed: Sequence[str]) -> str:
+        value = self.table[key]
+        if value not in allowed:
+            raise self.error(key, f"{value!r} is not one of {', '.join(allowed)}")
+        return str(value)
+
+    def _number(self, key: str, low: int, high: int) -> int:
+        value = self.table[key]
+        if type(value) is not int or not low <= value <= high:
+            raise self.error(key, f"{value!r} is not a whole number from {low} to {high}")
+        return value
+
+    def _tolerance(self) -> float:
+        value = self.table["tolerance"]
+        if type(value) not in (int, float) or not 0 <= value < 1:
+            raise self.error("tolerance", f"{value!r} is not a number from 0 to 1")
+        return float(value)
+
+    def _list(self, key: str, kind: type) -> list[Any]:
+        value = self.table[key]
+        if not isinstance(value, list) or not value or not all(type(item) is kind for item in value):
+            raise self.error(key, f"{value!r} is not a list of at least one {kind.__name__}")
+        if len(set(value)) < len(value):
+            raise self.error(key, f"{value!r} names something twice")
+        return value
+
+    def _size(self, key: str, text: str) -> int:
+        try:
+            size = parse_size(text)
+        except UsageError as error:
+            raise self.error(key, str(error)) from error
+        if size % MIB or not size:
+            raise self.error(key, f"{text} is not a whole number of MiB")
+        return size
+
+    def _dram(self, text: str) -> Fraction | None:
+        if text == SPARE:
+            return None
+        try:
+            part = Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            part = Fraction(0)
+        if not 0 < part <= 1:
+            raise self.error("dram", f"'{text}' is neither '{SPARE}' nor a part of the size such as '1/2'")
+        return part
+
+    def _policies(self) -> tuple[str, ...]:
+        wanted = self._list("policies", str)
+        strange = [name for name in wanted if name not in POLICIES]
+        if strange:
+            raise self.error("policies", f"'{strange[0]}' is not one of {', '.join(POLICIES)}")
+        return tuple(wanted)
+
+    def _topology(self) -> str:
+        name = self.table["topology"]
+        try:
+            machine = load_topology(str(name))
+        except UsageError as error:
+            raise self.error("topology", str(error)) from error
+        fast, *rest = machine.nodes
+        if len(rest) != 1 or not fast.cpus or rest[0].cpus:
+            raise self.error("topology", f"'{name}' is no machine of a node with all CPUs and one without any")
+        return str(name)
+
+    def _options(self, sizes: Sequence[int]) -> tuple[tuple[str, Any], ...]:
+        table = self.table["options"]
+        if not isinstance(table, dict):
+            raise self.error("options", "write it as a table [options]")
+        return tuple((name, self._option(f"options.{name}", value, sizes)) for name, value in table.items())
+
+    def _option(self, key: str, value: Any, sizes: Sequence[int]) -> Any:
+        """A value for all sizes, or a table that has one for each."""
+        if isinstance(value, dict):
+            by_size = {self._size(key, size): self._plain(f"{key}.{size}", item) for size, item in value.items()}
+            lacking = [size for size in sizes if size not in by_size]
+            if lacking:
+                raise self.error(key, f"has no value for {format_size(lacking[0])}")
+            return by_size
+        return self._plain(key, value)
+
+    def _plain(self, key: str, value: Any) -> Any:
+        if not isinstance(value, str | int | float):
+            raise self.error(key, f"{value!r} is not a text or number, nor a table of one for each size")
+        return value
+
+
+def select(
+    cells: Sequence[Cell],
+    sizes: Sequence[int] | None = None,
+    policies: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    dram: Sequence[str] | None = None,
+) -> Iterator[Cell]:
+    """The cells that a command line asks for; bounds without a limit of fast memory belong to every `dram`."""
+    for cell in cells:
+        if sizes and cell.size not in sizes:
+            continue
+        if policies and cell.policy not in policies:
+            continue
+        if seeds and cell.seed not in seeds:
+            continue
+        bound = POLICIES[cell.policy].limit in ("fast", "slow")
+        if dram and not bound and dram_text(cell.dram) not in dram:
+            continue
+        yield cell

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0
+"""From what a guest printed and a plugin counted to the figures that are compared. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from terrace.bench.clock import clock_ratio
+from terrace.bench.policies import Policy
+from terrace.bench.reading import Reading
+from terrace.bench.stats import time_to
+
+_GIB = 1 << 30
+_PAGE = 4096
+# Not the kernel's work for the load: the measuring itself, and waiting.
+_NOT_WORK = ("sampler", "idle")
+_APP = "app"
+_DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What every workload prints; samples are pairs of milliseconds and the share on fast memory."""
+
+    elapsed_ns: int
+    samples: list[list[float]]
+    vmstat: dict[str, int]
+    kthread_cpu_ns: dict[str, int]
+    shootdowns: int
+    latency_ns: dict[str, float]
+    ops: int | None
+
+
+def printed(result: Mapping[str, Any]) -> Printed:
+    """A workload's result. Raises KeyError or TypeError where something is missing, ValueError for another schema."""
+    if (result["schema"], result["version"]) != ("terrace.workload", 1):
+        raise ValueError(f"a result of schema {result['schema']!r}; this tool reads terrace.workload, version 1")
+    kthreads: dict[str, int] = {}
+    for thread in result["kthreads"]:
+        kthreads[thread["name"]] = kthreads.get(thread["name"], 0) + thread["cpu_ns"]
+    return Printed(
+        elapsed_ns=result["elapsed_ns"],
+        samples=[[ms, fast / known if known else 0.0] for ms, fast, known in result["samples"]],
+        vmstat=dict(result["vmstat"]),
+        kthread_cpu_ns=kthreads,
+        shootdowns=result["shootdowns"],
+        latency_ns=dict(result.get("latency_ns") or {}),
+        ops=result.get("ops"),
+    )
+
+
+def figures_of(policy: Policy, dram: Fraction | None, out: Printed, reading: Reading) -> dict[str, float | None]:
+    """Every figure by name. None: it never happened, there is nothing to divide by, or nobody counted it.
+
+    `to_90_s` is the time until 90 % of what fits into fast memory is there; times are guest time but where the name
+    says modelled.
+    """
+    fits = float(min(Fraction(1), dram)) if dram is not None else 1.0
+    promoted = out.vmstat.get("pgpromote_success", 0)
+    demoted = sum(out.vmstat.get(name, 0) for name in _DEMOTED)
+    # DAMON's moves are in no counter of promotions; every page that any of them moves is in this one.
+    moved = out.vmstat.get("pgmigrate_success", 0)
+    seen = out.vmstat.get("mtier_scan_ptes", 0) or out.vmstat.get("numa_pte_updates", 0)
+    scan = sum(reading.kernel_insns(name) for name in policy.scanners)
+    scan_s = sum(reading.kernel_s(name) for name in policy.scanners)
+    guest_s = out.elapsed_ns / 1e9
+    return {
+        "modelled_s": reading.modelled_s,
+        "guest_s": guest_s,
+        "clock_ratio": clock_ratio(guest_s, reading.modelled_s),
+        "to_50_s": time_to(out.samples, 0.5 * fits),
+        "to_90_s": time_to(out.samples, 0.9 * fits),
+        "to_95_s": time_to(out.samples, 0.95 * fits),
+        "final_share": out.samples[-1][1] if out.samples else None,
+        "fast_hit_ratio": reading.fast_hit_ratio,
+        "promoted_pages": promoted,
+        "demoted_pages": demoted,
+        "moved_pages": moved,
+        "shootdowns": out.shootdowns,
+        "ipis_per_page": out.shootdowns / moved if moved else None,
+        "hint_faults": out.vmstat.get("numa_hint_faults", 0),
+        "kernel_insns": sum(reading.kernel_insns(kind) for kind in reading.kinds if kind not in _NOT_WORK),
+        "app_user_insns": reading.user_insns(_APP),
+        "app_kernel_insns": reading.kernel_insns(_APP),
+        "scan_insns": scan,
+        "move_insns": sum(reading.kernel_insns(name) for name in policy.movers),
+        "scan_insns_per_gib": scan * _GIB / (seen * _PAGE) if seen else None,
+        "scan_s": scan_s,
+        "scan_cpu": scan_s / reading.modelled_s if reading.modelled_s else None,
+        "move_s": sum(reading.kernel_s(name) for name in policy.movers),
+        "p50_ns": out.latency_ns.get("p50"),
+        "p99_ns": out.latency_ns.get("p99"),
+        "p999_ns": out.latency_ns.get("p999"),
+        "max_ns": out.latency_ns.get("max"),
+        "ops": out.ops,
+    }

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The timing plugin of a run: its words on the command line, and what its ledger says of the measured region."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from terrace.bench.clock import choose_shift
+from terrace.bench.ledger import Ledger, Mode, Region, Step, read_ledger
+from terrace.bench.policies import FAST_NODE
+from terrace.bench.reading import Reading
+from terrace.kernel.build import Kernel
+from terrace.lab.plugin import TimingOptions, compile_plugin, read_symbols, timing_argument
+from terrace.lab.topology import Topology
+from terrace.lab.workloads import ARENA
+
+_PAGE = 4096
+# Of a first pass, whose clock nobody looks at.
+DEFAULT_SHIFT = 2
+_SERIES_MS = 20.0
+_SERIES_POINTS = 60
+
+
+class Instrument:
+    """One run's plugin; `folder` gets its files. `profile` also asks for the pages' accesses."""
+
+    def __init__(self, kernel: Kernel, machine: Topology, folder: Path, profile: bool) -> None:
+        self._options = TimingOptions(
+            ledger=folder / "ledger.json",
+            series_ms=_SERIES_MS,
+            pages=folder / "pages" if profile else None,
+        )
+        self.argument = timing_argument(
+            compile_plugin("timing"), read_symbols(kernel.vmlinux), machine, self._options, folder / "machine"
+        )
+
+    def read(self) -> Reading:
+        """What was counted. Raises UsageError when the guest left no measured region."""
+        ledger = read_ledger(self._options.ledger)
+        region = ledger.region()
+        return Reading(
+            kinds={name: (kind.user.insns, kind.kernel.insns) for name, kind in region.kinds.items()},
+            modelled_s=region.modelled_s,
+            fast_hit_ratio=region.fast_hit_ratio(FAST_NODE),
+            kernel_seconds={name: kind.kernel.time_ns / 1e9 for name, kind in region.kinds.items()},
+            ledger=_compact(region),
+            series=_series(ledger),
+        )
+
+    def accesses(self, pages: int) -> list[tuple[int, int]]:
+        """Pages of the load (0 is its first) and how often each was fetched from memory, in no order."""
+        assert self._options.pages is not None
+        found = []
+        for line in self._options.pages.read_text().splitlines():
+            page, count = line.split()
+            index = int(page, 16) - ARENA // _PAGE
+            if 0 <= index < pages:
+                found.append((index, int(count)))
+        return found
+
+    def shift(self) -> int:
+        """The icount shift that brings the guest's clock nearest to modelled time in such a run."""
+        return choose_shift(read_ledger(self._options.ledger))
+
+
+def identity() -> str:
+    """Names the plugin by its contents."""
+    return compile_plugin("timing").stem
+
+
+def _compact(region: Region) -> dict[str, Any]:
+    """The region with its vCPUs added up and without what is zero."""
+    return {
+        "modelled_ns": region.modelled_ns,
+        "guest_insns": region.guest_insns,
+        "shootdowns": region.shootdowns,
+        "shootdowns_received": region.shootdowns_received,
+        "shootdown_ns": region.shootdown_ns,
+        "vcpu_ns": [[vcpu.clock_ns, vcpu.idle_ns] for vcpu in region.vcpus],
+        "nodes": {str(number): asdict(node) for number, node in region.nodes.items()},
+        "kinds": {
+            name: {"user": _mode(kind.user), "kernel": _mode(kind.kernel)}
+            for name, kind in sorted(region.kinds.items())
+        },
+    }
+
+
+def _mode(mode: Mode) -> dict[str, Any]:
+    plain = {name: value for name, value in asdict(mode).items() if name != "tier" and value}
+    tiers = {str(node): {k: v for k, v in asdict(tier).items() if v} for node, tier in mode.tier}
+    return {**plain, "tier": tiers} if tiers else plain
+
+
+def _series(ledger: Ledger) -> list[list[float]]:
+    """Steps of modelled time: [ms, the application's misses to fast memory in the step, to slow memory]."""
+    steps = [Step(0.0, 0, 0, 0, 0, (0, 0), (0, 0)), *ledger.series]
+    each = max(1, -(-len(ledger.series) // _SERIES_POINTS))
+    kept = steps[::each]
+    return [
+        [step.t_ms, *(now - was for now, was in zip(step.app_misses[:2], before.app_misses[:2], strict=True))]
+        for before, step in zip(kept, kept[1:], strict=False)
+    ]

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command that a cell's guest runs: ballast where fast memory is short, then the workload with its words."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.bench.cells import Cell
+from terrace.bench.policies import DEMOTION, FAST_NODE, POLICIES, SLOW_NODE
+from terrace.lab.workloads import WORKLOADS, compile_ballast, find_workload
+
+# Words that make a workload print what all others do.
+_FORM = {"abench": ("--json", "workload")}
+_FIRST_TOUCH = -1
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Compiled programs: the workload and what keeps fast memory short."""
+
+    workload: Path
+    ballast: Path | None
+
+
+def names() -> list[str]:
+    """The workloads there are."""
+    return sorted(WORKLOADS)
+
+
+def compile_for(cell: Cell) -> Programs:
+    """The programs of a cell, compiled when their sources changed. Raises BuildError with the compiler's words."""
+    workload = find_workload(cell.workload).compile()
+    return Programs(workload, None if cell.fast_bytes is None else compile_ballast())
+
+
+def start_node(cell: Cell) -> int:
+    """Where the memory is at first; -1: where it is first touched."""
+    bound = POLICIES[cell.policy].limit
+    if bound == "fast":
+        return FAST_NODE
+    if bound == "slow":
+        return SLOW_NODE
+    return SLOW_NODE if cell.start == "slow" else _FIRST_TOUCH
+
+
+def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str]:
+    """What the guest runs. `place` is a file that says where which pages go (the oracle's)."""
+    settings = POLICIES[cell.policy].settings(cell.machine())
+    command = [str(programs.workload), *_FORM.get(cell.workload, ())]
+    for path, value in settings:
+        # A policy starts with the measured part, when all memory has its contents.
+        command += ["--set" if (path, value) == DEMOTION else "--set-late", f"{path}={value}"]
+    command += ["--size", str(cell.size), "--threads", str(cell.threads), "--seed", str(cell.seed)]
+    # Where the scheduler would put them is another kind of luck.
+    command += ["--start-node", str(start_node(cell)), "--pin"]
+    if place is not None:
+        command += ["--place", str(place)]
+    for name, given in cell.options:
+        command += [f"--{name}"] if given is None else [f"--{name}", given]
+    if programs.ballast is not None:
+        leave = ["--node", str(FAST_NODE), "--leave", str(cell.fast_bytes)]
+        command = [str(programs.ballast), *leave, "--", *command]
+    return command
+
+
+def describe(command: Sequence[str]) -> str:
+    """The command as a person would type it."""
+    return shlex.join(command)

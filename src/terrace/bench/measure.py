@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One guest, from its job to its document. Runs wherever a worker is; what fails is a document, too."""
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from terrace.bench import loads
+from terrace.bench.cells import Cell
+from terrace.bench.figures import figures_of, printed
+from terrace.bench.instruments import Instrument
+from terrace.bench.policies import POLICIES
+from terrace.bench.reading import Reading
+from terrace.bench.store import FAILED, OK, SCHEMA, VERSION
+from terrace.errors import TerraceError
+from terrace.kernel.build import Kernel, build
+from terrace.lab.machine import QEMU
+from terrace.lab.qemu import require_qemu
+from terrace.lab.run import GuestResult, run_in_guest
+
+PAGE = 4096
+TIMEOUT_S = 1200.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a worker needs. `placement` is the oracle's text; a `profile` run answers with one's raw material."""
+
+    cell: Cell
+    kernel_hash: str
+    shift: int
+    fingerprint: str
+    profile: bool = False
+    placement: str | None = None
+
+
+def measure(job: Job) -> dict[str, Any]:
+    """The cell's document; `status` says whether it was measured, and `error` what was in the way."""
+    began = time.monotonic()
+    try:
+        found = _measure(job)
+    except TerraceError as error:
+        found = {"status": FAILED, "error": str(error)}
+    except (KeyError, TypeError, ValueError) as error:
+        found = {"status": FAILED, "error": f"{job.cell.workload}: unexpected output: {error!r}"}
+    return {**_head(job), **found, "host_s": round(time.monotonic() - began, 1)}
+
+
+def _head(job: Job) -> dict[str, Any]:
+    cell = job.cell
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "experiment": cell.experiment,
+        "cell": cell.name,
+        "fingerprint": job.fingerprint,
+        "key": cell.key(),
+    }
+
+
+def _measure(job: Job) -> dict[str, Any]:
+    cell = job.cell
+    kernel = build(cell.flavour)
+    if kernel.content_hash != job.kernel_hash:
+        raise TerraceError(
+            f"this worker's {cell.flavour} kernel is {kernel.content_hash}, the experiment's is {job.kernel_hash}: "
+            "bring its checkout to the same commit"
+        )
+    machine = cell.machine()
+    with tempfile.TemporaryDirectory(prefix="terrace-bench-") as name:
+        folder = Path(name)
+        # The guest's root reads what others may read.
+        folder.chmod(0o755)
+        instrument = Instrument(kernel, machine, folder, job.profile)
+        command = loads.words(cell, loads.compile_for(cell), _place_file(folder, job.placement))
+        guest = run_in_guest(
+            kernel.vmlinux,
+            machine,
+            command,
+            cwd="/",
+            env={},
+            icount_shift=job.shift,
+            plugin=instrument.argument,
+            timeout_s=TIMEOUT_S,
+        )
+        result = _result(guest)
+        reading = instrument.read()
+        extra: dict[str, Any] = {}
+        if job.profile:
+            extra = {"accesses": instrument.accesses(cell.size // PAGE), "chosen_shift": instrument.shift()}
+    return {**_document(job, kernel, command, result, reading), **extra}
+
+
+def _place_file(folder: Path, placement: str | None) -> Path | None:
+    if placement is None:
+        return None
+    path = folder / "place"
+    path.write_text(placement)
+    return path
+
+
+def _result(guest: GuestResult) -> dict[str, Any]:
+    """What the workload printed. Raises TerraceError when it, or the kernel below it, did not do well."""
+    said = guest.stderr.decode(errors="replace").strip()
+    if guest.exit_code:
+        raise TerraceError(guest.explain() or said or f"exit code {guest.exit_code}")
+    if guest.reports:
+        titles = "; ".join(report.title for report in guest.reports)
+        raise TerraceError(f"the kernel reported {titles}")
+    try:
+        result = json.loads(guest.stdout)
+    except ValueError as error:
+        raise TerraceError(f"the workload printed no JSON: {guest.stdout[:200]!r}") from error
+    if not isinstance(result, dict):
+        raise TerraceError(f"the workload printed no JSON object: {guest.stdout[:200]!r}")
+    return result
+
+
+def _document(
+    job: Job, kernel: Kernel, command: Sequence[str], result: dict[str, Any], reading: Reading
+) -> dict[str, Any]:
+    policy = POLICIES[job.cell.policy]
+    out = printed(result)
+    machine = job.cell.machine()
+    rest = {
+        name: value
+        for name, value in result.items()
+        if name not in ("schema", "version", "samples", "vmstat", "threads")
+    }
+    return {
+        "status": OK,
+        "kernel": {
+            "flavour": kernel.flavour,
+            "version": kernel.version,
+            "content_hash": kernel.content_hash,
+            "config_hash": kernel.config_hash,
+        },
+        "machine": {
+            "topology": machine.name,
+            "memory": [node.memory for node in machine.nodes],
+            "cpus": machine.cpus,
+            "qemu": qemu_version(),
+            "icount_shift": job.shift,
+        },
+        "command": loads.describe([Path(command[0]).name, *command[1:]]),
+        "figures": figures_of(policy, job.cell.dram, out, reading),
+        "timeline_ms_share": out.samples,
+        "series_ms_fast_slow": reading.series,
+        "vmstat": {name: value for name, value in out.vmstat.items() if value},
+        "ledger": reading.ledger,
+        "workload": rest,
+    }
+
+
+@cache
+def qemu_version() -> str:
+    """As QEMU itself says."""
+    require_qemu()
+    done = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=False)
+    words = done.stdout.partition("\n")[0].split()
+    return words[words.index("version") + 1] if "version" in words else "unknown"

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every policy that is compared, in one table: which kernel, which of its files are set, where the memory starts.
+
+All have the same limit on promotion, so that none is held back more than another, and demotion on; the rest is as it
+comes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from terrace.bench.physical import node_ranges
+from terrace.lab.topology import Topology
+
+RATE_MBPS = 1024
+FAST_NODE = 0
+SLOW_NODE = 1
+Settings = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One row of every table.
+
+    `settings` gives the kernel files to write, in order. `limit` is a bound and no competitor: "fast" has all memory
+    on fast memory, "slow" on slow, "oracle" as a profile says; a bound has no use for a limit of fast memory but
+    the oracle.
+    """
+
+    name: str
+    purpose: str
+    flavour: str
+    settings: Callable[[Topology], Settings]
+    limit: str = ""
+    # What the plugin calls the tasks and paths that look for pages, and those that move them.
+    scanners: tuple[str, ...] = ()
+    movers: tuple[str, ...] = ()
+
+
+DEMOTION = ("/sys/kernel/mm/numa/demotion_enabled", "1")
+_BALANCING = "/proc/sys/kernel/numa_balancing"
+_DAMON = "/sys/kernel/mm/damon/admin/kdamonds"
+_MAX = str((1 << 64) - 1)
+
+
+def _stock(mode: int) -> Callable[[Topology], Settings]:
+    def settings(_machine: Topology) -> Settings:
+        rate = ("/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps", str(RATE_MBPS))
+        return [DEMOTION, rate, (_BALANCING, str(mode))]
+
+    return settings
+
+
+def _terrace(_machine: Topology) -> Settings:
+    folder = "/sys/kernel/mm/mtier"
+    rate = (f"{folder}/promote/rate_mbps", str(RATE_MBPS))
+    return [DEMOTION, (_BALANCING, "0"), rate, (f"{folder}/enabled", "1")]
+
+
+def _nothing(_machine: Topology) -> Settings:
+    return [(DEMOTION[0], "0"), (_BALANCING, "0")]
+
+
+def _damon(machine: Topology) -> Settings:
+    """One kdamond a node, as damo's example for tiered memory has them.
+
+    Cold pages of the fast node go down, hot pages of the slow node come up, each decided once a second, with damo's
+    thresholds (no access at all; at least 5 %), its filter by the pages' own Accessed bits, and DAMON's default
+    intervals and numbers of regions. The example's goals for the use of a node are not in 6.12, so the quota is the
+    rate limit that everybody has.
+    """
+    return [
+        DEMOTION,
+        (_BALANCING, "0"),
+        (f"{_DAMON}/nr_kdamonds", "2"),
+        *_kdamond(_Scheme(0, FAST_NODE, "migrate_cold", SLOW_NODE, (0, 0), young_is_out=True), machine),
+        *_kdamond(_Scheme(1, SLOW_NODE, "migrate_hot", FAST_NODE, (1, 20), young_is_out=False), machine),
+        (f"{_DAMON}/0/state", "on"),
+        (f"{_DAMON}/1/state", "on"),
+    ]
+
+
+@dataclass(frozen=True)
+class _Scheme:
+    """What a kdamond does: `accesses` are of 20 samples, `young_is_out` says which pages its filter leaves alone."""
+
+    number: int
+    node: int
+    action: str
+    target: int
+    accesses: tuple[int, int]
+    young_is_out: bool
+
+
+def _kdamond(wish: _Scheme, machine: Topology) -> Settings:
+    context = f"{_DAMON}/{wish.number}/contexts/0"
+    regions = f"{context}/targets/0/regions"
+    scheme = f"{context}/schemes/0"
+    ranges = node_ranges(machine)[wish.node]
+    found = [
+        (f"{_DAMON}/{wish.number}/contexts/nr_contexts", "1"),
+        (f"{context}/operations", "paddr"),
+        (f"{context}/monitoring_attrs/intervals/sample_us", "5000"),
+        (f"{context}/monitoring_attrs/intervals/aggr_us", "100000"),
+        (f"{context}/monitoring_attrs/intervals/update_us", "1000000"),
+        (f"{context}/monitoring_attrs/nr_regions/min", "10"),
+        (f"{context}/monitoring_attrs/nr_regions/max", "1000"),
+        (f"{context}/targets/nr_targets", "1"),
+        (f"{regions}/nr_regions", str(len(ranges))),
+    ]
+    for index, (start, end) in enumerate(ranges):
+        found += [(f"{regions}/{index}/start", str(start)), (f"{regions}/{index}/end", str(end))]
+    return [
+        *found,
+        (f"{context}/schemes/nr_schemes", "1"),
+        (f"{scheme}/action", wish.action),
+        (f"{scheme}/target_nid", str(wish.target)),
+        (f"{scheme}/apply_interval_us", "1000000"),
+        (f"{scheme}/access_pattern/sz/min", "4096"),
+        (f"{scheme}/access_pattern/sz/max", _MAX),
+        (f"{scheme}/access_pattern/nr_accesses/min", str(wish.accesses[0])),
+        (f"{scheme}/access_pattern/nr_accesses/max", str(wish.accesses[1])),
+        (f"{scheme}/access_pattern/age/min", "0"),
+        (f"{scheme}/access_pattern/age/max", "4294967295"),
+        (f"{scheme}/quotas/bytes", str(RATE_MBPS << 20)),
+        (f"{scheme}/quotas/reset_interval_ms", "1000"),
+        (f"{scheme}/filters/nr_filters", "1"),
+        (f"{scheme}/filters/0/type", "young"),
+        (f"{scheme}/filters/0/matching", "Y" if wish.young_is_out else "N"),
+    ]
+
+
+_TABLE = (
+    Policy("all-dram", "bound: all memory on fast memory", "stock", _nothing, limit="fast"),
+    Policy("oracle", "bound: the pages most accessed in an earlier run, on fast memory", "stock", _nothing, "oracle"),
+    Policy("stock-0", "the stock kernel, numa_balancing=0: nothing is promoted", "stock", _stock(0)),
+    Policy("stock-1", "the stock kernel, numa_balancing=1", "stock", _stock(1), scanners=("numa_scan",)),
+    Policy("stock-2", "the stock kernel, numa_balancing=2 (tiering)", "stock", _stock(2), scanners=("numa_scan",)),
+    Policy("damon", "the stock kernel, DAMON: migrate_hot and migrate_cold", "stock", _damon, scanners=("kdamond",)),
+    Policy(
+        "terrace",
+        "the Terrace kernel, promotion on, numa_balancing=0",
+        "terrace",
+        _terrace,
+        scanners=("kmmscand",),
+        movers=("kpromoted",),
+    ),
+    Policy("all-slow", "bound: all memory on slow memory", "stock", _nothing, limit="slow"),
+)
+POLICIES = {policy.name: policy for policy in _TABLE}

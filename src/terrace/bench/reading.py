@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the plugin counted between a workload's two region markers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reading:
+    """`kinds` has user and kernel instructions of each kind of task, `kernel_seconds` modelled time in the kernel.
+
+    `series` are steps of modelled time: ms, the application's misses to fast memory in the step, to slow memory.
+    """
+
+    kinds: Mapping[str, tuple[int, int]]
+    modelled_s: float
+    fast_hit_ratio: float | None
+    kernel_seconds: Mapping[str, float] = field(default_factory=dict)
+    ledger: Mapping[str, Any] = field(default_factory=dict)
+    series: list[list[float]] = field(default_factory=list)
+
+    def user_insns(self, kind: str) -> int:
+        """User instructions of a kind of task; 0 when there was none."""
+        return self.kinds.get(kind, (0, 0))[0]
+
+    def kernel_insns(self, kind: str) -> int:
+        """Kernel instructions of a kind of task; 0 when there was none."""
+        return self.kinds.get(kind, (0, 0))[1]
+
+    def kernel_s(self, kind: str) -> float:
+        """Modelled seconds of a kind's kernel part."""
+        return self.kernel_seconds.get(kind, 0.0)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0
+"""docs/results.md and its pictures, from the results alone."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from terrace.bench import experiment, shape, store, tables, validate
+from terrace.bench.experiment import Experiment
+from terrace.bench.policies import POLICIES
+from terrace.bench.scale import scale_text
+from terrace.bench.tables import Document, Group
+from terrace.units import format_size
+
+IMAGES = "images"
+_ORDER = ("abench", "kvzipf", "phase", "xslookup", "scanhot", "bfs", "scale", "smoke")
+_INTRO = """<!-- SPDX-License-Identifier: GPL-2.0 -->
+# Results
+
+Written by `./terrace bench report` from `bench/*/results/*.json`, one file for each run; never by hand. To measure an
+experiment again: `./terrace bench run NAME`. What each column means, how it is measured and what it cannot show:
+[bench](reference/bench.md).
+
+All times are of a model (QEMU, no such hardware). Read ratios between rows, not seconds. ± is half of the 95 % interval
+over n seeds (t distribution); with n = 1 there is none, and small differences mean nothing.
+"""
+
+_VALIDATION = """## The timing model beside published figures
+
+One machine for each that the published figures are of (`topologies/seed-*`); again with
+`python -m terrace.bench.validate run`. What the model leaves out: [timing model](explanation/timing-model.md).
+"""
+_PLACEMENTS = """## Weighted interleave beside other placements
+
+The loads and machines of the mempolicy2 series (`topologies/seed-002-*`): speed in percent of DRAM only, in parentheses
+what was published. Weights of a load's arrays alone need a kernel of ours, the rest ran on stock.
+"""
+_SWEEP = """### Automatic weights and the best ones
+
+Stream's arrays by other weights (mbind2): "automatic" is what `terrace exec --weights firmware` takes from the
+bandwidths in the machine's HMAT.
+"""
+_FIRST_LOOK_S = 1.0
+_TOO_SHORT = (
+    "**Too short**: all runs ended within the first second of guest time, in which no policy looks for pages. "
+    "This says how much there is to win (oracle), and nothing of the others."
+)
+
+
+def write_all(path: Path) -> list[Path]:
+    """Write the page and its pictures; returns what was written."""
+    from terrace.bench.plots import draw
+
+    found = [(item, store.read_all(item.folder / "results")) for item in experiments()]
+    written = [path]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text(found, validation()), encoding="utf-8")
+    for item, documents in found:
+        if has_picture(item, documents):
+            picture = path.parent / picture_name(item)
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            draw(item, documents, picture)
+            written.append(picture)
+    return written
+
+
+def experiments() -> list[Experiment]:
+    """All of them, in the order of the page."""
+    names = experiment.names()
+    ordered = [name for name in _ORDER if name in names] + [name for name in names if name not in _ORDER]
+    return [experiment.load(name) for name in ordered]
+
+
+def picture_name(item: Experiment) -> str:
+    """The file of an experiment's picture, from the page's folder."""
+    return f"{IMAGES}/bench-{item.name}.svg"
+
+
+def has_picture(item: Experiment, documents: Sequence[Document]) -> bool:
+    """Smoke tests have none, nor has what was not measured."""
+    return not item.tolerance and any(group.by_policy for group in tables.groups(item, documents))
+
+
+def validation() -> str:
+    """The timing model beside published figures, from bench/validate/results."""
+    results = validate.read_results()
+    rows = validate.validation_table(results)
+    parts = [f"{_VALIDATION}\n{validate.table_text(rows)}"] if rows else []
+    for title, lines in ((_PLACEMENTS, validate.placement_lines(results)), (_SWEEP, validate.sweep_lines(results))):
+        if lines:
+            parts.append(title + "\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def text(found: Iterable[tuple[Experiment, Sequence[Document]]], *others: str) -> str:
+    """The page: experiments, then `others`. Pure."""
+    parts = [_INTRO]
+    parts += [_section(item, documents) for item, documents in found if tables.groups(item, documents)]
+    return "\n".join([*parts, *filter(None, others)])
+
+
+def _section(item: Experiment, documents: Sequence[Document]) -> str:
+    groups = tables.groups(item, documents)
+    shown = [doc for group in groups for docs in group.by_policy.values() for doc in docs]
+    lines = [f"## {item.name}", "", item.purpose, "", f"**Expected:** {item.expected}", ""]
+    if item.found:
+        lines += [f"**Found:** {item.found}", ""]
+    lines += [_setup(item, shown), ""]
+    if has_picture(item, documents):
+        lines += [f"![{item.name}: gap closed, and how it came to it]({picture_name(item)})", ""]
+    whole = len(item.cells())
+    if len(shown_cells(shown)) < whole:
+        rest = f"`./terrace bench run {item.name}` measures the rest"
+        lines += [f"{len(shown_cells(shown))} of {whole} cells are measured; {rest}.", ""]
+    for group in groups:
+        lines += [f"### {item.name}: {group.title}", "", *_table(group), ""]
+        lines += [_TOO_SHORT, ""] if _too_short(group) else []
+        lines += [f"- **failed**: `{doc['cell']}`: {doc['error'].splitlines()[0]}" for doc in group.bad()]
+        lines += [""] if group.bad() else []
+    if item.report == "scale":
+        lines += [*scale_text(item, groups), ""]
+    if item.tolerance:
+        lines += [*_checks(item, shown), ""]
+    return "\n".join(lines)
+
+
+def _too_short(group: Group) -> bool:
+    """Did every run end before a policy looks for the first time?"""
+    seen = [doc for name in group.by_policy if not POLICIES[name].limit for doc in group.good(name)]
+    return bool(seen) and all(tables.figures(doc)["guest_s"] < _FIRST_LOOK_S for doc in seen)
+
+
+def shown_cells(documents: Sequence[Document]) -> set[str]:
+    """Names of the cells; a bound is in several tables."""
+    return {doc["cell"] for doc in documents}
+
+
+def _table(group: Group) -> list[str]:
+    rows, head = tables.without_empty(tables.rows(group), tables.head())
+    lines = [_line(head), _line(["---"] * len(head))]
+    return lines + [_line(row + [""] * (len(head) - len(row))) for row in rows]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _checks(item: Experiment, documents: Sequence[Document]) -> list[str]:
+    checks = shape.check(documents, item.tolerance)
+    broken = [check for check in checks if not check.met]
+    held = f"{len(checks) - len(broken)} of {len(checks)}"
+    lines = [f"Shape: {held} checks hold, within {100 * item.tolerance:g} % of time."]
+    return lines + [f"- **broken**: {check.text}" for check in broken]
+
+
+def _setup(item: Experiment, documents: Sequence[Document]) -> str:
+    """What was measured with: kernels, machine, clock, load, seeds."""
+    good = [doc for doc in documents if doc["status"] == store.OK]
+    kernels = sorted({f"{doc['kernel']['flavour']} {doc['kernel']['content_hash']}" for doc in good})
+    versions = sorted({doc["kernel"]["version"] for doc in good})
+    qemus = sorted({doc["machine"]["qemu"] for doc in good})
+    shifts = sorted({(doc["key"]["size"], doc["machine"]["icount_shift"]) for doc in good})
+    clocks = ", ".join(f"{2**shift} ns at {format_size(size)}" for size, shift in shifts)
+    start = "on slow memory" if item.start == "slow" else "where it is first touched"
+    seeds = ", ".join(map(str, sorted({doc["key"]["seed"] for doc in documents})))
+    policies = ", ".join(f"{name} ({POLICIES[name].purpose})" for name in item.policies)
+    return (
+        f"Linux {', '.join(versions)} ({', '.join(kernels)}), QEMU {', '.join(qemus)}, machine `{item.topology}`; "
+        f"`{_command(item)}`, all memory {start} at first; "
+        f"an instruction takes {clocks} of guest time; seeds {seeds}; policies: {policies}."
+    )
+
+
+def _command(item: Experiment) -> str:
+    words = [item.workload, f"--threads {item.threads}"]
+    for name, value in item.options:
+        given = _value(value)
+        words.append(f"--{name}" if given is None else f"--{name} {given}")
+    return " ".join(words)
+
+
+def _value(value: object) -> str | None:
+    """An option's value for all sizes, as bench.toml has it."""
+    if isinstance(value, dict):
+        return ",".join(f"{format_size(size)}:{each}" for size, each in value.items())
+    return None if value is True else str(value)

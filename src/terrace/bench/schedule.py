@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Who runs when: tasks with needs, on an executor with so many places and so much memory.
+
+A task whose worker dies is tried once more; whatever fails takes down only those that need it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from terrace.output import warn
+
+_TICK_S = 0.5
+_TRIES = 2
+
+
+@dataclass(frozen=True)
+class Task:
+    """One guest: `memory` in bytes, `needs` are names of tasks that must have done well before."""
+
+    name: str
+    memory: int
+    expected_s: float
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a task: a document, or the reason why there is none; `lost` says that its worker died."""
+
+    name: str
+    document: dict[str, Any] | None = None
+    problem: str = ""
+    lost: bool = False
+
+
+class Executor(Protocol):
+    """Where tasks run."""
+
+    def takes(self, task: Task) -> bool:
+        """Is there a place for it now, and memory? Workers may come and go."""
+
+    def submit(self, task: Task, payload: Any) -> None:
+        """Start it."""
+
+    def wait(self, timeout_s: float) -> list[Answer]:
+        """Those that ended since."""
+
+
+class Plan:
+    """The state of a run: what waits, what runs, what is over."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.waiting = list(tasks)
+        self.running: dict[str, Task] = {}
+        self.good: set[str] = set()
+        self.bad: set[str] = set()
+        self._tries: dict[str, int] = {}
+
+    def next(self, takes: Callable[[Task], bool]) -> Task | None:
+        """The first that may start now: its needs are met, and the executor takes it."""
+        for task in self.waiting:
+            if all(need in self.good for need in task.needs) and takes(task):
+                return task
+        return None
+
+    def start(self, task: Task) -> None:
+        """It runs."""
+        self.waiting.remove(task)
+        self.running[task.name] = task
+        self._tries[task.name] = self._tries.get(task.name, 0) + 1
+
+    def again(self, name: str) -> bool:
+        """Its worker died: put it first in the line; False when that has happened too often."""
+        task = self.running.pop(name)
+        if self._tries[name] >= _TRIES:
+            return False
+        self.waiting.insert(0, task)
+        return True
+
+    def end(self, name: str, good: bool) -> None:
+        """It is over."""
+        self.running.pop(name, None)
+        (self.good if good else self.bad).add(name)
+
+    def hopeless(self) -> list[tuple[Task, str]]:
+        """Those that wait for something that failed, with its name; they wait no longer."""
+        found = [(task, need) for task in self.waiting for need in task.needs if need in self.bad]
+        for task, _ in found:
+            if task in self.waiting:
+                self.waiting.remove(task)
+                self.bad.add(task.name)
+        return found
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    executor: Executor,
+    payload: Callable[[Task], Any],
+    ended: Callable[[Task, Answer], bool],
+    tick: Callable[[Plan], None] = lambda plan: None,
+    open_for_s: float | None = None,
+) -> int:
+    """Run all tasks. `ended` gets each with what came of it and says whether it did well.
+
+    After `open_for_s` no more are started; returns how many were left for that.
+    """
+    plan = Plan(tasks)
+    by_name = {task.name: task for task in tasks}
+    began = time.monotonic()
+    left = 0
+    while plan.waiting or plan.running:
+        if open_for_s is not None and time.monotonic() - began > open_for_s:
+            left += len(plan.waiting)
+            plan.waiting.clear()
+        while task := plan.next(executor.takes):
+            plan.start(task)
+            executor.submit(task, payload(task))
+        if not plan.running and plan.waiting:
+            time.sleep(_TICK_S)  # no place at all: the workers went away, others may come
+        for answer in executor.wait(_TICK_S) if plan.running else ():
+            if answer.lost and plan.again(answer.name):
+                warn(f"{answer.name}: its worker died; tried again")
+                continue
+            plan.end(answer.name, ended(by_name[answer.name], answer))
+        for task, need in plan.hopeless():
+            ended(task, Answer(task.name, problem=f"needs {need}, which failed"))
+        tick(plan)
+    return left

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The arithmetic of comparisons: gap closed, means, intervals, slopes. Pure."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# The 97.5 % quantile of Student's t for 1, 2, … degrees of freedom; the last stands for all that follow.
+_T_975 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+_T_MANY = 1.960
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean of `n` values with the half width of its 95 % interval; `half` is None where one value is all there is."""
+
+    value: float
+    half: float | None
+    n: int
+
+
+def mean(values: Sequence[float]) -> Mean | None:
+    """Mean and 95 % interval by the t distribution; None of nothing."""
+    if not values:
+        return None
+    n = len(values)
+    if n == 1:
+        return Mean(values[0], None, 1)
+    quantile = _T_975[n - 2] if n - 2 < len(_T_975) else _T_MANY
+    return Mean(statistics.fmean(values), quantile * statistics.stdev(values) / math.sqrt(n), n)
+
+
+def gap_closed(slow: float, here: float, fast: float) -> float | None:
+    """(T_slow - T) / (T_slow - T_dram): 1 is as good as all memory fast, 0 as bad as all slow, less is worse.
+
+    None where all-slow is hardly slower than all-DRAM (by less than 2 %): there is no gap to close.
+    """
+    gap = slow - fast
+    return None if gap < 0.02 * fast else (slow - here) / gap
+
+
+def time_to(samples: Sequence[Sequence[float]], share: float) -> float | None:
+    """Seconds until `share` of the pages was on fast memory, between two samples by a straight line; None: never.
+
+    `samples` are pairs of milliseconds and share.
+    """
+    before: Sequence[float] | None = None
+    for sample in samples:
+        if sample[1] >= share:
+            if before is None or sample[1] == before[1]:
+                return sample[0] / 1e3
+            part = (share - before[1]) / (sample[1] - before[1])
+            return (before[0] + part * (sample[0] - before[0])) / 1e3
+        before = sample
+    return None
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = intercept + slope * x, and how much of the spread it explains."""
+
+    slope: float
+    intercept: float
+    r2: float
+
+
+def fit(points: Sequence[tuple[float, float]]) -> Line | None:
+    """The least-squares line through the points; None with fewer than two different x."""
+    if len({x for x, _ in points}) < 2:
+        return None
+    mid_x = statistics.fmean(x for x, _ in points)
+    mid_y = statistics.fmean(y for _, y in points)
+    spread = sum((x - mid_x) ** 2 for x, _ in points)
+    slope = sum((x - mid_x) * (y - mid_y) for x, y in points) / spread
+    total = sum((y - mid_y) ** 2 for _, y in points)
+    rest = sum((y - mid_y - slope * (x - mid_x)) ** 2 for x, y in points)
+    return Line(slope, mid_y - slope * mid_x, 1 - rest / total if total else 1.0)
+
+
+def thin(samples: Sequence[Sequence[float]], points: int) -> list[Sequence[float]]:
+    """At most about `points` of the samples: all where the share changes, fewer where it does not."""
+    changing = [i for i in range(1, len(samples)) if samples[i][1] != samples[i - 1][1]]
+    kept = {0, len(samples) - 1}
+    for group in (changing, range(len(samples))):
+        step = max(1, -(-2 * len(group) // points))
+        kept.update(list(group)[::step])
+    kept.update(i - 1 for i in changing[:1])
+    return [samples[i] for i in sorted(i for i in kept if 0 <= i < len(samples))]

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Results as files: one small JSON a cell, complete or not there."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from terrace.bench.stats import thin
+from terrace.errors import UsageError
+
+SCHEMA = "terrace.cell"
+VERSION = 1
+OK = "ok"
+FAILED = "failed"
+_POINTS = 40
+# One line a key, so that a change shows as a few lines; these have one line for each of their own keys, too.
+_TALL = ("figures",)
+
+
+def path_of(folder: Path, cell: str) -> Path:
+    """The file of a cell."""
+    return folder / f"{cell}.json"
+
+
+def write(folder: Path, document: Mapping[str, Any]) -> Path:
+    """Write a cell's document under its name: whole, or not at all."""
+    small = dict(document)
+    if small.get("timeline_ms_share"):
+        small["timeline_ms_share"] = thin(small["timeline_ms_share"], _POINTS)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = path_of(folder, small["cell"])
+    fresh = path.with_suffix(f".{os.getpid()}.new")
+    fresh.write_text(compact(small) + "\n")
+    fresh.replace(path)
+    return path
+
+
+def compact(document: Mapping[str, Any]) -> str:
+    """The document as JSON, small, and still fit for a diff."""
+    lines = []
+    for key, value in document.items():
+        if key in _TALL and isinstance(value, dict):
+            inner = ",\n".join(f"  {json.dumps(name)}: {json.dumps(_short(item))}" for name, item in value.items())
+            lines.append(f" {json.dumps(key)}: {{\n{inner}\n }}")
+        else:
+            lines.append(f" {json.dumps(key)}: {json.dumps(_short(value), separators=(',', ':'))}")
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _short(value: Any) -> Any:
+    """Numbers with seven digits that count: nobody measures more."""
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, dict):
+        return {name: _short(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(item) for item in value]
+    return value
+
+
+def read(path: Path) -> dict[str, Any]:
+    """One cell's document. Raises UsageError, naming the file, for anything else."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    if not isinstance(document, dict):
+        raise UsageError(f"{path}: not a result of schema {SCHEMA}, version {VERSION}")
+    for key, wanted in (("schema", SCHEMA), ("version", VERSION)):
+        if document.get(key) != wanted:
+            raise UsageError(
+                f"{path}: {key}: {document.get(key)!r} is not {wanted!r}, which this tool reads; "
+                "measure it again, or remove it"
+            )
+    return document
+
+
+def read_all(folder: Path) -> list[dict[str, Any]]:
+    """All documents of a folder by the names of their files; none where there is no folder."""
+    return [read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def is_finished(folder: Path, cell: str, fingerprint: str) -> bool:
+    """Was this very cell measured: same kernel, configuration, machine, workload, tools?"""
+    path = path_of(folder, cell)
+    if not path.exists():
+        return False
+    document = read(path)
+    return document.get("status") == OK and document.get("fingerprint") == fingerprint

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Results put side by side: one table for each size and amount of DRAM, one row a policy. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from terrace.bench.cells import SPARE
+from terrace.bench.experiment import Experiment
+from terrace.bench.policies import POLICIES
+from terrace.bench.stats import Mean, gap_closed, mean
+from terrace.bench.store import OK
+from terrace.units import format_size
+
+Document = Mapping[str, Any]
+Figures = Mapping[str, Any]
+
+
+@dataclass
+class Group:
+    """All results of one size and amount of DRAM; the bounds that know no limit of DRAM belong to every one."""
+
+    size: int
+    dram: str
+    by_policy: dict[str, list[Document]] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What the results of it have in common."""
+        spare = "DRAM to spare" if self.dram == SPARE else f"DRAM for {self.dram} of it"
+        return f"{format_size(self.size)}, {spare}"
+
+    def good(self, policy: str) -> list[Document]:
+        """Its measured cells."""
+        return [document for document in self.by_policy.get(policy, []) if document["status"] == OK]
+
+    def bad(self) -> list[Document]:
+        """The cells that failed."""
+        return [doc for documents in self.by_policy.values() for doc in documents if doc["status"] != OK]
+
+    def twin(self, policy: str, document: Document) -> Document | None:
+        """The result of that policy with the seed and repetition of `document`."""
+        for other in self.good(policy):
+            if all(other["key"][name] == document["key"][name] for name in ("seed", "repetition")):
+                return other
+        return None
+
+
+def figures(document: Document) -> Figures:
+    """A document's figures."""
+    found: Figures = document["figures"]
+    return found
+
+
+def time_of(document: Document) -> float:
+    """What counts as the run's time: modelled seconds in which the CPUs worked, of all of them, by their number.
+
+    That is how long the work takes when it is spread evenly. The time of the slowest CPU (modelled_s) depends on which
+    of the two threads shares its CPU with a daemon.
+    """
+    cpus = document["ledger"]["vcpu_ns"]
+    return float(sum(clock - idle for clock, idle in cpus)) / len(cpus) / 1e9
+
+
+def groups(experiment: Experiment, documents: Sequence[Document]) -> list[Group]:
+    """The results of an experiment in the order of its bench.toml; what that no longer names is left out."""
+    known = {cell.name for cell in experiment.cells()}
+    mine = [document for document in documents if document["cell"] in known]
+    found = []
+    for size in sorted(experiment.sizes):
+        for dram in (SPARE if part is None else str(part) for part in experiment.dram):
+            group = Group(size, dram)
+            for policy in experiment.policies:
+                wanted = SPARE if _is_bound(policy) else dram
+                group.by_policy[policy] = [
+                    document
+                    for document in mine
+                    if (document["key"]["size"], document["key"]["dram"], document["key"]["policy"])
+                    == (size, wanted, policy)
+                ]
+            own = [policy for policy, cells in group.by_policy.items() if cells and not _is_bound(policy)]
+            if own or (dram == SPARE and any(group.by_policy.values())):
+                found.append(group)
+    return found
+
+
+def _is_bound(policy: str) -> bool:
+    """Is it measured once for all amounts of DRAM?"""
+    return POLICIES[policy].limit in ("fast", "slow")
+
+
+def gap_of(group: Group, document: Document) -> float | None:
+    """The gap that a cell closed, against the bounds of its own seed; None without both."""
+    slow, fast = group.twin("all-slow", document), group.twin("all-dram", document)
+    if slow is None or fast is None:
+        return None
+    return gap_closed(time_of(slow), time_of(document), time_of(fast))
+
+
+def hits_of(group: Group, document: Document) -> float | None:
+    """The share of accesses that fast memory served, as a part of the oracle's; None without one."""
+    other, mine = group.twin("oracle", document), figures(document)["fast_hit_ratio"]
+    best = other and figures(other)["fast_hit_ratio"]
+    return None if not best or mine is None else float(mine / best)
+
+
+def average(values: Sequence[float | None]) -> Mean | None:
+    """The mean of those that are there."""
+    return mean([value for value in values if value is not None])
+
+
+def figure(documents: Sequence[Document], name: str) -> Mean | None:
+    """The mean of one figure."""
+    return average([figures(document).get(name) for document in documents])
+
+
+def show(value: Mean | None, form: str, scale: float = 1.0, of: int | None = None) -> str:
+    """A mean with its interval; `of` is how many there could have been."""
+    if value is None:
+        return "-"
+    text = format(value.value * scale, form)
+    if value.half is not None and float(format(value.half * scale, form).replace(",", "")):
+        text += f" ± {format(value.half * scale, form)}"
+    return text if of is None or value.n == of else f"{text} ({value.n} of {of})"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its head, and what it shows of a policy's cells in a group."""
+
+    head: str
+    cell: Callable[[Group, list[Document]], str]
+
+
+def _plain(head: str, name: str, form: str, scale: float = 1.0) -> Column:
+    return Column(head, lambda group, docs: show(figure(docs, name), form, scale, len(docs)))
+
+
+COLUMNS = (
+    Column("n", lambda group, docs: str(len(docs))),
+    Column("time s", lambda group, docs: show(average([time_of(doc) for doc in docs]), ".3f")),
+    Column("gap closed %", lambda group, docs: show(average([gap_of(group, doc) for doc in docs]), ".1f", 100)),
+    _plain("to 90 % s", "to_90_s", ".2f"),
+    _plain("fast hits %", "fast_hit_ratio", ".1f", 100),
+    Column("of oracle's %", lambda group, docs: show(average([hits_of(group, doc) for doc in docs]), ".1f", 100)),
+    _plain("promoted", "promoted_pages", ",.0f"),
+    _plain("demoted", "demoted_pages", ",.0f"),
+    _plain("moved", "moved_pages", ",.0f"),
+    _plain("IPIs/page", "ipis_per_page", ".3f"),
+    _plain("kernel M insns", "kernel_insns", ",.0f", 1e-6),
+    _plain("scan M insns", "scan_insns", ",.1f", 1e-6),
+    _plain("scan CPU %", "scan_cpu", ".2f", 100),
+    _plain("p99.9 us", "p999_ns", ",.1f", 1e-3),
+    _plain("clock", "clock_ratio", ".2f"),
+)
+
+
+def rows(group: Group) -> list[list[str]]:
+    """One row for each policy that was measured."""
+    found = []
+    for policy, documents in group.by_policy.items():
+        good = group.good(policy)
+        if good:
+            found.append([policy, *(column.cell(group, good) for column in COLUMNS)])
+        elif documents:
+            found.append([policy, f"failed: {documents[0]['error'].splitlines()[0][:80]}"])
+    return found
+
+
+def head() -> list[str]:
+    """The head of `rows`."""
+    return ["policy", *(column.head for column in COLUMNS)]
+
+
+def plain(experiment: Experiment, documents: Sequence[Document]) -> list[tuple[str, list[list[str]], list[str]]]:
+    """Title, rows and head of each table; columns that are empty in all rows are left out."""
+    found = []
+    for group in groups(experiment, documents):
+        found.append((group.title, *without_empty(rows(group), head())))
+    return found
+
+
+def without_empty(table: list[list[str]], names: list[str]) -> tuple[list[list[str]], list[str]]:
+    """The same without columns that say nothing."""
+    kept = [
+        place
+        for place in range(len(names))
+        if any(place < len(row) and row[place] != "-" for row in table if len(row) == len(names)) or place < 2
+    ]
+    short = [[row[place] for place in kept] if len(row) == len(names) else row for row in table]
+    return short, [names[place] for place in kept]

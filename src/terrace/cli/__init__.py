@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The verbs of `terrace`, one module each, imported only when used.
+
+A verb module has `add_arguments(parser)` and `main(args) -> int` (the exit code). It may have `check_arguments(args)`,
+which refuses bad words before anything is installed; one with packages of its own can be imported without them.
+"""
+
+import importlib.util
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One word of the command line; `needs` names its file in requirements/ (None: Python's own library only)."""
+
+    name: str
+    module: str
+    summary: str
+    needs: str | None = None
+
+
+_TABLE = (
+    Verb(
+        "demo",
+        "terrace.cli.demo",
+        "promotion at work, beside what the stock kernel does: a table and a picture",
+        "plot",
+    ),
+    Verb(
+        "test",
+        "terrace.cli.test",
+        "run the tests: the tool's, the decision code's, KUnit and selftests in the guest",
+        "test",
+    ),
+    Verb("bench", "terrace.cli.bench", "run experiments, report and compare their results", "bench"),
+    Verb("lab", "terrace.cli.lab", "run programs on a machine with memory tiers (QEMU)"),
+    Verb("kernel", "terrace.cli.kernel", "build the kernel, edit it, check it, make patches or a Debian package of it"),
+    Verb("status", "terrace.cli.status", "which node is which tier, what moves, why nothing moves"),
+    Verb("top", "terrace.cli.top", "whose memory lies on which tier, and what of it moves, live"),
+    Verb("set", "terrace.cli.set", "read and write knobs"),
+    Verb("exec", "terrace.cli.exec", "run a program with a placement of its own"),
+    Verb("spread", "terrace.cli.spread", "over which nodes memory is spread"),
+    Verb("features", "terrace.cli.features", "what this kernel can do"),
+    Verb("doctor", "terrace.cli.doctor", "what is missing here, and how to get it"),
+)
+
+
+def verbs() -> dict[str, Verb]:
+    """The verbs that exist, by name, in the order of the help text."""
+    return {verb.name: verb for verb in _TABLE if importlib.util.find_spec(verb.module) is not None}

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace bench: run experiments, report their results, compare two sets of them."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from terrace import output
+from terrace.bench import experiment, shape, store
+from terrace.bench.cells import Cell
+from terrace.bench.experiment import Experiment
+from terrace.bench.session import Session, expected_s, flavours_of
+from terrace.errors import UsageError
+from terrace.host import cpu_count
+from terrace.kernel.build import build, find_built
+from terrace.output import format_duration, say
+from terrace.paths import repo_root
+from terrace.units import format_size, parse_size, parse_time_ns, whole_number
+
+_USUAL_BUILD_S = 330.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of `terrace bench`."""
+    verbs = parser.add_subparsers(dest="bench_verb", required=True, metavar="list|run|report|compare|worker")
+    jobs = whole_number("--jobs", 1, 1024)
+    verbs.add_parser("list", help="the experiments there are, and what for")
+    run = verbs.add_parser("run", help="measure the cells that were not yet measured with these kernels")
+    run.add_argument("names", nargs="+", metavar="NAME", help="experiments of `bench list`, or paths of others")
+    run.add_argument("--sizes", metavar="SIZE,…", help="only these of its sizes")
+    run.add_argument("--dram", metavar="PART,…", help="only these of its amounts of DRAM (spare, 1/2)")
+    run.add_argument("--policies", metavar="NAME,…", help="only these of its policies")
+    run.add_argument("--seeds", metavar="N,…", help="only these of its seeds")
+    run.add_argument("--again", action="store_true", help="measure also what was measured before")
+    run.add_argument("--within", metavar="T", help="start no cell after T (10min); run again to go on")
+    run.add_argument("--results", type=Path, metavar="DIR", help="put the results there (bench/NAME/results)")
+    run.add_argument("--scheduler", metavar="ADDRESS", help="use the workers of this Dask scheduler (tcp://host:8786)")
+    run.add_argument("--jobs", type=jobs, metavar="N", help="guests at a time on this machine (one for each CPU)")
+    run.add_argument("--dry-run", action="store_true", help="print the cells and start none")
+    report = verbs.add_parser("report", help="write docs/results.md and its pictures from the results")
+    report.add_argument("--output", type=Path, metavar="FILE", help="write it there (docs/results.md)")
+    compare = verbs.add_parser("compare", help="two sets of results, or two policies, cell by cell")
+    for name in ("a", "b"):
+        compare.add_argument(name, metavar="RESULTS[:POLICY]", help="an experiment's name or a folder of results")
+    worker = verbs.add_parser("worker", help="run cells for a Dask scheduler until that ends")
+    worker.add_argument("address", help="of the scheduler (tcp://host:8786)")
+    worker.add_argument("--jobs", type=jobs, metavar="N", help="guests at a time (one for each CPU)")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    if args.bench_verb == "list":
+        output.table([(name, experiment.load(name).purpose) for name in experiment.names()], ("NAME", "PURPOSE"))
+        return 0
+    if args.bench_verb == "run":
+        return _run(args)
+    if args.bench_verb == "worker":
+        from terrace.bench.cluster import serve
+
+        serve(args.address, args.jobs)
+        return 0
+    if args.bench_verb == "compare":
+        from terrace.bench.compare import compare
+
+        rows, head = compare(args.a, args.b)
+        output.table(rows, head)
+        return 0
+    from terrace.bench.report import write_all
+
+    for path in write_all(args.output or repo_root() / "docs" / "results.md"):
+        print(path)
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    chosen = [experiment.load(name) for name in args.names]
+    if args.results and len(chosen) > 1:
+        raise UsageError("--results DIR is for one experiment at a time")
+    picked = [(item, _pick(item, args), args.results or item.folder / "results") for item in chosen]
+    open_for_s = parse_time_ns(args.within) / 1e9 if args.within else None
+    for item, _, folder in picked:
+        item.require_memory()
+        # A file that is no result is to be known now.
+        store.read_all(folder)
+    if args.dry_run:
+        return _dry_run([cell for _, cells, _ in picked for cell in cells])
+    flavours = {name for item, cells, _ in picked for name in flavours_of(item, cells)}
+    session = Session({flavour: build(flavour) for flavour in _announced(sorted(flavours))})
+    for item, cells, folder in picked:
+        session.plan(item, cells, folder, args.again)
+    left = 0
+    if session.finished:
+        say(f"terrace: {session.finished} cells were measured before; --again measures them again")
+    if session.todo:
+        left = _measure(session, args, open_for_s)
+    for name, problem in session.failed:
+        say(f"failed: {name}: {problem}")
+    if left:
+        say(f"terrace: {left} guests left; the same command goes on with them")
+    return _verdict(picked, bool(session.failed), bool(left))
+
+
+def _pick(item: Experiment, args: argparse.Namespace) -> list[Cell]:
+    cells = list(
+        experiment.select(
+            item.cells(),
+            sizes=[parse_size(text) for text in args.sizes.split(",")] if args.sizes else None,
+            policies=args.policies.split(",") if args.policies else None,
+            seeds=_numbers(args.seeds) if args.seeds else None,
+            dram=args.dram.split(",") if args.dram else None,
+        )
+    )
+    if not cells:
+        raise UsageError(f"bench run {item.name}: no cell is like that; see {item.file}")
+    return cells
+
+
+def _announced(flavours: Sequence[str]) -> list[str]:
+    """The flavours again, after saying how long it takes to build what is missing."""
+    missing = [flavour for flavour in flavours if find_built(flavour) is None]
+    if missing:
+        once = format_duration(len(missing) * _USUAL_BUILD_S * 2 / cpu_count())
+        say(f"terrace: kernels to build: {', '.join(missing)}, about {once}, this once")
+    return list(flavours)
+
+
+def _dry_run(cells: Sequence[Cell]) -> int:
+    rows = [
+        (f"{cell.experiment}/{cell.name}", format_size(cell.machine().memory), format_duration(expected_s(cell)))
+        for cell in cells
+    ]
+    output.table(rows, ("CELL", "GUEST MEMORY", "ABOUT"))
+    print(f"{len(cells)} cells, about {format_duration(sum(map(expected_s, cells)) / cpu_count())} here")
+    return 0
+
+
+def _measure(session: Session, args: argparse.Namespace, open_for_s: float | None) -> int:
+    from terrace.bench.cluster import Cluster
+    from terrace.bench.measure import measure
+
+    label = f"bench: {len(session.todo)} cells"
+    with Cluster(measure, args.scheduler, args.jobs) as cluster:
+        return session.run(cluster, label, open_for_s)
+
+
+def _verdict(picked: Sequence[tuple[Experiment, list[Cell], Path]], failed: bool, left: bool) -> int:
+    """Tables of what there is now, and the shape of those that promise one."""
+    from terrace.bench import tables
+
+    broken = False
+    for item, _, folder in picked:
+        results = store.read_all(folder)
+        print(f"{item.name}: {item.purpose}")
+        for title, rows, head in tables.plain(item, results):
+            print(f"\n{title}")
+            output.table(rows, head)
+        if item.tolerance and not left:
+            for check in shape.check(results, item.tolerance):
+                print(f"{'ok' if check.met else 'BROKEN'}: {check.text}")
+                broken |= not check.met
+    return 1 if failed or broken else 0
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"--seeds {text}: use numbers with commas between them") from error

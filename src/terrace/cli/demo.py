@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace demo: promotion at work, beside what the stock kernel does."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from terrace import output
+from terrace.demo.cases import ALL, MAIN, Workload
+from terrace.demo.report import as_json, caption, headers, quiet_headers, quiet_rows, rows, verdicts
+from terrace.demo.runner import Outcome, kernels_for, run_cases
+from terrace.errors import TerraceError, UsageError
+from terrace.units import parse_size, whole_number
+
+DEFAULT_SIZE = "64M"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of `terrace demo`."""
+    parser.description = (
+        "Run one memory load, all of it on the slow node at first, on the stock kernel with numa_balancing 0, 1 and 2 "
+        "and on Terrace; print what was measured and draw how the pages came to DRAM."
+    )
+    parser.add_argument("--size", default=DEFAULT_SIZE, metavar="SIZE", help="memory of the load (%(default)s)")
+    threads, seed = whole_number("--threads", 1, 64), whole_number("--seed", 0, (1 << 32) - 1)
+    parser.add_argument("--threads", type=threads, default=8, metavar="N", help="its threads, 1 to 64 (%(default)s)")
+    parser.add_argument("--seed", type=seed, default=1, metavar="N", help="of its random numbers (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured here, as JSON")
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        default=Path("terrace-demo.png"),
+        metavar="FILE",
+        help="write the timeline here (%(default)s)",
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out the runs with nothing to promote and off")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when an expectation is not met")
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Refuse what cannot be run before anything is installed or built."""
+    _workload(args)
+    for path in (args.json, args.picture):
+        _check_writable(path)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the demo."""
+    workload = _workload(args)
+    # Before anything long starts: a missing package of the picture is to be found now.
+    from terrace.demo.picture import draw
+
+    cases = MAIN if args.quick else ALL
+    kernels = kernels_for(cases, workload)
+    outcomes = run_cases(cases, workload, kernels, "demo")
+    by_name = {outcome.case.name: outcome for outcome in outcomes}
+    if args.json:
+        _write(args.json, json.dumps(as_json(workload, kernels, outcomes), indent=1) + "\n")
+    draw(by_name, caption(workload, kernels), args.picture)
+    return _show(args, by_name, caption(workload, kernels))
+
+
+def _show(args: argparse.Namespace, by_name: Mapping[str, Outcome], line: str) -> int:
+    print(line + "\n")
+    output.table(rows(by_name), headers())
+    print()
+    if quiet := quiet_rows(by_name):
+        output.table(quiet, quiet_headers())
+        print()
+    checks = verdicts(by_name)
+    for check in checks:
+        word = output.style("met   ", "green") if check.met else output.style("missed", "red")
+        print(f"{word}  {check.text}")
+    print(f"\ntimeline: {args.picture}" + (f", everything measured: {args.json}" if args.json else ""))
+    return 1 if args.check and not all(check.met for check in checks) else 0
+
+
+def _workload(args: argparse.Namespace) -> Workload:
+    return Workload(size=parse_size(args.size), threads=args.threads, seed=args.seed)
+
+
+def _check_writable(path: Path | None) -> None:
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.absolute().parent}; make it first or name another")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise TerraceError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace doctor: what is missing here, and how to get it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from terrace.errors import MissingError
+from terrace.ops import snapshot
+from terrace.ops.calls import Calls
+from terrace.ops.checks import Check, lab_checks, machine_checks
+from terrace.ops.probe import Prober
+from terrace.output import emit_json, style
+from terrace.paths import repo_root
+from terrace.sysfs import KernelFiles
+
+JSON_VERSION = 1
+
+_MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
+_TITLES = {"machine": "This machine as a tiered server", "lab": "This machine as a host of the lab"}
+
+EPILOG = """\
+Two roles are looked at: 'machine' (runs the Terrace kernel and promotes) and 'lab' (builds kernels
+and boots them in QEMU; any Linux machine will do). Without --for: machine on a Terrace kernel, both
+elsewhere. Exit code 3 when a check of a role looked at fails, 0 otherwise (warnings included).
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the verb."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("--for", dest="role", choices=("machine", "lab", "all"), help="the role to look at")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/reference/json.md)")
+    parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the verb; 3 when something needed is missing."""
+    files = KernelFiles(args.root)
+    now = snapshot.take(files)
+    role = args.role or ("machine" if now.engine else "all")
+    checks: list[Check] = []
+    if role in ("machine", "all"):
+        checks += machine_checks(files, Prober(files, Calls()), now)
+    if role in ("lab", "all"):
+        checks += lab_checks(files, repo_root() / "build")
+    failed = [check for check in checks if check.status == "fail"]
+    if args.json:
+        shown = [asdict(check) for check in checks]
+        emit_json({"version": JSON_VERSION, "kind": "doctor", "ok": not failed, "checks": shown})
+    else:
+        print(_text(checks))
+    return MissingError.exit_code if failed else 0
+
+
+def _text(checks: list[Check]) -> str:
+    lines: list[str] = []
+    for role, title in _TITLES.items():
+        mine = [check for check in checks if check.role == role]
+        if not mine:
+            continue
+        if lines:
+            lines.append("")
+        lines.append(style(title, "bold"))
+        for check in mine:
+            word, colour = _MARKS[check.status]
+            lines.append(f"  {style(word.ljust(4), colour)}  {check.id}: {check.message}")
+            if check.fix and check.status != "ok":
+                lines.append(f"        -> {check.fix}")
+        lines.append("  " + _verdict(role, mine))
+    return "\n".join(lines)
+
+
+def _verdict(role: str, checks: list[Check]) -> str:
+    failed = [check.id for check in checks if check.status == "fail"]
+    if failed:
+        return f"Not ready: {', '.join(failed)}."
+    if role == "lab":
+        return "Ready: ./terrace demo"
+    return "Ready: terrace status shows what moves."

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`terrace kernel`: build kernels and work on their source."""
+
+import argparse
+import re
+import time
+from pathlib import Path
+
+from terrace import output
+from terrace.errors import UsageError
+from terrace.kernel import build as builder
+from terrace.kernel import check, config, deb, edit, series
+from terrace.kernel import source as linux_source
+from terrace.paths import build_dir
+from terrace.units import whole_number
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The sub-commands of `terrace kernel`."""
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_build(commands.add_parser("build", help="build kernels"))
+    _add_tree(commands.add_parser("tree", help="make a git tree of the patched kernel to edit"))
+    _add_save(commands.add_parser("save", help="bring edits of that tree back into overlay and hooks"))
+    _add_refresh(commands.add_parser("refresh", help="write hooks edited by hand anew, with right line numbers"))
+    _add_check(commands.add_parser("check", help="check overlay, hooks, series and size"))
+    _add_series(commands.add_parser("series", help="write the submit-ready patch series"))
+    _add_deb(commands.add_parser("deb", help="make Debian packages for a real machine"))
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the sub-command and return its exit code."""
+    code: int = args.run(args)
+    return code
+
+
+def _add_linux(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--linux", type=Path, metavar="PATH", help="a 6.12.y source tree to use instead of Debian's package"
+    )
+
+
+def _add_jobs(parser: argparse.ArgumentParser) -> None:
+    number = whole_number("--jobs", 1, 1024)
+    parser.add_argument("--jobs", "-j", type=number, metavar="N", help="parallel jobs (default: one for each CPU)")
+
+
+def _add_build(parser: argparse.ArgumentParser) -> None:
+    flavours = "; ".join(f"{flavour.name}: {flavour.purpose}" for flavour in config.FLAVOURS.values())
+    parser.description = f"Build kernels. Flavours: {flavours}."
+    parser.add_argument(
+        "flavours", nargs="*", metavar="FLAVOUR", help=f"{', '.join(config.FLAVOURS)} (default: terrace)"
+    )
+    _add_jobs(parser)
+    parser.add_argument("--json", action="store_true", help="print the finished kernels as JSON")
+    _add_linux(parser)
+    parser.set_defaults(run=_build)
+
+
+def _build(args: argparse.Namespace) -> int:
+    kernels = []
+    for name in [config.flavour(name).name for name in args.flavours or ["terrace"]]:
+        start = time.monotonic()
+        kernel = builder.build(name, linux=args.linux, jobs=args.jobs)
+        took = output.format_duration(time.monotonic() - start)
+        output.say(f"{name}: Linux {kernel.version}, {took}: {kernel.vmlinux}")
+        kernels.append(kernel)
+    if args.json:
+        output.emit_json({"version": 1, "kind": "kernels", "kernels": [_kernel_facts(kernel) for kernel in kernels]})
+    return 0
+
+
+def _kernel_facts(kernel: builder.Kernel) -> dict[str, str]:
+    return {
+        "flavour": kernel.flavour,
+        "version": kernel.version,
+        "vmlinux": str(kernel.vmlinux),
+        "config": str(kernel.config),
+        "config_hash": kernel.config_hash,
+        "content_hash": kernel.content_hash,
+    }
+
+
+def _add_tree(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Make a git tree of the patched kernel: Linux, the overlay, one commit for each hook."
+    parser.add_argument("path", nargs="?", type=Path, help="where (default: build/linux-edit)")
+    parser.add_argument("--force", action="store_true", help="throw away edits that were not saved")
+    _add_linux(parser)
+    parser.set_defaults(run=_tree)
+
+
+def _tree(args: argparse.Namespace) -> int:
+    folder = args.path or edit.default_dir()
+    edit.make(linux_source.find(args.linux), folder, force=args.force)
+    output.say(f"edit in {folder}, then run: terrace kernel save")
+    return 0
+
+
+def _add_save(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Bring edits back: new files into the overlay, changes of Linux files into their hooks."
+    parser.add_argument("path", nargs="?", type=Path, help="the edited tree (default: build/linux-edit)")
+    parser.add_argument("--hook", metavar="NAME.patch", help="the hook, new or not, that takes changes of Linux files")
+    parser.set_defaults(run=_save)
+
+
+def _save(args: argparse.Namespace) -> int:
+    return _report(edit.save(args.path or edit.default_dir(), args.hook))
+
+
+def _add_refresh(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Write every hook anew as it applies now: right line numbers, one format of diffs."
+    _add_linux(parser)
+    parser.set_defaults(run=_refresh)
+
+
+def _refresh(args: argparse.Namespace) -> int:
+    return _report(edit.refresh(linux_source.find(args.linux)))
+
+
+def _report(saved: edit.Saved) -> int:
+    for name in saved.written:
+        print(f"wrote {name}")
+    for name in saved.removed:
+        print(f"removed {name}")
+    if not saved.written and not saved.removed:
+        output.say("nothing to write")
+    return 0
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    width = max(len(item.name) for item in check.CHECKS)
+    rows = "\n".join(f"  {item.name:{width}}  {item.purpose}{' (slow)' if item.slow else ''}" for item in check.CHECKS)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = f"Check the kernel part. The checks:\n{rows}"
+    parser.add_argument("names", nargs="*", metavar="CHECK", help="the checks to run (default: all but slow ones)")
+    parser.add_argument("--full", action="store_true", help="the slow ones too")
+    parser.add_argument("--list", action="store_true", help="name the checks and do nothing")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    _add_linux(parser)
+    parser.set_defaults(run=_check)
+
+
+def _check(args: argparse.Namespace) -> int:
+    if args.list:
+        output.table([(item.name, item.purpose + (" (slow)" if item.slow else "")) for item in check.CHECKS])
+        return 0
+    results = check.run_checks(args.names, full=args.full, linux=args.linux)
+    passed = all(result.passed for result in results)
+    if args.json:
+        shown = [
+            {"check": r.name, "passed": r.passed, "seconds": round(r.seconds, 1), "problems": list(r.problems)}
+            for r in results
+        ]
+        output.emit_json({"version": 1, "kind": "checks", "passed": passed, "checks": shown})
+    else:
+        for result in results:
+            print(f"{'ok' if result.passed else 'FAILED':6} {result.name} ({output.format_duration(result.seconds)})")
+            for problem in result.problems:
+                print(f"    {problem}")
+    return 0 if passed else 1
+
+
+def _add_series(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Write the patch series that hooks/series.toml describes, after a round trip to our tree."
+    parser.add_argument("--output", "-o", type=Path, metavar="DIR", help="where (default: build/series)")
+    number = whole_number("--version", 1, 999)
+    parser.add_argument("--version", "-v", type=number, default=1, metavar="N", help="the N of [PATCH vN]")
+    parser.add_argument("--rfc", action="store_true", help="mark it as a request for comments")
+    _add_linux(parser)
+    parser.set_defaults(run=_series)
+
+
+def _series(args: argparse.Namespace) -> int:
+    out = args.output or build_dir() / "series"
+    source = linux_source.find(args.linux)
+    for path in series.generate(series.load(), source, out, version=args.version, rfc=args.rfc):
+        print(path)
+    return 0
+
+
+def _add_deb(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Make Debian packages of our kernel, from the running kernel's configuration or a given one."
+    parser.add_argument("--config", type=Path, metavar="PATH", help="the configuration to start from")
+    parser.add_argument("--only-loaded", action="store_true", help="leave out modules that are not loaded now")
+    _add_jobs(parser)
+    _add_linux(parser)
+    parser.set_defaults(run=_deb)
+
+
+def _deb(args: argparse.Namespace) -> int:
+    base, origin = (_read_config(args.config), str(args.config)) if args.config else deb.running_config()
+    source = linux_source.find(args.linux)
+    for path in deb.make(source, base, origin, only_loaded=args.only_loaded, jobs=args.jobs):
+        print(path)
+    return 0
+
+
+def _read_config(path: Path) -> str:
+    expected = "give the configuration of a kernel, as in /boot/config-* or in the .config of a built tree"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror}; {expected}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--config {path}: no text; {expected}") from error
+    if not re.search(r"^CONFIG_\w+=", text, re.MULTILINE):
+        raise UsageError(f"--config {path}: no line of it is CONFIG_…=value; {expected}")
+    return text

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace lab: run programs on a machine with memory tiers."""
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from terrace import output
+from terrace.errors import UsageError
+from terrace.lab.accel import ACCELERATORS, choose_accel
+from terrace.lab.machine import PORTS, Machine, qemu_argv
+from terrace.lab.run import GuestResult, Sink, choose_topology, run_in_guest
+from terrace.lab.shell import raw_terminal, shell_command, terminal_size
+from terrace.lab.topology import load_topology, topology_names
+from terrace.paths import build_dir
+from terrace.testing.kunit import judge_kunit
+from terrace.testing.results import Reporter
+from terrace.units import factor, format_size, parse_size, parse_time_ns, whole_number
+
+FLAVOURS = ("terrace", "stock", "debug", "off")
+DEFAULT_TOPOLOGY = "dram-cxl"
+_KUNIT_LIMIT_S = 600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of `terrace lab`."""
+    verbs = parser.add_subparsers(dest="lab_verb", required=True, metavar="run|shell|kunit|list")
+    run = verbs.add_parser("run", help="run one command in the guest and exit with its code")
+    _add_machine(run)
+    run.add_argument("--dry-run", action="store_true", help="print the QEMU command line and start nothing")
+    run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …", help="the command and its arguments")
+    shell = verbs.add_parser("shell", help="a terminal in the guest; all files writable, changes are lost")
+    _add_machine(shell)
+    shell.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …", help="instead of your shell")
+    kunit = verbs.add_parser("kunit", help="boot and run the kernel's own unit tests")
+    _add_machine(kunit)
+    kunit.add_argument("-v", "--verbose", action="store_true", help="a line for every test")
+    kunit.add_argument("glob", nargs="?", default="", help="suite or suite.test, with * (default: all)")
+    listing = verbs.add_parser("list", help="the topologies there are")
+    listing.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def _add_machine(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--kernel", choices=FLAVOURS, default="terrace", help="kernel flavour, built when needed (%(default)s)"
+    )
+    which.add_argument("--vmlinux", type=Path, metavar="FILE", help="boot this vmlinux instead")
+    parser.add_argument(
+        "--topology",
+        default=DEFAULT_TOPOLOGY,
+        metavar="NAME",
+        help="a name of `lab list` or a .toml file (%(default)s)",
+    )
+    parser.add_argument(
+        "--cpus", type=whole_number("--cpus", 1, 64), metavar="N", help="CPUs in all, dealt out to the CPU nodes"
+    )
+    parser.add_argument(
+        "--memory-scale",
+        type=factor("--memory-scale"),
+        default=1.0,
+        metavar="F",
+        help="times the memory of every node (1)",
+    )
+    parser.add_argument(
+        "--append", action="append", default=[], metavar="ARGS", help="more kernel arguments; may be repeated"
+    )
+    parser.add_argument(
+        "--sysctl", action="append", default=[], metavar="NAME=VALUE", help="set before the command starts"
+    )
+    parser.add_argument("--timeout", metavar="T", help="end the guest after T (30s, 5min) with exit code 124")
+    parser.add_argument(
+        "--icount",
+        type=whole_number("--icount", 0, 10),
+        metavar="SHIFT",
+        help="guest time counts instructions: 2^SHIFT ns each",
+    )
+    parser.add_argument(
+        "--accel", choices=ACCELERATORS, default="tcg", help="kvm and auto try a probe guest first (%(default)s)"
+    )
+    parser.add_argument("--plugin", metavar="FILE[,KEY=VALUE…]", help="load a QEMU plugin")
+    parser.add_argument("--scratch", metavar="SIZE", help="size of the writable $TERRACE_SCRATCH (half of memory)")
+    parser.add_argument("--console", type=Path, metavar="FILE", help="keep the kernel's log here")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the verb; the exit code is the command's own where there is one."""
+    if args.lab_verb == "list":
+        return _list(args.json)
+    _check_machine(args)
+    if args.lab_verb == "run":
+        return _run(args)
+    if args.lab_verb == "shell":
+        return _shell(args)
+    return _kunit(args)
+
+
+def find_vmlinux(flavour: str, given: Path | None = None) -> Path:
+    """The kernel to boot: the file `given`, or the flavour, built when it is not up to date.
+
+    Raises UsageError when the file is not there, BuildError when the build fails.
+    """
+    if given is not None:
+        if not given.is_file():
+            raise UsageError(f"--vmlinux {given}: no such file")
+        return given.absolute()
+    from terrace.kernel.build import build
+
+    return build(flavour).vmlinux
+
+
+def _check_machine(args: argparse.Namespace) -> None:
+    """Refuse what can be refused before a kernel is built, and in a dry run as in a real one."""
+    choose_topology(args.topology, args.cpus, args.memory_scale)
+    _timeout_s(args)
+    _scratch_mb(args)
+    for setting in args.sysctl:
+        if not setting.partition("=")[0] or "=" not in setting:
+            raise UsageError(f"--sysctl {setting}: use NAME=VALUE, as in vm.swappiness=10")
+    if args.icount is not None and args.accel != "tcg":
+        raise UsageError("--icount counts translated instructions and needs --accel tcg")
+
+
+def _timeout_s(args: argparse.Namespace) -> float | None:
+    try:
+        return parse_time_ns(args.timeout) / 1e9 if args.timeout is not None else None
+    except UsageError as error:
+        raise UsageError(f"--timeout: {error}") from error
+
+
+def _scratch_mb(args: argparse.Namespace) -> int | None:
+    try:
+        return max(1, parse_size(args.scratch) >> 20) if args.scratch is not None else None
+    except UsageError as error:
+        raise UsageError(f"--scratch: {error}") from error
+
+
+def _words(command: list[str]) -> list[str]:
+    return command[1:] if command[:1] == ["--"] else command
+
+
+def _run(args: argparse.Namespace) -> int:
+    words = _words(args.command)
+    if not words:
+        raise UsageError("lab run: no command; write it behind --, as in: terrace lab run -- numactl --hardware")
+    if args.dry_run:
+        print(shlex.join(_dry_argv(args)))
+        return 0
+    return finish(_in_guest(args, words, _kernel_and_accel(args)))
+
+
+def _dry_argv(args: argparse.Namespace) -> list[str]:
+    """The command line as it would be; the numbers of the sockets are those of a fresh process."""
+    tree = "linux-stock" if args.kernel == "stock" else "linux-terrace"
+    machine = Machine(
+        vmlinux=args.vmlinux or build_dir() / tree / f"out-{args.kernel}" / "vmlinux",
+        initrd=build_dir() / "guest" / "initramfs",
+        console=args.console or Path("console.log"),
+        topology=choose_topology(args.topology, args.cpus, args.memory_scale),
+        accel="tcg" if args.accel == "auto" else args.accel,
+        icount_shift=args.icount,
+        plugin=args.plugin,
+        append=args.append,
+    )
+    return qemu_argv(machine, range(3, 3 + len(PORTS)), 3 + len(PORTS))
+
+
+def _kernel_and_accel(args: argparse.Namespace) -> tuple[Path, str]:
+    kernel = find_vmlinux(args.kernel, args.vmlinux)
+    return kernel, choose_accel(args.accel, kernel)
+
+
+def _in_guest(
+    args: argparse.Namespace, words: list[str], ready: tuple[Path, str], root: str = "ro", tty: str | None = None
+) -> GuestResult:
+    return run_in_guest(
+        ready[0],
+        args.topology,
+        words,
+        stdin=0 if _is_open(0) else None,
+        stdout=_to_descriptor(1),
+        stderr=_to_descriptor(2),
+        append=args.append,
+        sysctl=args.sysctl,
+        timeout_s=_timeout_s(args),
+        accel=ready[1],
+        icount_shift=args.icount,
+        plugin=args.plugin,
+        cpus=args.cpus,
+        memory_scale=args.memory_scale,
+        scratch_mb=_scratch_mb(args),
+        root=root,
+        tty=tty,
+        console=args.console,
+        pass_signals=True,
+    )
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _to_descriptor(fd: int) -> Sink:
+    def write(data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+
+    return write
+
+
+def finish(result: GuestResult) -> int:
+    """Say on stderr what only we know (a dead machine, kernel reports) and give the exit code."""
+    if result.verdict != "ok":
+        output.say(f"terrace: {result.explain()}")
+    for report in result.reports if result.verdict == "ok" else []:
+        output.warn(f"the kernel reported while this ran: {report.title} (--console FILE keeps its log)")
+    return result.exit_code
+
+
+def _shell(args: argparse.Namespace) -> int:
+    words = _words(args.command) or shell_command()
+    ready = _kernel_and_accel(args)
+    size = terminal_size()
+    if size is None:
+        return finish(_in_guest(args, words, ready, root="overlay"))
+    output.say("terrace: booting; exit or Ctrl-D ends the session, changes to files are lost with it")
+    with raw_terminal():
+        result = _in_guest(args, words, ready, root="overlay", tty=size)
+    sys.stdout.flush()
+    return finish(result)
+
+
+def _kunit(args: argparse.Namespace) -> int:
+    kernel, accel = _kernel_and_accel(args)
+    append = ["kunit.enable=1", *([f"kunit.filter_glob={args.glob}"] if args.glob else []), *args.append]
+    guest = run_in_guest(
+        kernel,
+        args.topology,
+        ["true"],
+        append=append,
+        sysctl=args.sysctl,
+        timeout_s=_timeout_s(args) or _KUNIT_LIMIT_S,
+        accel=accel,
+        icount_shift=args.icount,
+        cpus=args.cpus,
+        memory_scale=args.memory_scale,
+        console=args.console,
+    )
+    reporter = Reporter(verbose=args.verbose)
+    for result in judge_kunit(guest, "kunit"):
+        reporter.add(result)
+    print(reporter.summary())
+    if guest.verdict != "ok":
+        return guest.exit_code
+    return 1 if reporter.count("fail") else 0
+
+
+def _list(as_json: bool) -> int:
+    machines = [load_topology(name) for name in topology_names()]
+    if as_json:
+        output.emit_json(
+            {
+                "version": 1,
+                "kind": "topologies",
+                "topologies": [
+                    {
+                        "name": machine.name,
+                        "description": machine.description,
+                        "nodes": [{"memory_bytes": node.memory, "cpus": node.cpus} for node in machine.nodes],
+                    }
+                    for machine in machines
+                ],
+            }
+        )
+        return 0
+    rows = [(m.name, m.cpus, "+".join(format_size(n.memory) for n in m.nodes), m.description) for m in machines]
+    output.table(rows, headers=("NAME", "CPUS", "MEMORY", "WHAT IT IS"))
+    return 0

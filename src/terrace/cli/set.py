@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace set: show and change knobs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from terrace.errors import TerraceError, UsageError
+from terrace.ops import knobs
+from terrace.ops.knobs import Knob
+from terrace.output import emit_json, style, table
+from terrace.sysfs import MTIER, KernelFiles
+
+JSON_VERSION = 1
+
+EPILOG = """\
+Names are those of the files below /sys/kernel/mm/mtier with a dot for the slash; the unit at the
+end may be left out, and so may the part before the dot: scan.period_min_ms, scan.period_min and
+period_min are one knob. Values are in the knob's unit, or carry one: 5ms 2s 512M 1G/s 20%.
+'default' sets the default. Several knobs: terrace set scan.period_min=200ms promote.rate=2G/s;
+they are set in the order given, and when one is refused those before it are put back.
+Nothing outlives a reboot: put the commands into a unit that runs at boot.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the verb."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "knob", nargs="*", metavar="KNOB [VALUE]", help="one knob and its value, or KNOB=VALUE …; a KNOB alone is shown"
+    )
+    parser.add_argument("--list", action="store_true", help="all knobs: value, default, what is allowed, what it does")
+    parser.add_argument("--dry-run", action="store_true", help="check and print the writes, do none")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/reference/json.md)")
+    parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    files = KernelFiles(args.root, dry_run=args.dry_run)
+    if args.list:
+        if args.knob:
+            raise UsageError("--list takes no knob; `terrace set KNOB` shows one")
+        return _show(files, list(knobs.KNOBS), args.json)
+    if not args.knob:
+        raise UsageError("give a KNOB and a VALUE, or --list to see the knobs")
+    wanted = _pairs(args.knob)
+    if isinstance(wanted, Knob):
+        return _show(files, [wanted], args.json)
+    return _change(files, wanted, args.json)
+
+
+def _pairs(words: list[str]) -> Knob | list[tuple[Knob, str]]:
+    """The knob to show, or knobs and the values to write."""
+    if all("=" in word for word in words):
+        split = [word.partition("=") for word in words]
+    elif len(words) == 2 and "=" not in words[0]:
+        split = [(words[0], "=", words[1])]
+    elif len(words) == 1:
+        return knobs.find(words[0])
+    else:
+        raise UsageError(f"cannot read '{' '.join(words)}'; write KNOB VALUE or KNOB=VALUE KNOB=VALUE …")
+    found = [(knobs.find(name), value) for name, _, value in split]
+    return [(knob, knobs.parse_value(knob, value)) for knob, value in found]
+
+
+def _change(files: KernelFiles, wanted: list[tuple[Knob, str]], as_json: bool) -> int:
+    done: list[tuple[Knob, str | None, str]] = []
+    changes: list[dict[str, object]] = []
+    try:
+        for knob, value in wanted:
+            before = knobs.current(files, knob)
+            done.append((knob, before, value))
+            after = knobs.apply(files, knob, value)
+            changes.append(_record(knob, before, after))
+            if not as_json:
+                _say(files, knob, before, value, after)
+    except (TerraceError, KeyboardInterrupt):
+        _put_back(files, done[:-1])
+        raise
+    if as_json:
+        emit_json({"version": JSON_VERSION, "kind": "set", "dry_run": files.dry_run, "changes": changes})
+    return 0
+
+
+def _put_back(files: KernelFiles, done: list[tuple[Knob, str | None, str]]) -> None:
+    """Undo earlier writes of a command that failed, the last first."""
+    for knob, before, value in reversed(done):
+        if files.dry_run or before is None or knobs.same(before, value):
+            continue
+        knobs.apply(files, knob, before)
+        print(f"{knob.name}: back at {_with_unit(knob, before)}", file=sys.stderr)
+
+
+def _say(files: KernelFiles, knob: Knob, before: str | None, value: str, after: str | None) -> None:
+    if files.dry_run:
+        print(f"would write '{value}' to /{knob.path} (now {before if before is not None else 'unreadable'})")
+        return
+    was = "" if before is None else f" (was {_with_unit(knob, before)})"
+    print(f"{knob.name}: {_with_unit(knob, after if after is not None else value)}{was}")
+    if knob.name == "enabled" and value == "1":
+        state = files.get(f"{MTIER}/state")
+        if state is not None:
+            print(f"state: {state}; `terrace status` shows what moves")
+
+
+def _record(knob: Knob, before: str | None, after: str | None) -> dict[str, object]:
+    return {"knob": knob.name, "path": "/" + knob.path, "unit": knob.unit, "before": before, "after": after}
+
+
+def _show(files: KernelFiles, shown: list[Knob], as_json: bool) -> int:
+    values = {knob.name: knobs.current(files, knob) for knob in shown}
+    if as_json:
+        emit_json(
+            {"version": JSON_VERSION, "kind": "knobs", "knobs": [_described(files, k, values[k.name]) for k in shown]}
+        )
+        return 0
+    rows = [(k.name, _state(files, k, values[k.name]), k.default, k.allowed, k.summary) for k in shown]
+    table(rows, ("KNOB", "NOW", "DEFAULT", "ALLOWED", "WHAT IT IS"))
+    if not files.exists(MTIER) and any(knob.path.startswith(MTIER) for knob in shown):
+        print(style("\n-: this kernel has no promotion engine; `terrace doctor` says what is needed", "dim"))
+    return 0
+
+
+def _described(files: KernelFiles, knob: Knob, value: str | None) -> dict[str, object]:
+    return {
+        "knob": knob.name,
+        "path": "/" + knob.path,
+        "value": value,
+        "present": files.exists(knob.path),
+        "unit": knob.unit,
+        "default": knob.default,
+        "min": knob.low,
+        "max": knob.high,
+        "words": list(knob.words),
+        "summary": knob.summary,
+    }
+
+
+def _state(files: KernelFiles, knob: Knob, value: str | None) -> str:
+    if value is not None:
+        return value
+    return "unreadable" if files.exists(knob.path) else "-"
+
+
+def _with_unit(knob: Knob, value: str) -> str:
+    return f"{value} {knob.unit}" if knob.unit and value.isdecimal() else value

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace status: which node is which tier, what moves, and why nothing moves."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from terrace.errors import UsageError
+from terrace.ops import report, snapshot
+from terrace.output import emit_json
+from terrace.sysfs import KernelFiles
+from terrace.units import parse_time_ns
+
+EPILOG = """\
+Rates are over --interval; with 0 there are none, and the answer comes at once. Sizes count in
+powers of 1024. TIER: 0 is the fastest; out of a 'top' tier nothing is promoted. READ: latency
+and bandwidth that the firmware states (HMAT). PROMOTED (pages) and DROPPED (folios) count
+since the engine was switched on, the counters of /proc/vmstat since boot.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the verb."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C; with --json one line each")
+    parser.add_argument("--interval", metavar="TIME", help="time that rates are taken over (default: 1s; --watch: 2s)")
+    parser.add_argument("--count", type=int, metavar="N", help="with --watch: stop after N")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/reference/json.md)")
+    parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    default = "2s" if args.watch else "1s"
+    seconds = _seconds(args.interval or default)
+    if args.watch and seconds == 0:
+        raise UsageError("--watch needs an --interval above 0")
+    if args.count is not None and (not args.watch or args.count < 1):
+        raise UsageError("--count is a number of 1 or more, with --watch")
+    if args.watch:
+        return _watch(args, seconds)
+    files = KernelFiles(args.root)
+    before = snapshot.take(files) if seconds else None
+    time.sleep(seconds)
+    _print(args, report.make(snapshot.take(files), before, files.unreadable))
+    return 0
+
+
+def _seconds(text: str) -> float:
+    return 0.0 if text.strip() == "0" else parse_time_ns(text) / 1e9
+
+
+def _watch(args: argparse.Namespace, seconds: float) -> int:
+    """Print until Ctrl-C, which is how one leaves and no failure."""
+    try:
+        before = snapshot.take(KernelFiles(args.root))
+        left = args.count
+        while left is None or left > 0:
+            time.sleep(seconds)
+            files = KernelFiles(args.root)
+            now = snapshot.take(files)
+            _print(args, report.make(now, before, files.unreadable), live=True)
+            before = now
+            left = None if left is None else left - 1
+    except KeyboardInterrupt:
+        print()
+    return 0
+
+
+def _print(args: argparse.Namespace, shown: report.Report, live: bool = False) -> None:
+    if args.json and live:
+        print(json.dumps(report.as_json(shown)), flush=True)
+    elif args.json:
+        emit_json(report.as_json(shown))
+    elif live and sys.stdout.isatty():
+        print("\033[H\033[J" + report.as_text(shown), flush=True)
+    else:
+        print(report.as_text(shown) + ("\n" if live else ""), flush=True)

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace test: what a change should pass, all there is, or some of it."""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import MissingError, TerraceError, UsageError
+from terrace.host import require_packages
+from terrace.kernel.check import run_checks
+from terrace.lab.qemu import require_qemu
+from terrace.testing.bench_group import bench_names, run_bench
+from terrace.testing.host_groups import lint_checks, list_pytest, run_lint, run_policy, run_pytest
+from terrace.testing.kunit import KERNEL, KunitRun, kunit_names, run_kunit
+from terrace.testing.programs import SELFTESTS, Program, find_programs
+from terrace.testing.results import Reporter, TestResult
+from terrace.testing.select import Selector, parse_selector
+from terrace.testing.selftest import OVERTIME, SelftestRun, run_selftests
+from terrace.testing.suites import run_suites, suite_names
+from terrace.units import parse_time_ns, whole_number
+
+_SLOW_DEBUG = 4
+# What the debug kernel takes to build on two slow cores: not begun when --within leaves less.
+_DEBUG_BUILD_S = 24 * 60.0
+# What the tests without a guest compile with. A test whose compiler is missing skips itself, which must not look like
+# a run of all there is.
+_HOST_PACKAGES = ("gcc", "libc6-dev", "make")
+# Those of `kernel check` that need no kernel built from end to end; that of the series has checkpatch in it.
+_PATCH_CHECKS = ("hooks", "budget", "kernel-doc", "series", "sparse")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for, as every group gets it.
+
+    `short` leaves out what only --full has; nothing is begun behind `deadline`, a time of time.monotonic().
+    """
+
+    wanted: Selector
+    all_wanted: bool
+    reporter: Reporter
+    vmlinux: Path | None
+    stretch: int = 1
+    short: bool = False
+    deadline: float = math.inf
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of tests: what it is, how to list its tests (short or all, without running any), how to run them."""
+
+    name: str
+    what: str
+    names: Callable[[bool], list[str]]
+    run: Callable[[Request], Iterator[TestResult]]
+    #: Runs only when it is named: needs what not every machine can get.
+    named_only: bool = False
+    #: --full has more of it. To list the tests of some groups takes seconds.
+    shortened: bool = False
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of `terrace test`."""
+    names = ", ".join(GROUPS)
+    parser.add_argument(
+        "-k", metavar="EXPR", help="only tests whose group/name has these words (and, or, not, parentheses)"
+    )
+    parser.add_argument("--group", action="append", metavar="G", help=f"only this group; may be repeated ({names})")
+    parser.add_argument(
+        "--full", action="store_true", help="also what takes long; whatever is named by -k or --group is run anyway"
+    )
+    parser.add_argument(
+        "--within",
+        type=_seconds,
+        default=math.inf,
+        metavar="TIME",
+        help="begin no group and boot no machine for selftests after so long (75min); what is left is skipped",
+    )
+    parser.add_argument("--list", action="store_true", help="print the tests and run none")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a line for every test")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE")
+    parser.add_argument(
+        "--vmlinux", type=Path, metavar="FILE", help="boot this kernel instead of building the flavours"
+    )
+    parser.add_argument(
+        "--stretch",
+        type=whole_number("--stretch", 1, 1000),
+        default=1,
+        metavar="N",
+        help="selftests that run for a time do so for N times as long; all their time limits are N times as long",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_time_ns(text) / 1e9
+    except UsageError as error:
+        raise UsageError(f"--within: {error}") from error
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Refuse what there is not before anything is installed."""
+    parse_selector(args.k)
+    _choose(args.group)
+    if args.vmlinux is not None and not args.vmlinux.is_file():
+        raise UsageError(f"--vmlinux {args.vmlinux}: no such file")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the tests; 0 when none failed and at least one ran."""
+    wanted = parse_selector(args.k)
+    groups = _choose(args.group)
+    short = not args.full and args.k is None and args.group is None
+    if args.list:
+        return _list(groups, wanted, short)
+    reporter = Reporter(verbose=args.verbose)
+    vmlinux = args.vmlinux.absolute() if args.vmlinux else None
+    deadline = time.monotonic() + args.within
+    request = Request(wanted, args.k is None, reporter, vmlinux, args.stretch, short, deadline)
+    for group in groups:
+        _run_group(group, request)
+    if args.json:
+        args.json.write_text(json.dumps(reporter.as_json(), indent=1) + "\n", encoding="utf-8")
+    _tell_failures(reporter)
+    if short:
+        _tell_left_out(groups)
+    if not reporter.results:
+        raise UsageError(f"-k '{args.k}' picks no test; terrace test --list shows their names")
+    print(reporter.summary(), flush=True)
+    return 1 if reporter.count("fail") else 0
+
+
+def _choose(names: list[str] | None) -> list[Group]:
+    for name in names or []:
+        if name not in GROUPS:
+            raise UsageError(f"--group {name}: the groups are {', '.join(GROUPS)}")
+    return [group for name, group in GROUPS.items() if (name in names if names else not group.named_only)]
+
+
+def _list(groups: list[Group], wanted: Selector, short: bool) -> int:
+    for group in groups:
+        for name in group.names(short):
+            if wanted(f"{group.name}/{name}"):
+                print(f"{group.name}/{name}")
+    return 0
+
+
+def _run_group(group: Group, request: Request) -> None:
+    reporter = request.reporter
+    if not request.all_wanted and not _may_have(group, request.wanted):
+        return
+    reporter.begin(group.name, group.what)
+    if time.monotonic() > request.deadline:
+        reporter.add(TestResult(group.name, group.name, "skip", OVERTIME))
+        reporter.end(group.name)
+        return
+    try:
+        for result in group.run(request):
+            reporter.add(result)
+    except TerraceError as error:
+        reporter.add(TestResult(group.name, group.name, "fail", str(error)))
+    except OSError as error:
+        # A program that is not there, a full disk: the other groups still run, and the summary is told.
+        reporter.add(TestResult(group.name, group.name, "fail", f"the group {group.name} could not go on: {error}"))
+    reporter.end(group.name)
+
+
+def _may_have(group: Group, wanted: Selector) -> bool:
+    """False when it is known, without booting anything, that -k picks nothing of this group."""
+    return any(wanted(f"{group.name}/{name}") for name in group.names(False))
+
+
+def _tell_failures(reporter: Reporter) -> None:
+    failed = [f"{result.group}/{result.name}" for result in reporter.results if result.status == "fail"]
+    if failed:
+        print("failed:", flush=True)
+        for name in dict.fromkeys(failed):
+            print(f"  {name}", flush=True)
+
+
+def _tell_left_out(groups: list[Group]) -> None:
+    left = {group.name: len(group.names(False)) - len(group.names(True)) for group in groups if group.shortened}
+    text = ", ".join(f"{count} of {name}" for name, count in left.items() if count)
+    if text:
+        print(f"not run: {text}; --full runs them, too", flush=True)
+
+
+# ---- the groups ----
+
+
+def _kernel(request: Request, flavour: str) -> Path:
+    require_qemu()
+    if request.vmlinux:
+        return request.vmlinux
+    from terrace.kernel.build import build
+
+    return build(flavour).vmlinux
+
+
+def _unit(request: Request) -> Iterator[TestResult]:
+    require_packages(_HOST_PACKAGES, "compile what the unit tests run")
+    require_qemu()
+    return run_pytest("unit", "tests/unit", request.wanted, request.all_wanted)
+
+
+def _policy(request: Request) -> Iterator[TestResult]:
+    require_packages(_HOST_PACKAGES, "compile the decision code")
+    return run_policy(request.wanted)
+
+
+def _patches(request: Request) -> Iterator[TestResult]:
+    for name in _PATCH_CHECKS:
+        if request.wanted(f"patches/{name}"):
+            (result,) = run_checks([name])
+            yield TestResult(
+                "patches", name, "pass" if result.passed else "fail", "\n".join(result.problems), result.seconds
+            )
+
+
+def _lab(request: Request) -> Iterator[TestResult]:
+    kernels = {"TERRACE_TEST_VMLINUX": str(_kernel(request, "terrace"))}
+    # Not in the tests' own time: on a slow machine a first build takes longer than all of them.
+    if request.all_wanted and not request.short:
+        from terrace.kernel.build import build
+
+        kernels["TERRACE_TEST_STOCK_VMLINUX"] = str(build("stock").vmlinux)
+    return run_pytest("lab", "tests/lab", request.wanted, request.all_wanted, kernels, short=request.short)
+
+
+def _kunit(request: Request) -> Iterator[TestResult]:
+    results = run_kunit(KunitRun(_kernel(request, "terrace")))
+    return (result for result in results if result.name == KERNEL or request.wanted(f"kunit/{result.name}"))
+
+
+def _selftest(request: Request) -> Iterator[TestResult]:
+    programs = _picked("selftest", _programs(request.short), request)
+    kernel = _kernel(request, "terrace")
+    run = SelftestRun(
+        "selftest", kernel, stretch=request.stretch, deadline=request.deadline, note=request.reporter.note
+    )
+    return run_selftests(run, programs)
+
+
+def _selftest_debug(request: Request) -> Iterator[TestResult]:
+    programs = _picked("selftest-debug", _debug_programs(request.short), request)
+    if not request.vmlinux and _too_late_to_build("debug", request.deadline):
+        return iter([TestResult("selftest-debug", program.name, "skip", OVERTIME) for program in programs])
+    kernel = _kernel(request, "debug")
+    run = SelftestRun(
+        "selftest-debug",
+        kernel,
+        leaks=True,
+        slow=_SLOW_DEBUG,
+        stretch=request.stretch,
+        deadline=request.deadline,
+        note=request.reporter.note,
+    )
+    return run_selftests(run, programs)
+
+
+def _too_late_to_build(flavour: str, deadline: float) -> bool:
+    if time.monotonic() + _DEBUG_BUILD_S < deadline:
+        return False
+    from terrace.kernel.build import find_built
+
+    return find_built(flavour) is None
+
+
+def _bench(request: Request) -> Iterator[TestResult]:
+    if request.vmlinux:
+        return iter([TestResult("bench", "bench", "skip", "--vmlinux: it compares kernels of this checkout")])
+    require_qemu()
+    return run_bench(request.wanted)
+
+
+def _suites(request: Request) -> Iterator[TestResult]:
+    kernels = {"stock": _kernel(request, "stock"), "terrace": _kernel(request, "terrace")}
+    return run_suites(kernels, request.wanted, request.reporter.note)
+
+
+def _picked(group: str, programs: list[Program], request: Request) -> list[Program]:
+    """The programs that -k leaves. That there are none at all is a failure: nothing may pass because it is missing."""
+    if not programs:
+        raise MissingError(f"there are no test programs in {SELFTESTS}")
+    return [program for program in programs if request.wanted(f"{group}/{program.name}")]
+
+
+def _programs(short: bool) -> list[Program]:
+    return [program for program in find_programs() if program.short or not short]
+
+
+def _debug_programs(short: bool) -> list[Program]:
+    return [program for program in find_programs() if program.debug and (program.short_debug or not short)]
+
+
+GROUPS = {
+    group.name: group
+    for group in (
+        Group("lint", "style, types, spelling", lambda _: list(lint_checks()), lambda r: run_lint(r.wanted)),
+        Group("unit", "the tool, without a guest", lambda _: list_pytest("tests/unit"), _unit),
+        Group("policy", "the decision code in user space", lambda _: kunit_names(), _policy),
+        Group("patches", "what a reviewer's scripts say of the kernel part", lambda _: list(_PATCH_CHECKS), _patches),
+        Group(
+            "lab",
+            "the lab and the test runner themselves",
+            lambda short: list_pytest("tests/lab", short),
+            _lab,
+            shortened=True,
+        ),
+        Group("kunit", "KUnit in the booted kernel", lambda _: kunit_names(), _kunit),
+        Group("bench", "an experiment from end to end", lambda _: bench_names(), _bench),
+        Group(
+            "selftest",
+            "programs in the guest",
+            lambda short: [p.name for p in _programs(short)],
+            _selftest,
+            shortened=True,
+        ),
+        Group(
+            "selftest-debug",
+            "the same on the kernel that checks itself",
+            lambda short: [p.name for p in _debug_programs(short)],
+            _selftest_debug,
+            shortened=True,
+        ),
+        Group(
+            "suites",
+            "public tests of memory policies; only when named",
+            lambda _: suite_names(),
+            _suites,
+            named_only=True,
+        ),
+    )
+}

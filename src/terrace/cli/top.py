@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace top: whose memory lies on which tier, and what of it moves, live."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from terrace.errors import UsageError
+from terrace.ops import residents, top
+from terrace.ops.residents import Resident
+from terrace.ops.topology import read_nodes
+from terrace.output import emit_json
+from terrace.sysfs import KernelFiles
+from terrace.units import parse_time_ns
+
+EPILOG = """\
+Who has the most memory on slow nodes comes first. Control groups count what is below them, and
+the kernel keeps their numbers anyway. For a process it has to walk all of its page tables, with
+mmap_lock held for reading: only the processes with the most memory are looked at.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the verb."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("--by", choices=("cgroup", "process"), default="cgroup", help="what a line is (cgroup)")
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="lines (20)")
+    parser.add_argument("--depth", type=int, default=3, metavar="N", help="levels of control groups (3)")
+    parser.add_argument("--interval", default="2s", metavar="TIME", help="time between two looks (2s)")
+    parser.add_argument("--count", type=int, metavar="N", help="stop after N; default: on a terminal never, else 1")
+    parser.add_argument("--json", action="store_true", help="print JSON, with --count one document a line")
+    parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    for name, least in (("limit", 1), ("depth", 1), ("count", 1)):
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise UsageError(f"--{name} {value}: use a whole number of {least} or more")
+    seconds = parse_time_ns(args.interval) / 1e9
+    if seconds <= 0:
+        raise UsageError(f"--interval {args.interval}: use a time above 0")
+    live = args.count is None and sys.stdout.isatty() and not args.json
+    left = args.count or 1
+    try:
+        before, since = _look(args, KernelFiles(args.root)), time.monotonic()
+        while live or left > 0:
+            time.sleep(seconds)
+            files = KernelFiles(args.root)
+            now, at = _look(args, files), time.monotonic()
+            _print(args, files, top.rows(now, before, at - since), at - since, live)
+            before, since = now, at
+            left -= 1
+    except KeyboardInterrupt:
+        print()
+    return 0
+
+
+def _look(args: argparse.Namespace, files: KernelFiles) -> list[Resident]:
+    if args.by == "process":
+        return residents.processes(files, args.limit)
+    return residents.cgroups(files, args.depth)
+
+
+def _print(args: argparse.Namespace, files: KernelFiles, shown: list[top.Row], seconds: float, live: bool) -> None:
+    nodes, _ = read_nodes(files)
+    shown = top.order(shown, nodes, args.limit)
+    if args.json:
+        document = top.as_json(shown, nodes, args.by, seconds, files.unreadable)
+        if args.count is None:
+            emit_json(document)
+        else:
+            print(json.dumps(document), flush=True)
+        return
+    text = top.as_text(shown, nodes, args.by)
+    print("\033[H\033[J" + text if live else text, flush=True)

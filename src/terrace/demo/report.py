@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The demo's table, its comparison with what is expected, and its JSON. Pure but for printing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from terrace.demo.cases import ICOUNT_SHIFT, INSNS_PER_S, MAIN, OFF, QUIET, TOPOLOGY, Workload
+from terrace.demo.figures import Figures
+from terrace.demo.runner import Outcome
+from terrace.kernel.build import Kernel
+from terrace.units import format_size
+
+KIND = "demo"
+VERSION = 1
+BASE = "stock-0"
+STOCK = "stock-2"
+OURS = "terrace"
+_SHARES = (0.5, 0.95)
+_COST_GOAL = 1 / 3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One thing that is expected of Terrace, and what was measured."""
+
+    text: str
+    met: bool
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.2f} s"
+
+
+def millions(value: float | None) -> str:
+    """A count of instructions in millions, with as many decimals as it takes to see it."""
+    if value is None:
+        return "-"
+    return f"{value / 1e6:,.1f} M" if abs(value) >= 1e5 or not value else f"{value / 1e6:.3f} M"
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def rows(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
+    """The table of the main cases: one row a figure, one column a case."""
+    base = outcomes[BASE].figures
+    lines: list[tuple[str, Callable[[Figures], str]]] = [
+        ("run, guest time", lambda f: _seconds(f.elapsed_s)),
+        ("half of the pages in DRAM after", lambda f: _seconds(f.to_50_s)),
+        ("95 % of them after", lambda f: _seconds(f.to_95_s)),
+        ("in DRAM at the end", lambda f: f"{100 * f.final_share:.1f} %"),
+        ("pages promoted", lambda f: _count(f.promoted_pages)),
+        ("hint faults in the application", lambda f: _count(f.hint_faults)),
+        ("TLB shootdowns", lambda f: _count(f.shootdowns)),
+        ("kernel instructions", lambda f: millions(f.kernel_insns)),
+        ("  per page moved", lambda f: _count(f.per_page(base))),
+        ("  per GiB scanned", lambda f: millions(f.scan_per_gib)),
+        ("application's threads, user", lambda f: millions(f.app_user_insns)),
+        ("application's threads, kernel", lambda f: millions(f.app_kernel_insns)),
+        ("scanner and migrator, CPU time", lambda f: _seconds(f.mover_cpu_s) if f.mover_cpu_s else "-"),
+        ("scanner and migrator, instructions", lambda f: millions(f.mover_insns) if f.mover_insns else "-"),
+    ]
+    return _aligned(
+        [[name, *(render(outcomes[case.name].figures) for case in MAIN)] for name, render in lines], headers()
+    )
+
+
+def headers() -> list[str]:
+    """The head of `rows`."""
+    return ["", *(case.name for case in MAIN)]
+
+
+def quiet_rows(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
+    """What it costs when there is nothing to promote, and when it is off; empty when that was not run."""
+    found = [outcomes[name].figures for name in quiet_headers()[1:] if name in outcomes]
+    if not found:
+        return []
+    base = outcomes[BASE].figures
+    lines: list[tuple[str, Callable[[Figures], str]]] = [
+        ("pages promoted", lambda f: _count(f.promoted_pages)),
+        ("scanner and migrator, instructions", lambda f: _count(f.mover_insns)),
+        ("kernel instructions above stock-0's", lambda f: millions(f.extra_kernel(base))),
+        ("  of all that were executed", lambda f: f"{100 * f.extra_kernel(base) / (f.elapsed_s * INSNS_PER_S):.3f} %"),
+    ]
+    return _aligned([[name, *(render(figures) for figures in found)] for name, render in lines], quiet_headers())
+
+
+def quiet_headers() -> list[str]:
+    """The head of `quiet_rows`."""
+    return ["", *(case.name for case in QUIET + OFF)]
+
+
+def _aligned(table: list[list[str]], head: list[str]) -> list[list[str]]:
+    """Figures to the right within their columns."""
+    widths = [max(len(row[column]) for row in [head, *table]) for column in range(1, len(table[0]))]
+    return [[row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths, strict=True))] for row in table]
+
+
+def verdicts(outcomes: Mapping[str, Outcome]) -> list[Verdict]:
+    """What was expected, and whether it came."""
+    base, stock, ours = (outcomes[name].figures for name in (BASE, STOCK, OURS))
+    limit = stock.elapsed_s if stock.to_50_s is None else stock.to_50_s / 2
+    kind = "the whole stock run" if stock.to_50_s is None else "half of stock-2's time to 50 %"
+    checks = [
+        Verdict(
+            f"95 % in DRAM within {limit:.2f} s ({kind}): {_seconds(ours.to_95_s)}",
+            ours.to_95_s is not None and ours.to_95_s <= limit,
+        ),
+        Verdict(
+            f"fewer instructions in the application's threads than stock-2: {millions(ours.app_insns)} "
+            f"against {millions(stock.app_insns)}",
+            ours.app_insns < stock.app_insns,
+        ),
+    ]
+    mine, theirs = ours.per_page(base), stock.per_page(base)
+    if mine is not None and theirs:
+        checks.append(
+            Verdict(
+                f"at most a third of stock-2's kernel instructions per page moved: {mine:,.0f} "
+                f"against {theirs:,.0f} (x {mine / theirs:.2f})",
+                mine <= theirs * _COST_GOAL,
+            )
+        )
+    return checks
+
+
+def caption(workload: Workload, kernels: Mapping[str, Kernel]) -> str:
+    """In one line what was measured: load, machine, kernels."""
+    versions = ", ".join(f"{name} {kernel.content_hash}" for name, kernel in kernels.items())
+    version = next(iter(kernels.values())).version
+    return (
+        f"abench {format_size(workload.size)}, {workload.threads} threads, seed {workload.seed}; {TOPOLOGY}, "
+        f"{2**ICOUNT_SHIFT} ns an instruction; Linux {version} ({versions})"
+    )
+
+
+def as_json(workload: Workload, kernels: Mapping[str, Kernel], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Everything measured, with what it takes to measure it again."""
+    by_name = {outcome.case.name: outcome for outcome in outcomes}
+    base = by_name.get(BASE)
+    complete = all(case.name in by_name for case in MAIN)
+    return {
+        "version": VERSION,
+        "kind": KIND,
+        "topology": TOPOLOGY,
+        "memory_scale": workload.memory_scale,
+        "icount_shift": ICOUNT_SHIFT,
+        "workload": asdict(workload),
+        "kernels": {
+            name: {"version": k.version, "config_hash": k.config_hash, "content_hash": k.content_hash}
+            for name, k in kernels.items()
+        },
+        "expected": [asdict(verdict) for verdict in verdicts(by_name)] if complete else [],
+        "cases": [_case_json(outcome, base) for outcome in outcomes],
+    }
+
+
+def _case_json(outcome: Outcome, base: Outcome | None) -> dict[str, Any]:
+    figures = outcome.figures
+    return {
+        "name": outcome.case.name,
+        "label": outcome.case.label,
+        "flavour": outcome.case.flavour,
+        "knobs": dict(outcome.case.knobs),
+        "start_node": outcome.case.node,
+        "figures": {
+            **figures.as_json(),
+            "kernel_insns_above_base": figures.extra_kernel(base.figures) if base else None,
+            "kernel_insns_per_page": figures.per_page(base.figures) if base else None,
+        },
+        "timeline_ms_share": outcome.result["samples"],
+        "vmstat": outcome.result["vmstat"],
+        "kthread_cpu_ns": outcome.result["kthread_cpu_ns"],
+        "instructions": {name: asdict(counts) for name, counts in outcome.counts.items()},
+        "host_s": round(outcome.host_s, 1),
+    }

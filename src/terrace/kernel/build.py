@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Building kernels: out folders inside the tree, finished kernels in the cache by the hash of all that went in.
+
+A kernel whose inputs were built before, here or by another checkout, comes from the cache and needs no make.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import BuildError
+from terrace.host import clean_env, cpu_count, require_packages
+from terrace.kernel import config, patches, tree
+from terrace.kernel import source as linux_source
+from terrace.kernel.config import Flavour, Wish
+from terrace.kernel.source import Source
+from terrace.output import Progress, say
+from terrace.paths import build_dir, cache_dir, trees_dir
+
+PACKAGES = (
+    "build-essential",
+    "flex",
+    "bison",
+    "bc",
+    "libelf-dev",
+    "libssl-dev",
+    "xz-utils",
+    "ccache",
+    "python3",
+    "git",
+)
+_KEEP_KERNELS = 12
+# Objects compiled and linked for a whole kernel, to estimate the first build; later ones know their own count.
+_USUAL_STEPS = 2060
+# No kernel contains these, so that a change there does not make another kernel.
+NOT_BUILT = ("Documentation/", "tools/testing/")
+# The same bytes from every build of the same source: bloat-o-meter, ccache and the cache of kernels need that.
+_FIXED = {
+    "KBUILD_BUILD_USER": "terrace",
+    "KBUILD_BUILD_HOST": "localhost",
+    "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
+    "KBUILD_BUILD_VERSION": "1",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A finished kernel: `vmlinux` boots through PVH, `config` is its full configuration, `version` as in 6.12.117.
+
+    `config_hash` identifies the configuration and `content_hash` everything that went in (12 hex digits each).
+    """
+
+    vmlinux: Path
+    config: Path
+    version: str
+    config_hash: str
+    flavour: str
+    content_hash: str
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One build: what is asked for, and the hash of it."""
+
+    flavour: Flavour
+    source: Source
+    wishes: dict[str, Wish]
+    key: str
+
+    @property
+    def cached(self) -> Path:
+        return cache_dir() / "kernels" / self.key
+
+
+def build(flavour: str, *, linux: Path | None = None, jobs: int | None = None) -> Kernel:
+    """The kernel of `flavour`, from the cache when nothing changed, else built.
+
+    `linux` is a 6.12 source tree to use instead of Debian's; `jobs` defaults to the number of CPUs.
+    Raises UsageError (no such flavour), MissingError (packages), BuildError (with the compiler's own words).
+    """
+    chosen = config.flavour(flavour)
+    require_packages(PACKAGES, "build a kernel")
+    plan = _plan(chosen, linux_source.find(linux))
+    kernel = _from_cache(plan)
+    if kernel is None:
+        # Other checkouts may be about to build the very same kernel.
+        with _locked(plan.cached.parent / f".{plan.key}.lock", "builds this kernel"), _tree_lock(chosen):
+            kernel = _from_cache(plan) or _build(plan, jobs or cpu_count())
+    return kernel
+
+
+def find_built(flavour: str, *, linux: Path | None = None) -> Kernel | None:
+    """The kernel of `flavour` as `build` would return it, or None when it would have to be built."""
+    # The compiler is part of what identifies a kernel: it has to be there to find one.
+    require_packages(PACKAGES, "build a kernel")
+    return _from_cache(_plan(config.flavour(flavour), linux_source.find(linux)))
+
+
+def out_dir(flavour: str, source: Source) -> Path:
+    """Where `flavour` is compiled: a direct subfolder of its tree, so that all paths the compiler sees are relative."""
+    kind = "terrace" if config.flavour(flavour).patched else "stock"
+    return trees_dir() / f"linux-{kind}{source.tag}" / f"out-{flavour}"
+
+
+def make_command(out: Path, *words: str, localversion: str | None = None) -> list[str]:
+    """The make call for the out folder `out`, through ccache where it is installed."""
+    # Outside the configuration: there it would be in a header that every file includes, and ccache would miss.
+    suffix = localversion if localversion is not None else f"-{out.name.removeprefix('out-')}"
+    command = ["make", "-C", str(out.parent), f"O={out.name}", f"LOCALVERSION={suffix}"]
+    if shutil.which("ccache"):
+        command += ["CC=ccache gcc", "HOSTCC=ccache gcc"]
+    return [*command, *words]
+
+
+def make_env() -> dict[str, str]:
+    """The environment of every make call: reproducible, quiet, our own ccache folder."""
+    env = clean_env({**_FIXED, "CCACHE_DIR": str(cache_dir() / "ccache"), "CCACHE_NOHASHDIR": "1"})
+    # By the compiler's list of headers: to preprocess each file first makes a build from nothing a quarter longer.
+    env["CCACHE_DEPEND"] = "1"
+    env.setdefault("CCACHE_MAXSIZE", "5G")
+    for name in (
+        "MAKEFLAGS",
+        "MFLAGS",
+        "MAKELEVEL",
+        "KCONFIG_CONFIG",
+        "ARCH",
+        "CROSS_COMPILE",
+        "KBUILD_OUTPUT",
+        "LOCALVERSION",
+    ):
+        env.pop(name, None)
+    return env
+
+
+def _plan(chosen: Flavour, source: Source) -> _Plan:
+    wishes = config.wishes_of(chosen.fragments)
+    digest = hashlib.sha256()
+    # The name is in the kernel (uname -r).
+    for part in (chosen.name, source.sha, config.render(wishes), *tools()):
+        digest.update(part.encode() + b"\0")
+    if chosen.patched:
+        digest.update(tree.content_hash(NOT_BUILT).encode())
+    return _Plan(chosen, source, wishes, digest.hexdigest()[:24])
+
+
+def tools() -> tuple[str, ...]:
+    """What compiles and links, each with its version."""
+    return _tool_version("gcc"), _tool_version("ld")
+
+
+def _tool_version(tool: str) -> str:
+    done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False, env=clean_env())
+    return done.stdout.partition("\n")[0]
+
+
+def _from_cache(plan: _Plan) -> Kernel | None:
+    folder = plan.cached
+    try:
+        note = json.loads((folder / "kernel.json").read_text())
+        os.utime(folder / "kernel.json")
+    except (OSError, ValueError):
+        return None
+    return Kernel(
+        vmlinux=folder / "vmlinux",
+        config=folder / "config",
+        version=note["version"],
+        config_hash=note["config_hash"],
+        flavour=plan.flavour.name,
+        content_hash=plan.key[:12],
+    )
+
+
+def _build(plan: _Plan, jobs: int) -> Kernel:
+    out = _prepared(plan)
+    run_make(out, ["vmlinux"], f"{plan.flavour.name} kernel", jobs)
+    _into_cache(plan, out)
+    kernel = _from_cache(plan)
+    assert kernel is not None
+    return kernel
+
+
+def prepare(flavour: str, *, linux: Path | None = None) -> Path:
+    """The out folder of `flavour`, its tree up to date and its configuration made, without building."""
+    chosen = config.flavour(flavour)
+    require_packages(PACKAGES, "build a kernel")
+    with _tree_lock(chosen):
+        return _prepared(_plan(chosen, linux_source.find(linux)))
+
+
+def _prepared(plan: _Plan) -> Path:
+    root = tree.assemble(plan.source) if plan.flavour.patched else tree.stock(plan.source)
+    out = root / f"out-{plan.flavour.name}"
+    out.mkdir(exist_ok=True)
+    _configure(plan, root, out)
+    return out
+
+
+def _configure(plan: _Plan, root: Path, out: Path) -> None:
+    text = config.render(plan.wishes)
+    digest = hashlib.sha256(text.encode())
+    # Only files called Kconfig can change the answer; the pristine ones are covered by the source's hash.
+    digest.update(plan.source.sha.encode())
+    if plan.flavour.patched:
+        digest.update(_kconfig_hash(root).encode())
+    mark = out / ".terrace-config"
+    if (out / ".config").exists() and mark.exists() and mark.read_text() == digest.hexdigest():
+        return
+    mark.unlink(missing_ok=True)
+    wanted = out / ".terrace-wishes"
+    wanted.write_text(text)
+    done = subprocess.run(
+        make_command(out, "-s", "allnoconfig"),
+        env={**make_env(), "KCONFIG_ALLCONFIG": str(wanted)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"the kernel could not be configured:\n{excerpt(done.stdout + done.stderr)}")
+    config.verify(plan.wishes, out / ".config", root)
+    mark.write_text(digest.hexdigest())
+
+
+def _kconfig_hash(root: Path) -> str:
+    digest = hashlib.sha256()
+    names = {name for hook in patches.hooks() for name in hook.paths} | set(tree.overlay_files())
+    for name in sorted(names):
+        if Path(name).name.startswith("Kconfig"):
+            digest.update(name.encode() + (root / name).read_bytes())
+    return digest.hexdigest()
+
+
+def run_make(out: Path, words: Sequence[str], label: str, jobs: int, localversion: str | None = None) -> None:
+    """Run make with progress; its whole output goes to `out`/build.log.
+
+    The kernel's name ends with `localversion`, or with the out folder's.
+
+    Raises BuildError with the part of the output that belongs to the first failing file.
+    """
+    counted = out / ".terrace-steps"
+    fresh = not (out / "vmlinux.o").exists()
+    total = float(counted.read_text()) if counted.exists() else float(_USUAL_STEPS)
+    command = [*make_command(out, *words, localversion=localversion), f"-j{jobs}", "-Otarget"]
+    steps = 0
+    log = out / "build.log"
+    with log.open("w") as sink, Progress(label, total if fresh else None) as progress:
+        process = subprocess.Popen(
+            command, env=make_env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                sink.write(line)
+                if _is_step(line):
+                    steps += 1
+                    progress.step(note=line.strip())
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            code = process.wait()
+        if code != 0:
+            sink.flush()
+            raise BuildError(f"{label}: the build failed:\n{excerpt(log.read_text())}\n  whole log: {log}")
+    if fresh:
+        counted.write_text(str(steps))
+
+
+def _is_step(line: str) -> bool:
+    """True for make's lines like "  CC      mm/vmscan.o"."""
+    return re.match(r"  [A-Z]\S* +\S", line) is not None
+
+
+def excerpt(log: str) -> str:
+    """What a person needs of a failed build's output: the lines of the first failing target."""
+    lines = log.splitlines()
+    stars = next((i for i, line in enumerate(lines) if re.match(r"make(\[\d+\])?: \*\*\* ", line)), len(lines))
+    start = stars
+    while start > 0 and not _is_step(lines[start - 1]) and not lines[start - 1].startswith("make"):
+        start -= 1
+    block = [line for line in lines[start : stars + 1] if line.strip()]
+    if len(block) > 40:
+        errors = [i for i, line in enumerate(block) if "error" in line.lower() or "undefined" in line]
+        first = errors[0] if errors else 0
+        block = block[max(0, first - 4) : first + 30]
+    return "\n".join(f"  {line}" for line in block)
+
+
+def _into_cache(plan: _Plan, out: Path) -> None:
+    parent = plan.cached.parent
+    parent.mkdir(exist_ok=True)
+    scratch = parent / f".{plan.key}.{os.getpid()}"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    shutil.copy2(out / "vmlinux", scratch / "vmlinux")
+    shutil.copy2(out / ".config", scratch / "config")
+    shutil.copy2(out / "System.map", scratch / "System.map")
+    note = {
+        "version": plan.source.version,
+        "config_hash": hashlib.sha256((out / ".config").read_bytes()).hexdigest()[:12],
+        "flavour": plan.flavour.name,
+    }
+    (scratch / "kernel.json").write_text(json.dumps(note))
+    shutil.rmtree(plan.cached, ignore_errors=True)
+    scratch.rename(plan.cached)
+    kept = sorted(parent.glob("*/kernel.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in kept[_KEEP_KERNELS:]:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        (parent / f".{path.parent.name}.lock").unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(path: Path, what: str) -> Iterator[None]:
+    """Hold the lock file `path`; says so when another process has to finish `what` first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waits for another process that {what}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _tree_lock(chosen: Flavour) -> AbstractContextManager[None]:
+    """One build at a time in each tree of this checkout."""
+    return _locked(build_dir() / f"{'terrace' if chosen.patched else 'stock'}.lock", "builds in this tree")

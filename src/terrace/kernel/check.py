@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The checks a change of the kernel part has to pass; each can be run alone."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from terrace.errors import BuildError, TerraceError, UsageError
+from terrace.host import clean_env, cpu_count, require_packages
+from terrace.kernel import arch, bisect, build, config, patches, series, tree
+from terrace.kernel import source as linux_source
+from terrace.kernel.source import Source
+from terrace.paths import build_dir, repo_root
+
+# There is no git history to look at, and MAINTAINERS is one patch of the series, not a part of each.
+_CHECKPATCH_IGNORE = "FILE_PATH_CHANGES,GIT_COMMIT_ID,UNKNOWN_COMMIT_ID"
+# Findings that the kind of file makes unavoidable: user-space stand-ins for kernel headers define the kernel's own
+# macros, and every trace header of Linux is laid out against these rules.
+_EXEMPT = {
+    re.compile(r"tools/testing/\w+/include/"): {
+        "COMPLEX_MACRO",
+        "MEMORY_BARRIER",
+        "CAMELCASE",
+        "MACRO_ARG_PRECEDENCE",
+        "MACRO_ARG_REUSE",
+        "MACRO_ARG_UNUSED",
+        "PREFER_DEFINED_ATTRIBUTE_MACRO",
+        "SPACING",
+        "STRNCPY",
+    },
+    # User space: no BIT() or __printf() there, flags shared with another thread are volatile, a check's words may be
+    # the name of its function, and an assertion returns.
+    re.compile(r"tools/testing/selftests/"): {
+        "BIT_MACRO",
+        "EMBEDDED_FUNCTION_NAME",
+        "MACRO_WITH_FLOW_CONTROL",
+        "PREFER_DEFINED_ATTRIBUTE_MACRO",
+        "VOLATILE",
+    },
+    # checkpatch sees only documentation that the very same patch adds; ours is in a hook.
+    re.compile(r"mm/mtier/core\.c"): {"UNDOCUMENTED_SETUP"},
+    # ENOSYS is just what it asks for: is there such a call?
+    re.compile(r"tools/testing/selftests/terrace/mempolicy2_"): {"ENOSYS", "MACRO_ARG_REUSE"},
+    # A program that is built for other ABIs has to know which one.
+    re.compile(r"tools/testing/selftests/terrace/mempolicy2_abi\.c"): {"ARCH_DEFINES"},
+    # An empty stub that must not change a byte of its caller.
+    re.compile(r"include/linux/mtier\.h"): {"MACRO_ARG_UNUSED"},
+    re.compile(r"include/linux/tlb_defer(_pte)?\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
+    # Bitmaps of fixed size instead of cpumasks: it runs in user space, too.
+    re.compile(r"mm/tlb_defer/(gen|tests/gen_kunit)\."): {"NR_CPUS"},
+    # A flag written as those around it are.
+    re.compile(r"include/uapi/linux/mempolicy\.h"): {"SPACING"},
+    # A storage class that depends on the configuration.
+    re.compile(r"kernel/sched/numa_scan/numa_scan\.h"): {"COMPLEX_MACRO"},
+    re.compile(r"include/trace/events/"): {"COMPLEX_MACRO", "OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT"},
+}
+_CODE = (".c", ".h")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: `run` returns what is wrong, a line each; `slow` ones run only with --full or by name."""
+
+    name: str
+    purpose: str
+    run: Callable[[Source], list[str]]
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one check."""
+
+    name: str
+    problems: tuple[str, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """True when nothing is wrong."""
+        return not self.problems
+
+
+def run_checks(names: Sequence[str], *, full: bool = False, linux: Path | None = None) -> list[Result]:
+    """Run the checks called `names`, or all (the slow ones only when `full`). Raises UsageError for an unknown name."""
+    known = {check.name: check for check in CHECKS}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"there is no check '{name}'; the checks are {', '.join(known)}")
+    chosen = [known[name] for name in names] or [check for check in CHECKS if full or not check.slow]
+    require_packages(build.PACKAGES, "build a kernel")
+    source = linux_source.find(linux)
+    return [_timed(check, source) for check in chosen]
+
+
+def _timed(check: Check, source: Source) -> Result:
+    start = time.monotonic()
+    try:
+        problems = check.run(source)
+    except TerraceError as error:
+        problems = str(error).splitlines()
+    return Result(check.name, tuple(problems), time.monotonic() - start)
+
+
+def _check_hooks(source: Source) -> list[str]:
+    """Every hook applies without fuzz, at the very lines it names, and says why it is there."""
+    assembled = tree.assemble(source)
+    stack = patches.hooks()
+    states = patches.stack_states(tree.pristine_of(assembled, stack), stack)
+    problems = []
+    for hook, before, after in zip(stack, states, states[1:], strict=False):
+        title, body = patches.message(hook)
+        if len(title) > 75:
+            problems.append(f"hooks/{hook.name}: the subject has {len(title)} characters, 75 are allowed")
+        if len(re.sub(r"^\S+-by: .*$", "", body, flags=re.MULTILINE).split()) < 5:
+            problems.append(f"hooks/{hook.name}: the message does not say why the hook is there")
+        fresh = patches.rendered(hook, before, after) or ""
+        if source.is_debian and _places(fresh) != _places(hook.diff):
+            problems.append(
+                f"hooks/{hook.name}: applies at other lines than it names; `terrace kernel refresh` mends that"
+            )
+    return problems
+
+
+def _places(text: str) -> list[str]:
+    return re.findall(r"^@@ -\S+", text, re.MULTILINE)
+
+
+def _check_budget(source: Source) -> list[str]:
+    """Hooks and overlay files stay within hooks/budget.toml, and every overlay file has its licence line."""
+    budget: dict[str, Any] = tomllib.loads((repo_root() / "hooks" / "budget.toml").read_text())
+    stack = patches.hooks()
+    lines = sum(len(re.findall(r"^(?:\+(?!\+\+ )|-(?!-- ))", hook.diff, re.MULTILINE)) for hook in stack)
+    problems = []
+    if len(stack) > budget["hooks"]:
+        problems.append(f"hooks/: {len(stack)} hooks, the budget is {budget['hooks']}")
+    if lines > budget["lines"]:
+        problems.append(f"hooks/: {lines} changed lines, the budget is {budget['lines']}")
+    for hook in stack:
+        for name in hook.paths:
+            if name in budget["hot"] and not str(budget["allowed"].get(name, "")).strip():
+                problems.append(f"hooks/{hook.name}: changes {name}, and budget.toml does not say why it may")
+    for name in tree.overlay_files():
+        text = (tree.overlay_dir() / name).read_text(errors="replace")
+        count = text.count("\n")
+        if name.endswith(_CODE) and count > budget["overlay_file_lines"]:
+            problems.append(f"linux/{name}: {count} lines, the budget is {budget['overlay_file_lines']}")
+        if not name.startswith("Documentation/ABI/") and "SPDX-License-Identifier:" not in text[:300]:
+            problems.append(f"linux/{name}: no SPDX-License-Identifier in its first lines")
+    return problems
+
+
+def _check_checkpatch(source: Source) -> list[str]:
+    """Run checkpatch --strict over overlay and hooks."""
+    root = tree.assemble(source)
+    names = [
+        name
+        for name in tree.overlay_files()
+        if name.endswith((*_CODE, ".sh", ".py", ".rst")) or Path(name).name.startswith(("Kconfig", "Makefile"))
+    ]
+    # The longest first, dealt out to all CPUs.
+    names.sort(key=lambda name: (tree.overlay_dir() / name).stat().st_size, reverse=True)
+    hands = [hand for hand in (names[i :: cpu_count()] for i in range(cpu_count())) if hand]
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        files = pool.map(lambda hand: _checkpatch(root, ["--file", *hand], "linux"), hands)
+        hooks = pool.map(lambda hook: _checkpatch_patch(root, repo_root() / "hooks" / hook.name), patches.hooks())
+        return sorted(line for lines in files for line in lines) + [line for lines in hooks for line in lines]
+
+
+def _checkpatch_patch(root: Path, path: Path) -> list[str]:
+    # Places are those in the changed files, as people look there.
+    return _checkpatch(root, ["--showfile", str(path)], path.name)
+
+
+def _checkpatch(root: Path, words: Sequence[str], label: str) -> list[str]:
+    """Findings as label/path:line: text."""
+    command = ["perl", "scripts/checkpatch.pl", "--strict", "--terse", "--show-types", "--no-summary", "--color=never"]
+    done = _run([*command, f"--root={root}", f"--ignore={_CHECKPATCH_IGNORE}", *words], root)
+    matches = [re.match(r"(.*?):(\d*): ((?:ERROR|WARNING|CHECK):(\w+):.*)", line) for line in done.stdout.splitlines()]
+    every = [match for match in matches if match]
+    found = [
+        f"{label}/{match[1]}:{match[2]}: {match[3]}" if match[1] else f"{label}: {match[3]}"
+        for match in every
+        if not any(kind.match(match[1]) and match[4] in names for kind, names in _EXEMPT.items())
+    ]
+    if done.returncode != 0 and not every:
+        found.append(f"{label}: checkpatch says: {(done.stderr or done.stdout).strip()[-300:]}")
+    return found
+
+
+def _check_kernel_doc(source: Source) -> list[str]:
+    """kernel-doc comments of the overlay are well formed and complete."""
+    root = tree.assemble(source)
+    names = [name for name in tree.overlay_files() if name.endswith(_CODE) and not name.startswith("tools/testing/")]
+    if not names:
+        return []
+    done = _run(["perl", "scripts/kernel-doc", "-none", "-Wall", *names], root)
+    lines = (done.stdout + done.stderr).splitlines()
+    return [line for line in lines if line.strip() and not re.fullmatch(r"\d+ warnings.*", line.strip())]
+
+
+def _check_sparse(source: Source) -> list[str]:
+    """Nothing for sparse to find in the overlay's own files, compiled as in the terrace flavour."""
+    require_packages(["sparse"], "check the kernel part with sparse")
+    out = build.prepare("terrace", linux=None if source.is_debian else source.path)
+    targets = _compiled_folders(out.parent)
+    if not targets:
+        return []
+    done = subprocess.run(
+        [*build.make_command(out, "C=2", *targets), f"-j{cpu_count()}", "-Otarget"],
+        env=build.make_env(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"make C=2 {' '.join(targets)}:\n{build.excerpt(done.stdout)}")
+    ours = set(tree.overlay_files())
+    found = []
+    for line in done.stdout.splitlines():
+        match = re.match(r"(?:\.\./)?([^\s:]+):\d+:(?:\d+:)? (?:warning|error):", line)
+        if match and os.path.normpath(match[1]) in ours:
+            found.append(line.removeprefix("../"))
+    return found
+
+
+def _compiled_folders(root: Path) -> list[str]:
+    """Folders of the overlay that make can build by name: those with a Makefile of ours below the kernel's own code."""
+    return sorted(
+        f"{Path(name).parent}/"
+        for name in tree.overlay_files()
+        if Path(name).name == "Makefile" and not name.startswith(("tools/", "Documentation/", "samples/"))
+    )
+
+
+def _check_bloat(source: Source) -> list[str]:
+    """With our options off no symbol grows, shrinks, comes or goes, but for refactored ones that get smaller."""
+    linux = None if source.is_debian else source.path
+    before = build.build("stock", linux=linux)
+    after = build.build("off", linux=linux)
+    root = tree.assemble(source)
+    done = _run(["python3", "scripts/bloat-o-meter", str(before.vmlinux), str(after.vmlinux)], root)
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    if done.returncode != 0 or not lines:
+        raise BuildError(f"bloat-o-meter: {done.stderr.strip()[-300:]}")
+    budget: dict[str, Any] = tomllib.loads((repo_root() / "hooks" / "budget.toml").read_text())
+    return _bloat(lines, budget.get("refactored", {}))
+
+
+def _bloat(lines: Sequence[str], refactored: Mapping[str, str]) -> list[str]:
+    """What bloat-o-meter says, or nothing if only functions of `refactored` (name: reason) have changed and shrunk."""
+    head = re.match(r"add/remove: (\d+)/(\d+) grow/shrink: (\d+)/(\d+) ", lines[0])
+    if head is None or any(int(count) for count in head.groups()[:3]):
+        return list(lines)
+    shrunk = [match[1] for match in (re.match(r"(\S+) +\d+ +\d+ +-\d+$", line) for line in lines) if match]
+    if len(shrunk) != int(head[4]) or not all(refactored.get(name, "").strip() for name in shrunk):
+        return list(lines)
+    return []
+
+
+def _check_series(source: Source) -> list[str]:
+    """The patch series uses everything once, gives our tree byte for byte, and checkpatch accepts each patch."""
+    root = tree.assemble(source)
+    out = build_dir() / "series"
+    shutil.rmtree(out, ignore_errors=True)
+    made = series.generate(series.load(), source, out)[1:]
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        return [line for lines in pool.map(lambda path: _checkpatch_patch(root, path), made) for line in lines]
+
+
+def _check_bisect(source: Source) -> list[str]:
+    """Every patch of the series builds, with our options on and off."""
+    return bisect.build_each(series.load(), source)
+
+
+def _check_configs(source: Source) -> list[str]:
+    """Every flavour's options are taken by the kernel as its fragments ask for them."""
+    linux = None if source.is_debian else source.path
+    for name in config.FLAVOURS:
+        build.prepare(name, linux=linux)
+    return []
+
+
+def _check_arch(source: Source) -> list[str]:
+    """Our objects compile for arm64 and riscv, and every architecture's tables have our calls."""
+    return arch.check_all(source)
+
+
+def _run(command: Sequence[str], root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=root, capture_output=True, text=True, errors="replace", check=False, env=clean_env()
+    )
+
+
+CHECKS = tuple(
+    Check(name, (run.__doc__ or "").rstrip("."), run, slow)
+    for name, run, slow in (
+        ("hooks", _check_hooks, False),
+        ("budget", _check_budget, False),
+        ("checkpatch", _check_checkpatch, False),
+        ("kernel-doc", _check_kernel_doc, False),
+        ("configs", _check_configs, False),
+        ("sparse", _check_sparse, False),
+        ("series", _check_series, False),
+        ("bloat", _check_bloat, False),
+        ("bisect", _check_bisect, True),
+        ("arch", _check_arch, True),
+    )
+)

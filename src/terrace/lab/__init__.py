@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The lab: machines with memory tiers under QEMU, and programs run on them."""

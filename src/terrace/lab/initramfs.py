@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The small guest's initramfs: our init, compiled here, and the configuration of one run."""
+
+import hashlib
+import os
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import BuildError
+from terrace.host import require_packages
+from terrace.paths import build_dir, repo_root
+from terrace.policy import library
+
+_CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
+_LDFLAGS = ("-static", "-s")
+
+
+@dataclass(frozen=True)
+class GuestConfig:
+    """What init is told (guest/init.c has the meaning of each).
+
+    `root` is ro (the host's files, read-only) or overlay (writable, changes are lost); `tty` is ROWSxCOLUMNS or None;
+    `beat_ms` is the heartbeat's period in guest time; `scratch` is a tmpfs size (512m, 50%).
+    """
+
+    argv: Sequence[str]
+    cwd: str = "/"
+    env: Mapping[str, str] | None = None
+    root: str = "ro"
+    scratch: str = "50%"
+    sysctl: Sequence[str] = ()
+    tty: str | None = None
+    beat_ms: int = 1000
+
+
+def encode_config(config: GuestConfig) -> bytes:
+    """The bytes of /terrace.conf."""
+    records = [("arg", word) for word in config.argv]
+    records += [("env", f"{name}={value}") for name, value in (config.env or {}).items()]
+    records += [("sysctl", setting) for setting in config.sysctl]
+    records += [("cwd", config.cwd), ("root", config.root), ("scratch", config.scratch), ("beat", str(config.beat_ms))]
+    if config.tty:
+        records.append(("tty", config.tty))
+    return b"".join(os.fsencode(f"{key}={value}") + b"\0" for key, value in records)
+
+
+def compile_static(name: str, *sources: str) -> Path:
+    """Compile C files of guest/ (default: NAME.c) into a static program in build/, unless that was done before.
+
+    Raises MissingError without a compiler and BuildError with the compiler's own words.
+    """
+    folder = repo_root() / "guest"
+    paths = [folder / source for source in sources or (f"{name}.c",)]
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(_digest(path).encode())
+    target = build_dir() / "guest" / f"{name}-{digest.hexdigest()[:16]}"
+    if not target.exists():
+        require_packages(["gcc", "libc6-dev"], f"compile {name} for the guest")
+        _gcc(target, [*_LDFLAGS, *map(str, map(_compile_object, paths))])
+    return target
+
+
+def _digest(path: Path) -> str:
+    """Of a source file, all headers beside it and how it is compiled."""
+    digest = hashlib.sha256(" ".join((*_CFLAGS, *_LDFLAGS)).encode())
+    for part in [path, *sorted(path.parent.glob("*.h"))]:
+        digest.update(part.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _compile_object(path: Path) -> Path:
+    """The object of one source file; what several programs share is compiled once."""
+    target = build_dir() / "guest" / "objects" / f"{path.stem}-{_digest(path)}.o"
+    if not target.exists():
+        _gcc(target, [*_CFLAGS, "-c", str(path)])
+    return target
+
+
+def _gcc(target: Path, words: Sequence[str]) -> None:
+    """Run the compiler; the result takes its name only when it is whole."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        fresh = Path(scratch) / target.name
+        done = subprocess.run(["gcc", *words, "-o", str(fresh)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BuildError(f"guest: {target.name} does not compile:\n{done.stderr.strip()}")
+        fresh.replace(target)
+
+
+def write_initramfs(path: Path, config: GuestConfig) -> None:
+    """Write the archive the kernel unpacks: init, the configuration, a console to complain on."""
+    init = compile_static("init", "init.c", "init_files.c")
+    # In the guest the tool finds it and need not compile it there.
+    library.build()
+    path.write_bytes(
+        cpio_archive(
+            [
+                CpioEntry("dev", stat.S_IFDIR | 0o755),
+                CpioEntry("dev/console", stat.S_IFCHR | 0o600, device=(5, 1)),
+                CpioEntry("init", stat.S_IFREG | 0o755, init.read_bytes()),
+                CpioEntry("terrace.conf", stat.S_IFREG | 0o644, encode_config(config)),
+            ]
+        )
+    )
+
+
+@dataclass(frozen=True)
+class CpioEntry:
+    """One member: path without leading slash, mode with file type, contents, device number of a node."""
+
+    path: str
+    mode: int
+    data: bytes = b""
+    device: tuple[int, int] = (0, 0)
+
+
+def cpio_archive(entries: Iterable[CpioEntry]) -> bytes:
+    """A cpio archive in the "newc" format, owned by root, with all times zero."""
+    members = [_cpio_member(number, entry) for number, entry in enumerate(entries, start=1)]
+    return b"".join([*members, _cpio_member(0, CpioEntry("TRAILER!!!", 0))])
+
+
+def _cpio_member(number: int, entry: CpioEntry) -> bytes:
+    name = os.fsencode(entry.path) + b"\0"
+    links = 2 if stat.S_ISDIR(entry.mode) else 1
+    fields = (number, entry.mode, 0, 0, links, 0, len(entry.data), 0, 0, *entry.device, len(name), 0)
+    header = b"070701" + b"".join(b"%08X" % field for field in fields)
+    return _padded(header + name) + _padded(entry.data)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The QEMU command line of a machine. Pure: the same words for the same question, nothing is looked at or started."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import UsageError
+from terrace.lab.topology import MIB, Topology
+
+QEMU = "qemu-system-x86_64"
+PORTS = ("terrace.ctl", "terrace.in", "terrace.out", "terrace.err")
+# Guest time zero when instructions are the clock, so that two runs see the same dates (2026-01-01).
+_ICOUNT_BASE = "2026-01-01T00:00:00"
+
+_COMMAND_LINE_SIZE = 2048
+# A kernel that cannot go on, or a task that never will, ends the machine: nobody waits for it.
+_KERNEL_ARGUMENTS = (
+    "console=ttyS0",
+    "panic=-1",
+    "oops=panic",
+    "unknown_nmi_panic",
+    "sysctl.kernel.panic_on_rcu_stall=1",
+    "sysctl.kernel.hung_task_panic=1",
+    "no_timer_check",
+    "tsc=reliable",
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What to boot and how.
+
+    `accel` is tcg or kvm. `icount_shift` None: the guest's clock is the host's; N: an instruction takes 2^N ns.
+    `plugin` is a QEMU plugin with its arguments (FILE,key=value…). `append` goes behind our own kernel arguments.
+    """
+
+    vmlinux: Path
+    initrd: Path
+    console: Path
+    topology: Topology
+    accel: str = "tcg"
+    icount_shift: int | None = None
+    plugin: str | None = None
+    append: Sequence[str] = ()
+
+
+def kernel_arguments(machine: Machine) -> str:
+    """The kernel's command line. Raises UsageError where the kernel would cut it off."""
+    text = " ".join([*_KERNEL_ARGUMENTS, *machine.append])
+    if len(text.encode()) >= _COMMAND_LINE_SIZE:
+        raise UsageError(
+            f"the kernel's arguments are {len(text.encode())} bytes long, it takes {_COMMAND_LINE_SIZE - 1}"
+        )
+    return text
+
+
+def qemu_argv(machine: Machine, port_fds: Sequence[int], qmp_fd: int) -> list[str]:
+    """Every word of the QEMU command line.
+
+    `port_fds` are open sockets for PORTS, in that order, and `qmp_fd` one for QEMU's own control protocol.
+    """
+    return [
+        QEMU,
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+        *("-machine", _board(machine), *_accelerator(machine)),
+        *_numa(machine.topology),
+        *("-kernel", str(machine.vmlinux), "-initrd", str(machine.initrd), "-append", kernel_arguments(machine)),
+        *("-chardev", f"file,id=console,path={_escape(machine.console)}", "-serial", "chardev:console"),
+        *("-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"),
+        *("-device", "virtio-serial-pci,max_ports=8"),
+        *_ports(port_fds),
+        *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
+        *("-device", "virtio-9p-pci,fsdev=root,mount_tag=terrace-root"),
+        *("-device", "virtio-rng-pci"),
+    ]
+
+
+def _escape(path: Path) -> str:
+    """A comma ends a QEMU option's value unless it is doubled."""
+    return str(path).replace(",", ",,")
+
+
+def _board(machine: Machine) -> str:
+    """QEMU's HPET ticks twice as fast as it says under -icount; the kernel then gives up the local APIC's timer."""
+    return "q35,hmat=on" if machine.icount_shift is None else "q35,hmat=on,hpet=off"
+
+
+def _accelerator(machine: Machine) -> list[str]:
+    if machine.accel == "kvm":
+        words = ["-accel", "kvm", "-cpu", "host"]
+    else:
+        thread = "multi" if machine.icount_shift is None else "single"
+        # QEMU goes through a `rep movsb` byte by byte, and a clock of instructions counts each: without fast strings
+        # the kernel clears and copies pages eight bytes at a time, twice as fast and closer to what a copy costs.
+        words = ["-accel", f"tcg,thread={thread}", "-cpu", "max,-erms,-fsrm"]
+    if machine.icount_shift is not None:
+        words += [
+            "-icount",
+            f"shift={machine.icount_shift},sleep=off",
+            "-rtc",
+            f"base={_ICOUNT_BASE},clock=vm",
+            "-seed",
+            "1",
+        ]
+    if machine.plugin:
+        words += ["-plugin", machine.plugin]
+    return words
+
+
+def _ports(fds: Sequence[int]) -> list[str]:
+    words: list[str] = []
+    for number, (name, fd) in enumerate(zip(PORTS, fds, strict=True), start=1):
+        words += ["-chardev", f"socket,id={name},fd={fd}"]
+        words += ["-device", f"virtserialport,nr={number},chardev={name},name={name}"]
+    return words
+
+
+def _numa(topology: Topology) -> list[str]:
+    count = len(topology.nodes)
+    # CPUs of two nodes must not be of one socket; where they cannot be shared out evenly each is one of its own.
+    cpus, sockets = topology.cpus, len(topology.cpu_nodes)
+    cores = 1 if cpus % sockets else cpus // sockets
+    words = ["-smp", f"{cpus},sockets={cpus // cores},cores={cores},threads=1,maxcpus={cpus}"]
+    words += ["-m", f"{topology.memory // MIB}M"]
+    first_cpu = 0
+    for number, node in enumerate(topology.nodes):
+        words += ["-object", f"memory-backend-ram,id=mem{number},size={node.memory // MIB}M"]
+        text = f"node,nodeid={number},memdev=mem{number},initiator={topology.nearest_cpu_node(number)}"
+        if node.cpus:
+            text += f",cpus={first_cpu}-{first_cpu + node.cpus - 1}"
+            first_cpu += node.cpus
+        words += ["-numa", text]
+    for source in range(count):
+        for target in range(count):
+            words += ["-numa", f"dist,src={source},dst={target},val={topology.distance(source, target)}"]
+    for way in topology.accesses:
+        where = f"hmat-lb,initiator={way.source},target={way.target},hierarchy=memory"
+        words += ["-numa", f"{where},data-type=access-latency,latency={way.latency_ns}"]
+        words += ["-numa", f"{where},data-type=access-bandwidth,bandwidth={way.bandwidth // MIB}M"]
+    return words

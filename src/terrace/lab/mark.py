@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Markers for the lab's QEMU plugins, from Python: what TG_MARK() of guest/terrace_guest.h is in C.
+
+A marker is a no-op instruction with a message in its displacement. Without a plugin, and outside QEMU, it does nothing;
+on a machine that is not x86_64, or forbids memory that is written and executed, nothing is executed at all.
+"""
+
+import ctypes
+import functools
+import mmap
+import platform
+from collections.abc import Callable
+
+_MAGIC = 0x5454
+_TASK = 1
+_REGION = 2
+APP = 1
+SAMPLER = 2
+
+
+def region(number: int) -> None:
+    """A boundary: an odd number 2K-1 begins region K, the even number 2K ends it."""
+    _mark(_REGION, number)
+
+
+def task(number: int) -> None:
+    """The calling thread is of that kind from now on: APP or SAMPLER."""
+    _mark(_TASK, number)
+
+
+def marker_bytes(kind: int, number: int) -> bytes:
+    """The instruction: nopl disp32(%rax,%rax,1). Raises ValueError for a number that has no byte."""
+    if not 0 <= number <= 255:
+        raise ValueError(f"a marker's number is 0 to 255, not {number}")
+    return bytes((0x0F, 0x1F, 0x84, 0x00)) + (_MAGIC << 16 | kind << 8 | number).to_bytes(4, "little")
+
+
+def _mark(kind: int, number: int) -> None:
+    run = _function(marker_bytes(kind, number))
+    if run:
+        run()
+
+
+@functools.cache
+def _function(code: bytes) -> Callable[[], None] | None:
+    """The instruction and a return as a function, kept for good."""
+    if platform.machine() != "x86_64":
+        return None
+    try:
+        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    except OSError:
+        return None
+    page.write(code + b"\xc3")
+    _pages.append(page)
+    return ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+
+
+_pages: list[mmap.mmap] = []

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Our QEMU plugins: compiled here, with the options they need for a kernel and a machine."""
+
+import hashlib
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import BuildError, MissingError, UsageError
+from terrace.host import clean_env, require_packages
+from terrace.lab.timing import machine_text
+from terrace.lab.topology import Topology
+from terrace.paths import build_dir, repo_root
+
+_CFLAGS = ("-std=gnu11", "-O2", "-flto", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread")
+_SOURCES = {
+    "insn_count": ("insn_count.c", "kinds.c"),
+    "timing": ("plugin.c", "kinds.c", "model.c", "balance.c", "machine.c", "report.c", "pages.c"),
+}
+# Whose work is told apart: name -> the function that only such a task runs. A kernel may lack some.
+_KINDS = {
+    "idle": "do_idle",
+    "kmmscand": "mtier_scan_thread",
+    "kpromoted": "mtier_promote_thread",
+    "kswapd": "kswapd",
+    "kcompactd": "kcompactd",
+    "kdamond": "kdamond_fn",
+}
+_MARKED = {"app": 1, "sampler": 2}
+# What a task does from here until it is back in user mode: the stock kernel's scan in the task's own time.
+_PATHS = {"numa_scan": "task_numa_work"}
+# Events of TLB flushes, wake-ups and huge pages, by the timing plugin's option: the functions that are one.
+_EVENTS = {
+    "sent": ("native_flush_tlb_multi",),
+    "ipi": ("sysvec_call_function", "sysvec_call_function_single"),
+    "local": ("flush_tlb_mm_range", "arch_tlbbatch_flush"),
+    "flush": ("flush_tlb_func",),
+    "wake": ("native_smp_send_reschedule", "native_send_call_func_single_ipi", "native_send_call_func_ipi"),
+    "huge": ("pgtable_trans_huge_deposit",),
+}
+# The lab's init is the first program that a guest executes, the command is the second.
+_EXEC = "begin_new_exec"
+_COMMAND_IS_EXEC = 2
+
+
+@dataclass(frozen=True)
+class TimingOptions:
+    """What to ask of the timing plugin.
+
+    `ledger` gets the JSON; `series_ms` is the step of its time series in modelled time (0: none); `pages` gets the
+    misses to memory of each virtual page of the app. `from_boot`: the model begins with the machine, not with the
+    command.
+    """
+
+    ledger: Path
+    series_ms: float = 0.0
+    pages: Path | None = None
+    from_boot: bool = False
+
+
+def compile_plugin(name: str) -> Path:
+    """The compiled plugin of that name (insn_count, timing); compiled when a source changed.
+
+    Raises UsageError for another name and BuildError with the compiler's words.
+    """
+    if name not in _SOURCES:
+        raise UsageError(f"there is no plugin '{name}'; there are {', '.join(_SOURCES)}")
+    folder = repo_root() / "plugin"
+    sources = [folder / source for source in _SOURCES[name]]
+    parts = [path.read_bytes() for path in (*sources, *sorted(folder.glob("*.h")))]
+    digest = hashlib.sha256(b"".join([*parts, " ".join(_CFLAGS).encode()])).hexdigest()[:16]
+    target = build_dir() / "plugin" / f"{name}-{digest}.so"
+    if target.exists():
+        return target
+    require_packages(["gcc", "libc6-dev"], f"compile the plugin {name}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        fresh = Path(scratch) / target.name
+        words = ["gcc", *_CFLAGS, "-o", str(fresh), *map(str, sources), "-lm"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BuildError(f"the plugin {name} does not compile:\n{done.stderr.strip()}")
+        fresh.replace(target)
+    return target
+
+
+def read_symbols(vmlinux: Path) -> dict[str, int]:
+    """Address of every function of a kernel, by name (the first of several of one name).
+
+    Raises MissingError when the file has no symbols.
+    """
+    require_packages(["binutils"], "read a kernel's symbols")
+    done = subprocess.run(
+        ["nm", "--defined-only", str(vmlinux)], capture_output=True, text=True, check=False, env=clean_env()
+    )
+    symbols: dict[str, int] = {}
+    for line in done.stdout.splitlines():
+        address, _, rest = line.partition(" ")
+        kind, _, name = rest.partition(" ")
+        if kind in ("t", "T"):
+            symbols.setdefault(name, int(address, 16))
+    if not symbols:
+        why = done.stderr.strip() or "it is stripped"
+        raise MissingError(f"{vmlinux}: no symbols to read ({why}); give an unstripped vmlinux")
+    return symbols
+
+
+def counter_argument(plugin: Path, symbols: Mapping[str, int], out: Path) -> str:
+    """What follows -plugin for insn_count: the file and its options for the kernel with these symbols.
+
+    Raises MissingError when the kernel has no __switch_to_asm, without which tasks cannot be told apart.
+    """
+    return ",".join([_escape(plugin), f"out={_escape(out)}", *_kind_options(symbols)])
+
+
+def timing_argument(
+    plugin: Path, symbols: Mapping[str, int], topology: Topology, options: TimingOptions, machine_file: Path
+) -> str:
+    """What follows -plugin for timing; writes the machine to `machine_file`.
+
+    `topology` is the machine as QEMU gets it, after any change of its CPUs and memory. Raises UsageError when it lacks
+    what the model needs, and MissingError as counter_argument does.
+    """
+    machine_file.write_text(machine_text(topology))
+    words = [_escape(plugin), f"out={_escape(options.ledger)}", f"machine={_escape(machine_file)}"]
+    words += _kind_options(symbols)
+    for option, functions in _EVENTS.items():
+        words += [f"{option}={symbols[name]:x}" for name in functions if name in symbols]
+    if options.from_boot or _EXEC not in symbols:
+        words.append("start=boot")
+    else:
+        words.append(f"start={symbols[_EXEC]:x}@{_COMMAND_IS_EXEC}")
+    if options.series_ms:
+        words.append(f"series={options.series_ms:g}")
+    if options.pages:
+        words.append(f"pages={_escape(options.pages)}")
+    return ",".join(words)
+
+
+def _kind_options(symbols: Mapping[str, int]) -> list[str]:
+    if "__switch_to_asm" not in symbols:
+        raise MissingError("the kernel has no symbol __switch_to_asm: not an x86_64 Linux of a kind we know")
+    words = [f"switch={symbols['__switch_to_asm']:x}"]
+    if "ret_from_fork_asm" in symbols:
+        words.append(f"newtask={symbols['ret_from_fork_asm']:x}")
+    words += [f"kind={name}@mark{number}" for name, number in _MARKED.items()]
+    words += [f"kind={name}@{symbols[where]:x}" for name, where in _KINDS.items() if where in symbols]
+    words += [f"path={name}@{symbols[where]:x}" for name, where in _PATHS.items() if where in symbols]
+    return words
+
+
+def _escape(path: Path) -> str:
+    """A comma ends a plugin's option unless it is doubled."""
+    return str(path).replace(",", ",,")

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Named machines: memory nodes, their CPUs, and how far and how fast the way from one to the other is.
+
+A topology is a TOML file of the folder topologies/ (or any path). docs/reference/topologies.md describes every key.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from terrace.errors import UsageError
+from terrace.paths import repo_root
+from terrace.units import format_size, parse_nodes, parse_size, parse_time_ns
+
+MIB = 1 << 20
+MAX_NODES = 64
+_TOP_KEYS = {"description", "node", "access", "cache", "tlb", "model"}
+_NODE_KEYS = {"memory", "cpus", "count", "write_cost"}
+_ACCESS_KEYS = {"from", "to", "distance", "latency", "bandwidth"}
+_CACHE_KEYS = {"level", "size", "ways", "line", "latency"}
+_TLB_KEYS = {"level", "page", "entries", "ways", "latency"}
+_PAGES = ("4K", "2M")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One memory node: bytes of memory, number of CPUs (0: a node of memory only).
+
+    `write_cost`: in the memory-timing model a written byte takes the node's time of so many read ones.
+    """
+
+    memory: int
+    cpus: int = 0
+    write_cost: float = 1.0
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a CPU of node `source` meets the memory of node `target`: latency in ns, bandwidth in bytes/s."""
+
+    source: int
+    target: int
+    distance: int
+    latency_ns: int
+    bandwidth: int
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One cache level of every CPU, for the memory-timing model: bytes, ways, bytes of a line, ns of a hit."""
+
+    level: int
+    size: int
+    ways: int
+    line: int
+    latency_ns: int
+
+
+@dataclass(frozen=True)
+class Tlb:
+    """One TLB of every CPU, for the memory-timing model: entries, ways, ns of a hit.
+
+    `page` is 4K or 2M, or None for one that holds both.
+    """
+
+    level: int
+    entries: int
+    ways: int
+    latency_ns: int
+    page: str | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """Parameters of the memory-timing model that are no size of anything; docs/reference/timing-model.md."""
+
+    insn_ps: int = 500
+    overlap_random: float = 4.0
+    overlap_stream: float = 20.0
+    overlap_store: float = 10.0
+    cores_per_cpu: float = 1.0
+    pde_entries: int = 32
+    window_ns: int = 20_000
+    shootdown_send_ns: int = 2_000
+    shootdown_receive_ns: int = 1_000
+    curve_flat: float = 0.4
+    curve_linear: float = 0.8
+    curve_at_linear: float = 1.5
+    curve_at_full: float = 3.0
+    curve_overload: float = 80.0
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A machine, checked: every CPU node has an access to every node."""
+
+    name: str
+    description: str
+    nodes: tuple[Node, ...]
+    accesses: tuple[Access, ...]
+    caches: tuple[Cache, ...] = ()
+    tlbs: tuple[Tlb, ...] = ()
+    model: Model = Model()
+    _by_pair: dict[tuple[int, int], Access] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._by_pair.update({(a.source, a.target): a for a in self.accesses})
+
+    @property
+    def cpus(self) -> int:
+        """Number of CPUs of the whole machine."""
+        return sum(node.cpus for node in self.nodes)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory of the whole machine."""
+        return sum(node.memory for node in self.nodes)
+
+    @property
+    def cpu_nodes(self) -> list[int]:
+        """Numbers of the nodes that have CPUs."""
+        return [number for number, node in enumerate(self.nodes) if node.cpus]
+
+    def access(self, source: int, target: int) -> Access | None:
+        """The way from the CPUs of `source` to the memory of `target`; None where `source` has no CPU."""
+        return self._by_pair.get((source, target))
+
+    def distance(self, source: int, target: int) -> int:
+        """SLIT distance: 10 to itself, as given, the reverse where only that is given, else by way of a CPU node."""
+        if source == target:
+            return 10
+        way = self.access(source, target) or self.access(target, source)
+        if way:
+            return way.distance
+        legs = [self.distance(source, cpu) + self.distance(cpu, target) - 10 for cpu in self.cpu_nodes]
+        return min(254, min(legs))
+
+    def nearest_cpu_node(self, number: int) -> int:
+        """The CPU node that reaches `number` soonest (a CPU node itself: its own)."""
+        if self.nodes[number].cpus:
+            return number
+
+        def latency(cpu: int) -> int:
+            way = self.access(cpu, number)
+            return way.latency_ns if way else 1 << 62
+
+        return min(self.cpu_nodes, key=latency)
+
+    def with_cpus(self, count: int) -> "Topology":
+        """The same machine with `count` CPUs, dealt out to the CPU nodes in turn.
+
+        Raises UsageError when there are fewer than CPU nodes.
+        """
+        nodes = self.cpu_nodes
+        if count < len(nodes):
+            raise UsageError(
+                f"--cpus {count}: topology '{self.name}' has {len(nodes)} CPU nodes and needs a CPU for each"
+            )
+        share = {node: count // len(nodes) + (place < count % len(nodes)) for place, node in enumerate(nodes)}
+        return replace(
+            self, nodes=tuple(replace(n, cpus=share.get(i, 0)) for i, n in enumerate(self.nodes)), _by_pair={}
+        )
+
+    def with_memory_scale(self, factor: float) -> "Topology":
+        """The same machine with `factor` times the memory on every node, in whole MiB.
+
+        Raises UsageError when a node would fall below 64 MiB.
+        """
+        nodes = tuple(replace(node, memory=round(node.memory * factor / MIB) * MIB) for node in self.nodes)
+        small = min(node.memory for node in nodes)
+        if small < 64 * MIB:
+            raise UsageError(
+                f"--memory-scale {factor:g} leaves a node of '{self.name}' with {format_size(small)}; 64M is the least"
+            )
+        return replace(self, nodes=nodes, _by_pair={})
+
+
+def topology_names() -> list[str]:
+    """Names of the topologies that come with Terrace."""
+    return sorted(path.stem for path in (repo_root() / "topologies").glob("*.toml"))
+
+
+def load_topology(name: str) -> Topology:
+    """The topology of that name, or of the file when `name` is a path to a .toml file.
+
+    Raises UsageError naming file and key for anything the file may not say.
+    """
+    path = Path(name)
+    if path.suffix != ".toml":
+        path = repo_root() / "topologies" / f"{name}.toml"
+        if name not in topology_names():
+            known = ", ".join(topology_names())
+            raise UsageError(f"there is no topology '{name}'; there are {known}, or give the path of a .toml file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"topology {path}: {error}") from error
+    return parse_topology(path.stem, text, str(path))
+
+
+def parse_topology(name: str, text: str, file: str) -> Topology:
+    """Read and check the TOML `text`; `file` is what errors call it."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file}: {error}") from error
+    top = _Reader(file, "", table, _TOP_KEYS)
+    nodes = tuple(node for reader in top.tables("node", _NODE_KEYS) for node in _read_nodes(reader))
+    if not 1 <= len(nodes) <= MAX_NODES:
+        raise UsageError(f"{file}: {len(nodes)} [[node]] tables; a machine has 1 to {MAX_NODES} nodes")
+    if not any(node.cpus for node in nodes):
+        raise UsageError(f"{file}: no [[node]] has cpus; at least one needs some")
+    return Topology(
+        name=name,
+        description=top.text("description"),
+        nodes=nodes,
+        accesses=_read_accesses(top, nodes, file),
+        caches=tuple(_read_cache(reader) for reader in top.tables("cache", _CACHE_KEYS)),
+        tlbs=tuple(_read_tlb(reader) for reader in top.tables("tlb", _TLB_KEYS)),
+        model=_read_model(top.table_of("model", _MODEL_KEYS)),
+    )
+
+
+class _Reader:
+    """A TOML table read key by key; every error names file and key."""
+
+    def __init__(self, file: str, where: str, table: Mapping[str, Any], keys: set[str]) -> None:
+        self.file = file
+        self.where = where
+        self.table = table
+        unknown = sorted(set(table) - keys)
+        if unknown:
+            raise UsageError(f"{file}: unknown key '{where}{unknown[0]}'; the keys here are {', '.join(sorted(keys))}")
+
+    def error(self, key: str, problem: str) -> UsageError:
+        return UsageError(f"{self.file}: {self.where}{key}: {problem}")
+
+    def tables(self, key: str, keys: set[str]) -> list["_Reader"]:
+        value = self.table.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.error(key, f"write it as [[{key}]] tables")
+        return [_Reader(self.file, f"{key}[{number}].", item, keys) for number, item in enumerate(value)]
+
+    def table_of(self, key: str, keys: set[str]) -> "_Reader":
+        value = self.table.get(key, {})
+        if not isinstance(value, dict):
+            raise self.error(key, f"write it as a [{key}] table")
+        return _Reader(self.file, f"{key}.", value, keys)
+
+    def text(self, key: str) -> str:
+        value = self.table.get(key)
+        if not isinstance(value, str) or not value:
+            raise self.error(key, f"needs a text, not {value!r}")
+        return value
+
+    def number(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        value = self.table.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise self.error(key, f"needs a whole number from {low} to {high}, not {value!r}")
+        return value
+
+    def real(self, key: str, low: float, high: float, default: float) -> float:
+        value = self.table.get(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+            raise self.error(key, f"needs a number from {low:g} to {high:g}, not {value!r}")
+        return float(value)
+
+    def nodes(self, key: str, count: int) -> list[int]:
+        value = self.table.get(key)
+        if not isinstance(value, str):
+            return [self.number(key, 0, count - 1)]
+        try:
+            return parse_nodes(value, range(count))
+        except UsageError as error:
+            raise self.error(key, str(error)) from error
+
+    def size(self, key: str) -> int:
+        try:
+            return parse_size(self.text(key))
+        except UsageError as error:
+            raise self.error(key, str(error)) from error
+
+    def time_ns(self, key: str, default: int | None = None) -> int:
+        if default is not None and key not in self.table:
+            return default
+        try:
+            return parse_time_ns(self.text(key))
+        except UsageError as error:
+            raise self.error(key, str(error)) from error
+
+
+def _read_nodes(reader: _Reader) -> list[Node]:
+    memory = reader.size("memory")
+    if memory < 64 * MIB or memory % MIB:
+        raise reader.error("memory", f"{format_size(memory)} is not a whole number of MiB of at least 64M")
+    node = Node(
+        memory=memory, cpus=reader.number("cpus", 0, 64, default=0), write_cost=reader.real("write_cost", 0, 10, 1.0)
+    )
+    return [node] * reader.number("count", 1, MAX_NODES, default=1)
+
+
+def _read_accesses(top: _Reader, nodes: tuple[Node, ...], file: str) -> tuple[Access, ...]:
+    found: dict[tuple[int, int], Access] = {}
+    for reader in top.tables("access", _ACCESS_KEYS):
+        for way in _read_ways(reader, len(nodes)):
+            if not nodes[way.source].cpus:
+                raise reader.error("from", f"node {way.source} has no CPUs, so nothing there accesses memory")
+            if (way.source, way.target) in found:
+                raise reader.error("to", f"a second [[access]] from {way.source} to {way.target}")
+            if (way.source == way.target) != (way.distance == 10):
+                raise reader.error("distance", "10 is a node's distance to itself, and only that")
+            found[way.source, way.target] = way
+    for source in (number for number, node in enumerate(nodes) if node.cpus):
+        for target in range(len(nodes)):
+            if (source, target) not in found:
+                raise UsageError(
+                    f"{file}: there is no [[access]] from {source} to {target}; every CPU node needs one to every node"
+                )
+    return tuple(found.values())
+
+
+def _read_ways(reader: _Reader, nodes: int) -> list[Access]:
+    """One table: from and to may be sets, which stands for every pair of them."""
+    distance = reader.number("distance", 10, 254)
+    latency_ns = reader.time_ns("latency")
+    bandwidth = reader.size("bandwidth")
+    if not 1 <= latency_ns <= 65000:
+        raise reader.error("latency", f"{latency_ns}ns is not from 1ns to 65us")
+    if bandwidth < MIB or bandwidth % MIB:
+        raise reader.error("bandwidth", "per second, in whole MiB (example: 20G)")
+    sources, targets = reader.nodes("from", nodes), reader.nodes("to", nodes)
+    return [Access(source, target, distance, latency_ns, bandwidth) for source in sources for target in targets]
+
+
+def _read_cache(reader: _Reader) -> Cache:
+    return Cache(
+        level=reader.number("level", 1, 4),
+        size=reader.size("size"),
+        ways=reader.number("ways", 1, 64),
+        line=reader.number("line", 16, 256, default=64),
+        latency_ns=reader.time_ns("latency"),
+    )
+
+
+def _read_tlb(reader: _Reader) -> Tlb:
+    level = reader.number("level", 1, 2)
+    page = reader.text("page") if "page" in reader.table else None
+    if page not in (*_PAGES, None) or (page is None) != (level == 2):
+        raise reader.error("page", "'4K' or '2M' for a TLB of level 1; one of level 2 holds both and has no such key")
+    return Tlb(
+        level=level,
+        entries=reader.number("entries", 1, 1 << 20),
+        ways=reader.number("ways", 1, 64),
+        latency_ns=reader.time_ns("latency"),
+        page=page,
+    )
+
+
+_MODEL_KEYS = {
+    *("insn_ps", "overlap_random", "overlap_stream", "overlap_store", "cores_per_cpu", "pde_entries"),
+    *("window", "shootdown_send", "shootdown_receive"),
+    *("curve_flat", "curve_linear", "curve_at_linear", "curve_at_full", "curve_overload"),
+}
+
+
+def _read_model(reader: _Reader) -> Model:
+    usual = Model()
+    model = Model(
+        insn_ps=reader.number("insn_ps", 1, 100_000, usual.insn_ps),
+        overlap_random=reader.real("overlap_random", 1, 1000, usual.overlap_random),
+        overlap_stream=reader.real("overlap_stream", 1, 1000, usual.overlap_stream),
+        overlap_store=reader.real("overlap_store", 1, 1000, usual.overlap_store),
+        cores_per_cpu=reader.real("cores_per_cpu", 0.01, 1000, usual.cores_per_cpu),
+        pde_entries=reader.number("pde_entries", 1, 4096, usual.pde_entries),
+        window_ns=reader.time_ns("window", usual.window_ns),
+        shootdown_send_ns=reader.time_ns("shootdown_send", usual.shootdown_send_ns),
+        shootdown_receive_ns=reader.time_ns("shootdown_receive", usual.shootdown_receive_ns),
+        curve_flat=reader.real("curve_flat", 0.01, 0.99, usual.curve_flat),
+        curve_linear=reader.real("curve_linear", 0.01, 0.99, usual.curve_linear),
+        curve_at_linear=reader.real("curve_at_linear", 1, 100, usual.curve_at_linear),
+        curve_at_full=reader.real("curve_at_full", 1, 100, usual.curve_at_full),
+        curve_overload=reader.real("curve_overload", 1, 1000, usual.curve_overload),
+    )
+    if not 100 <= model.window_ns <= 10_000_000:
+        raise reader.error("window", f"{model.window_ns}ns is not from 100ns to 10ms")
+    if model.curve_flat >= model.curve_linear:
+        raise reader.error("curve_linear", f"{model.curve_linear:g} is not above curve_flat, {model.curve_flat:g}")
+    if model.curve_at_linear > model.curve_at_full:
+        raise reader.error("curve_at_full", f"{model.curve_at_full:g} is below curve_at_linear")
+    return model

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The workloads of guest/: what there is, of which sources, and what each is for.
+
+`python3 -m terrace.lab.workloads NAME` prints the path of the compiled program.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from terrace.errors import TerraceError, UsageError
+from terrace.lab.initramfs import compile_static
+
+_COMMON = ("wl_options.c", "wl_arena.c", "wl_sample.c", "wl_run.c", "wl_json.c")
+# The arena of every workload lies here: page N of a profile is page (address - ARENA) / 4096.
+ARENA = 0x100000000000
+
+
+@dataclass(frozen=True)
+class Program:
+    """One workload: `latency` says whether its result has latency_ns, `operation` what it counts."""
+
+    name: str
+    purpose: str
+    operation: str
+    sources: tuple[str, ...] = ()
+    latency: bool = False
+
+    def compile(self) -> Path:
+        """The static program, compiled unless that was done before. Raises MissingError or BuildError."""
+        return compile_static(self.name, f"{self.name}.c", *self.sources, *_COMMON)
+
+
+_PROGRAMS = (
+    Program("abench", "random page accesses, all pages alike", "a visit of a page"),
+    Program("stream", "bandwidth of copy, scale, add, triad", "all four kernels once"),
+    Program("mlc", "latency under a load of reads and writes", "a line of a generator"),
+    Program("xslookup", "Monte Carlo cross-section lookups on a unionized grid", "a lookup"),
+    Program("kvzipf", "key-value store, zipfian keys, YCSB mixes A to F", "a YCSB operation", ("wl_zipf.c",), True),
+    Program("pmlat", "latency of single page accesses, and the long ones", "an access", latency=True),
+    Program("phase", "page accesses with a hot set that moves", "a visit of a page"),
+    Program("scanhot", "a streaming scan beside a hot set", "a visit of a hot page"),
+    Program("bfs", "breadth-first search in a Kronecker graph", "a search"),
+    Program("buildlike", "short-lived children, private mappings, files", "a child"),
+    Program("chase", "dependent reads along a random cycle", "a step"),
+)
+WORKLOADS: Mapping[str, Program] = MappingProxyType({program.name: program for program in _PROGRAMS})
+
+
+def compile_ballast() -> Path:
+    """The program that runs another with less memory on a node: ballast --node N --leave SIZE -- CMD."""
+    return compile_static("ballast")
+
+
+def find_workload(name: str) -> Program:
+    """The workload of that name. Raises UsageError with all names."""
+    try:
+        return WORKLOADS[name]
+    except KeyError:
+        raise UsageError(f"no workload '{name}'; there are {', '.join(WORKLOADS)}") from None
+
+
+def main(words: list[str]) -> int:
+    """Print where the programs of these names are."""
+    try:
+        for name in words or list(WORKLOADS):
+            print(compile_ballast() if name == "ballast" else find_workload(name).compile())
+    except TerraceError as error:
+        print(f"workloads: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

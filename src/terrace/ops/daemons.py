@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""CPU time of the kernel threads that scan, promote and demote."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from terrace.sysfs import KernelFiles
+
+#: Names of the threads: the scanner, one promoter per slow node, reclaim (which demotes).
+NAMES = ("kmmscand", "kpromoted/", "kswapd")
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """One kernel thread and the CPU time it has used since it was started."""
+
+    name: str
+    pid: int
+    cpu_seconds: float
+
+
+def read_daemons(files: KernelFiles) -> list[Daemon]:
+    """The threads that run now, by name; empty inside a PID namespace (a container)."""
+    daemons = []
+    for pid in _kernel_threads(files):
+        name = files.get(f"proc/{pid}/comm")
+        if name is None or not name.startswith(NAMES):
+            continue
+        seconds = _cpu_seconds(files, pid)
+        if seconds is not None:
+            daemons.append(Daemon(name, pid, seconds))
+    return sorted(daemons, key=lambda daemon: (daemon.name, daemon.pid))
+
+
+def _kernel_threads(files: KernelFiles) -> list[int]:
+    """Children of kthreadd (PID 2); every process where the kernel keeps no such list."""
+    children = [int(pid) for pid in (files.get("proc/2/task/2/children") or "").split() if pid.isdecimal()]
+    if children:
+        return children
+    if files.get("proc/2/comm") != "kthreadd":
+        return []
+    return [int(name) for name in files.names("proc") if name.isdecimal()]
+
+
+def _cpu_seconds(files: KernelFiles, pid: int) -> float | None:
+    exact = (files.get(f"proc/{pid}/schedstat") or "").split()
+    if exact and exact[0].isdecimal() and exact[0] != "0":
+        return int(exact[0]) / 1e9
+    fields = (files.get(f"proc/{pid}/stat") or "").rpartition(")")[2].split()
+    if len(fields) < 13 or not (fields[11].isdecimal() and fields[12].isdecimal()):
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Why nothing moves: reasons from a snapshot, the main one first. Pure: reads no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from terrace.ops import counters
+from terrace.ops.snapshot import Change, Snapshot
+from terrace.ops.topology import Node
+from terrace.units import format_nodes
+
+Severity = Literal["info", "warn", "error"]
+
+HOW_TO_KERNEL = "docs/how-to/kernel-on-a-real-machine.md"
+
+#: Fewer LRU pages than this on the slow nodes: nothing lives there (bytes).
+EMPTY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that stops or slows promotion. ``id`` is stable, for scripts."""
+
+    id: str
+    severity: Severity
+    message: str
+    fix: str = ""
+
+
+def is_moving(change: Change) -> bool | None:
+    """Whether pages were promoted in the time ``change`` covers; None when it covers none."""
+    return None if change.seconds is None else change.get("pgpromote_success") > 0
+
+
+def diagnose(now: Snapshot, change: Change) -> list[Reason]:
+    """Every reason found. Empty when the engine is on and pages move freely."""
+    reasons = _machine(now)
+    blocked = bool(reasons)
+    reasons += _switches(now)
+    if now.engine and now.enabled and not blocked:
+        reasons += _engine(now, change)
+    reasons += _pressure(now)
+    return reasons
+
+
+def _machine(now: Snapshot) -> list[Reason]:
+    """The machine has nothing to promote from, or nowhere to promote to."""
+    numbers = format_nodes([node.node for node in now.nodes])
+    if len(now.nodes) <= 1:
+        return [
+            Reason(
+                "one_node",
+                "error",
+                "the machine has one memory node: there is no slower memory to promote from",
+                "on a machine with CXL or PMEM: bring it online as a node of its own "
+                "(daxctl reconfigure-device --mode=system-ram); to try Terrace without such "
+                "hardware: ./terrace demo",
+            )
+        ]
+    if not now.tiers:
+        return [
+            Reason(
+                "no_tiers",
+                "error",
+                f"the kernel exports no memory tiers for nodes {numbers}",
+                "needs Linux 6.1 or later with CONFIG_NUMA and CONFIG_MIGRATION",
+            )
+        ]
+    if len(now.tiers) == 1:
+        return [
+            Reason(
+                "one_tier",
+                "error",
+                f"nodes {numbers} are all in one memory tier ({now.tiers[0].name}): "
+                "to the kernel none is slower than another",
+                "the firmware has to describe their speed (ACPI HMAT or CXL CDAT; kernel option "
+                "CONFIG_ACPI_HMAT); memory added by the kmem driver gets a slower tier by itself "
+                "(daxctl reconfigure-device --mode=system-ram)",
+            )
+        ]
+    if not now.slow_nodes:
+        slowest = now.tiers[-1]
+        return [
+            Reason(
+                "all_top_tier",
+                "error",
+                f"the slowest tier ({slowest.name}: nodes {format_nodes(slowest.nodes)}) has CPUs: "
+                "the kernel counts such a tier and all faster ones as top tier",
+                "nothing to do with promotion; for memory of sockets use numa_balancing 1",
+            )
+        ]
+    return []
+
+
+def _switches(now: Snapshot) -> list[Reason]:
+    """The engine is missing or off."""
+    if not now.engine:
+        stock = (now.numa_balancing or 0) & 2
+        also = "; stock hot-page promotion by hint faults is on (numa_balancing 2)" if stock else ""
+        return [
+            Reason(
+                "stock_kernel",
+                "warn" if stock else "error",
+                f"this kernel ({now.release}) has no promotion engine (CONFIG_MTIER){also}",
+                f"install a Terrace kernel: {HOW_TO_KERNEL}",
+            )
+        ]
+    if now.enabled is None:
+        return [
+            Reason(
+                "unreadable",
+                "warn",
+                "whether the engine is on cannot be read",
+                "run as root",
+            )
+        ]
+    if not now.enabled:
+        return [Reason("off", "error", "the engine is off", "terrace set enabled 1")]
+    return []
+
+
+def _engine(now: Snapshot, change: Change) -> list[Reason]:
+    """The engine is on and the machine fit: where does the way of a page end?"""
+    reasons = _states(now)
+    slow = [node.movable_bytes for node in now.slow_nodes if node.movable_bytes is not None]
+    if slow and sum(slow) < EMPTY_BYTES:
+        return [
+            Reason(
+                "slow_empty",
+                "info",
+                f"nothing lives on the slow nodes ({format_nodes([node.node for node in now.slow_nodes])})",
+            )
+        ]
+    if change.get("pgpromote_success") == 0:
+        ever = Change(None, now.counters)
+        reasons += _pipeline(ever if ever.get("pgpromote_success") == 0 else change)
+    return reasons
+
+
+def _states(now: Snapshot) -> list[Reason]:
+    """What the engine itself says in its state files."""
+    reasons = []
+    if now.state == "paused_cpu":
+        reasons.append(
+            Reason(
+                "scan_cpu_cap",
+                "info",
+                "the scanner has used its share of a CPU and pauses",
+                "terrace set scan.cpu_percent VALUE, if hot pages are found too late",
+            )
+        )
+    elif now.state == "paused_queue":
+        reasons.append(
+            Reason(
+                "queue_full",
+                "warn",
+                "the scanner pauses because pages are found faster than they move",
+                "terrace set promote.rate VALUE, if the target node has bandwidth to spare",
+            )
+        )
+    elif now.state == "no_slow_tier":
+        reasons.append(Reason("no_slow_tier", "error", "the engine sees no slow tier", "terrace doctor"))
+    for node in now.slow_nodes:
+        reasons += _node_state(node, now.demotion_enabled)
+    return reasons
+
+
+def _node_state(node: Node, demotion: bool | None) -> list[Reason]:
+    where = f"node {node.node}"
+    if node.state == "throttled":
+        return [
+            Reason(
+                "rate_limit",
+                "info",
+                f"{where}: promotion waits for its rate limit",
+                "terrace set promote.rate VALUE, if the target node has bandwidth to spare",
+            )
+        ]
+    if node.state == "target_full":
+        return [
+            Reason(
+                "target_full",
+                "warn",
+                f"{where}: the target node has no free memory",
+                "it demotes cold pages to make room; that takes a while"
+                if demotion
+                else "let it demote cold pages: terrace set demotion_enabled 1",
+            )
+        ]
+    if node.state == "no_target":
+        return [
+            Reason(
+                "no_target",
+                "warn",
+                f"{where}: no node of a faster tier may take its pages",
+                "check promote.target_node, cpuset.mems and bind policies of the processes",
+            )
+        ]
+    return []
+
+
+def _pipeline(change: Change) -> list[Reason]:
+    """Nothing was promoted: the first step of a page's way that shows no activity."""
+    span = "since boot" if change.seconds is None else f"in {change.seconds:.3g} s"
+    if change.get("mtier_scan_visits") == 0:
+        return [
+            Reason(
+                "no_scan",
+                "info",
+                f"no process was due for a scan {span}: all are younger than scan.delay_ms, have "
+                "nothing on slow nodes, or asked not to be scanned (scan scale 0)",
+                "watch longer: terrace status --watch",
+            )
+        ]
+    if change.get("mtier_young_slow") == 0:
+        skipped = _worst(change, counters.SKIPS)
+        if skipped:
+            return [Reason(skipped.removeprefix("mtier_"), "info", f"{counters.SKIPS[skipped]}, {span}")]
+        return [
+            Reason("no_access", "info", f"processes were scanned {span}; none was seen to use slow pages that may move")
+        ]
+    if change.counters.get("mtier_records") == 0:
+        return [
+            Reason(
+                "policy",
+                "warn",
+                f"accesses to slow pages were seen {span}, but cpuset.mems or a memory policy keeps them there",
+                "widen cpuset.mems of the cgroup; start the program without a policy that names slow nodes only "
+                "or interleaves (numactl --membind, --preferred, --interleave)",
+            )
+        ]
+    if change.get("mtier_queued") == 0:
+        return [
+            Reason(
+                "not_hot",
+                "info",
+                f"accesses to slow pages were seen {span}, but no page had hot.accesses of them within hot.window_ms",
+                "terrace set hot.accesses 1 takes pages at their first access",
+            )
+        ]
+    worst = _worst(change, counters.LOSSES)
+    if worst is None:
+        return [Reason("waiting", "info", f"hot pages were queued {span} and wait their turn")]
+    meaning, fix = counters.LOSSES[worst]
+    return [
+        Reason(
+            worst.removeprefix("mtier_"),
+            "warn",
+            f"of {change.get('mtier_queued')} queued {span}, {change.get(worst)} did not move: {meaning}",
+            fix,
+        )
+    ]
+
+
+def _worst(change: Change, among: Iterable[str]) -> str | None:
+    """The counter that grew most; None when none did."""
+    grown = {name: change.get(name) for name in among if change.get(name) > 0}
+    return max(grown, key=lambda name: grown[name]) if grown else None
+
+
+def _pressure(now: Snapshot) -> list[Reason]:
+    """The fast nodes are full and nothing empties them."""
+    if not now.slow_nodes:
+        return []
+    reasons = []
+    full = [node for node in now.top_nodes if _short(node, node.promo_bytes)]
+    if full and now.demotion_enabled is False:
+        reasons.append(
+            Reason(
+                "dram_full_no_demotion",
+                "warn",
+                f"node {format_nodes([node.node for node in full])} is full and demotion is off: "
+                "nothing makes room for hot pages",
+                "terrace set demotion_enabled 1",
+            )
+        )
+    stuck = [node for node in now.top_nodes if node.reclaim_gave_up]
+    if stuck:
+        reasons.append(
+            Reason(
+                "kswapd_gave_up",
+                "error",
+                f"kswapd has given up on node {format_nodes([node.node for node in stuck])} after "
+                "16 failures in a row: it demotes nothing until somebody else reclaims there",
+                f"{'' if now.demotion_enabled else 'terrace set demotion_enabled 1; '}then wake it: "
+                "echo 1M > /sys/fs/cgroup/memory.reclaim. It gives up when nothing can be demoted, swapped or dropped: "
+                "demotion off and no swap, slow nodes full, or all memory locked",
+            )
+        )
+    slow_full = [node for node in now.slow_nodes if _short(node, node.low_bytes)]
+    if full and now.demotion_enabled and len(slow_full) == len(now.slow_nodes):
+        reasons.append(
+            Reason(
+                "slow_full",
+                "warn",
+                "the slow nodes are full as well: the kernel reclaims from the fast ones to swap instead of demoting",
+                "free memory, or limit the largest cgroups (memory.high)",
+            )
+        )
+    return reasons
+
+
+def _short(node: Node, mark: int | None) -> bool:
+    return node.free_bytes is not None and mark is not None and node.free_bytes <= mark

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What `terrace status` says about a snapshot, as data (docs/reference/json.md) and as text."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+
+from terrace.ops import counters
+from terrace.ops.daemons import Daemon
+from terrace.ops.diagnose import Reason, diagnose, is_moving
+from terrace.ops.snapshot import Change, Snapshot, change
+from terrace.ops.topology import Node
+from terrace.output import format_table, style
+from terrace.units import format_nodes, format_size
+
+JSON_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """A snapshot, what changed since the one before, and what follows from both."""
+
+    now: Snapshot
+    before: Snapshot | None
+    change: Change
+    reasons: list[Reason]
+    unreadable: dict[str, str]
+
+    @property
+    def moving(self) -> bool | None:
+        """Pages were promoted in the time looked at; None when there was only one look."""
+        return is_moving(self.change)
+
+
+def make(now: Snapshot, before: Snapshot | None, unreadable: dict[str, str]) -> Report:
+    """Put the pieces together."""
+    grown = change(before, now)
+    return Report(now, before, grown, diagnose(now, grown), dict(unreadable))
+
+
+def page_bytes() -> int:
+    """Bytes of the pages that the counters count."""
+    return os.sysconf("SC_PAGE_SIZE")
+
+
+def as_json(report: Report) -> dict[str, object]:
+    """The document `terrace status --json` prints."""
+    now = report.now
+    return {
+        "version": JSON_VERSION,
+        "kind": "status",
+        "kernel": now.release,
+        "interval_s": report.change.seconds,
+        "engine": {
+            "present": now.engine,
+            "enabled": now.enabled,
+            "state": now.state,
+            "processes": now.processes,
+            "records_bytes": now.records_bytes,
+        },
+        "numa_balancing": now.numa_balancing,
+        "demotion_enabled": now.demotion_enabled,
+        "tiers": [asdict(tier) for tier in now.tiers],
+        "nodes": [node.as_json() for node in now.nodes],
+        "moves": _moves(report),
+        "counters": now.counters,
+        "rates_per_s": _rates(report.change),
+        "daemons": [_daemon(report, daemon) for daemon in now.daemons],
+        "moving": report.moving,
+        "reasons": [asdict(reason) for reason in report.reasons],
+        "unreadable": [{"path": path, "error": why} for path, why in sorted(report.unreadable.items())],
+    }
+
+
+def _rates(grown: Change) -> dict[str, float] | None:
+    if grown.seconds is None:
+        return None
+    return {name: round(value / grown.seconds, 3) for name, value in grown.counters.items()}
+
+
+def _moves(report: Report) -> dict[str, object]:
+    """Promotion and demotion in bytes, since boot and per second."""
+    return {
+        "promoted_bytes": _bytes(report, "pgpromote_success"),
+        "demoted_bytes": _bytes(report, *counters.DEMOTED),
+        "promoted_bytes_per_s": _speed(report, "pgpromote_success"),
+        "demoted_bytes_per_s": _speed(report, *counters.DEMOTED),
+    }
+
+
+def _bytes(report: Report, *names: str) -> int:
+    return sum(report.now.counters.get(name, 0) for name in names) * page_bytes()
+
+
+def _speed(report: Report, *names: str) -> float | None:
+    if report.change.seconds is None:
+        return None
+    return round(sum(report.change.get(name) for name in names) * page_bytes() / report.change.seconds, 3)
+
+
+def cpu_percent(report: Report, daemon: Daemon) -> float | None:
+    """Share of one CPU the thread used between the snapshots; None with only one of them."""
+    if report.before is None or report.change.seconds is None:
+        return None
+    was = next((old.cpu_seconds for old in report.before.daemons if old.pid == daemon.pid), 0.0)
+    return round(100 * max(0.0, daemon.cpu_seconds - was) / report.change.seconds, 2)
+
+
+def _daemon(report: Report, daemon: Daemon) -> dict[str, object]:
+    return {**asdict(daemon), "cpu_percent": cpu_percent(report, daemon)}
+
+
+def as_text(report: Report) -> str:
+    """The page `terrace status` prints."""
+    parts = [_head(report.now), _nodes(report.now), _flow(report), _threads(report), _why(report)]
+    if report.unreadable:
+        parts.append(_unreadable(report.unreadable))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(now: Snapshot) -> str:
+    if not now.engine:
+        engine = "not in this kernel"
+    elif now.enabled is None:
+        engine = "unreadable"
+    else:
+        engine = "on" if now.enabled else "off"
+        if now.state and now.state != engine:
+            engine += f", {now.state}"
+    demotion = {True: "on", False: "off", None: "-"}[now.demotion_enabled]
+    balancing = "-" if now.numa_balancing is None else str(now.numa_balancing)
+    uses = ""
+    if now.enabled and now.processes is not None and now.records_bytes is not None:
+        uses = (
+            f"\nThe engine knows {now.processes} processes and uses {format_size(now.records_bytes)} for its records."
+        )
+    return (
+        f"Linux {now.release}   promotion engine: {style(engine, 'bold')}   "
+        f"demotion: {demotion}   numa_balancing: {balancing}{uses}"
+    )
+
+
+def _nodes(now: Snapshot) -> str:
+    engine = any(node.state is not None for node in now.nodes)
+    headers = ["NODE", "TIER", "CPUS", "SIZE", "FREE", "READ", "DEMOTES TO"]
+    if engine:
+        headers += ["PROMOTES TO", "STATE", "QUEUED", "PROMOTED", "DROPPED"]
+    rows = [_node_row(node, engine) for node in now.nodes]
+    return format_table(rows, headers)
+
+
+def _node_row(node: Node, engine: bool) -> list[object]:
+    tier = "-" if node.rank is None else f"{node.rank} {'top' if node.top else 'slow'}"
+    row: list[object] = [
+        str(node.node),
+        tier,
+        node.cpus or "none",
+        _size(node.total_bytes),
+        _free(node),
+        _reading(node),
+        format_nodes(node.demotes_to) if node.demotes_to else "-",
+    ]
+    if engine:
+        row += [
+            format_nodes(node.promotes_to) if node.promotes_to else "-",
+            node.state or "-",
+            *("-" if value is None else value for value in (node.queued, node.promoted, node.dropped)),
+        ]
+    return row
+
+
+def _size(count: int | None) -> str:
+    return "?" if count is None else format_size(count)
+
+
+def _free(node: Node) -> str:
+    if node.free_bytes is None or not node.total_bytes:
+        return "?"
+    return f"{format_size(node.free_bytes)} ({100 * node.free_bytes // node.total_bytes} %)"
+
+
+def _reading(node: Node) -> str:
+    """Latency and bandwidth from the firmware's HMAT."""
+    parts = []
+    if node.read_latency_ns:
+        parts.append(f"{node.read_latency_ns} ns")
+    if node.read_bandwidth_mbps:
+        parts.append(f"{format_size(node.read_bandwidth_mbps << 20)}/s")
+    return " ".join(parts) or "-"
+
+
+def _flow(report: Report) -> str:
+    rows = [
+        _flow_row(report, "promoted", "pgpromote_success"),
+        _flow_row(report, "demoted", *counters.DEMOTED),
+    ]
+    headers = ["PAGES", "SINCE BOOT"]
+    if report.change.seconds is not None:
+        headers.append(f"NOW (over {report.change.seconds:.3g} s)")
+    return "\n\n".join(part for part in (format_table(rows, headers), _counts(report)) if part)
+
+
+def _flow_row(report: Report, what: str, *names: str) -> list[object]:
+    row: list[object] = [what, format_size(_bytes(report, *names))]
+    speed = _speed(report, *names)
+    if speed is not None:
+        row.append(f"{format_size(round(speed))}/s")
+    return row
+
+
+#: Counters every page of status shows; the rest of them only when they are not 0.
+_STEPS = (
+    ("mtier_scan_visits", "scans of a process"),
+    ("mtier_young_slow", "accessed pages found on slow nodes"),
+    ("mtier_queued", "hot pages queued"),
+)
+
+
+def _counts(report: Report) -> str:
+    """The way of a page through the engine, and where pages were lost."""
+    now = report.now.counters
+    shown = [(name, meaning) for name, meaning in _STEPS if name in now]
+    shown += [(name, f"not moved: {meaning}") for name, (meaning, _) in counters.LOSSES.items() if now.get(name)]
+    shown += [(name, meaning) for name, meaning in (counters.SKIPS | counters.PAUSES).items() if now.get(name)]
+    if not report.now.engine and now.get("numa_hint_faults"):
+        shown.append(("numa_hint_faults", "hint faults of stock NUMA balancing"))
+    if not shown:
+        return ""
+    rows: list[list[object]] = []
+    for name, meaning in shown:
+        row: list[object] = [name, now[name]]
+        if report.change.seconds is not None:
+            row.append(round(report.change.get(name) / report.change.seconds))
+        rows.append([*row, meaning])
+    headers = ["COUNTER", "SINCE BOOT", "PER S", "MEANING"]
+    if report.change.seconds is None:
+        headers.remove("PER S")
+    return format_table(rows, headers)
+
+
+def _threads(report: Report) -> str:
+    rows: list[list[object]] = []
+    for daemon in report.now.daemons:
+        row: list[object] = [daemon.name, f"{daemon.cpu_seconds:.2f} s"]
+        percent = cpu_percent(report, daemon)
+        if percent is not None:
+            row.append(f"{percent:.1f} %")
+        rows.append(row)
+    if not rows:
+        return ""
+    headers = ["THREAD", "CPU TIME"] + ([] if report.before is None else ["OF ONE CPU"])
+    return format_table(rows, headers)
+
+
+_MARKS = {"info": ("note:", "blue"), "warn": ("warning:", "yellow"), "error": ("stopped:", "red")}
+
+
+def _why(report: Report) -> str:
+    lines = [_verdict(report)]
+    for reason in report.reasons:
+        mark, colour = _MARKS[reason.severity]
+        lines.append(f"  {style(mark, colour)} {reason.message}")
+        if reason.fix:
+            lines.append(f"    -> {reason.fix}")
+    return "\n".join(lines)
+
+
+def _verdict(report: Report) -> str:
+    if report.moving:
+        return style("Pages are being promoted.", "green")
+    if report.moving is None:
+        ever = report.now.counters.get("pgpromote_success")
+        return "Pages have been promoted since boot." if ever else "No page has been promoted since boot."
+    return "No page is being promoted."
+
+
+def _unreadable(files: dict[str, str]) -> str:
+    lines = ["Unreadable here (as root more may be):"]
+    return "\n".join(lines + [f"  {path}: {why}" for path, why in sorted(files.items())])

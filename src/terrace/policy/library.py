@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+"""libterrace for this program: built from the checkout on first use, and its functions with their types."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from terrace.errors import BuildError, MissingError
+from terrace.paths import build_dir, cache_dir, repo_root
+
+SONAME = "libterrace.so.0"
+_CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", "-Iinclude")
+_MAP = "libterrace.map"
+
+_policy = ctypes.c_void_p
+_uint = ctypes.c_uint
+_out = ctypes.POINTER(_policy)
+_result = ctypes.POINTER(ctypes.c_int)
+#: What each function returns and takes; <terrace/policy.h> says what for.
+FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
+    "terrace_supported": (ctypes.c_int, ()),
+    "terrace_policy_new": (ctypes.c_int, (_out, ctypes.c_int)),
+    "terrace_policy_free": (None, (_policy,)),
+    "terrace_policy_set_node": (ctypes.c_int, (_policy, _uint, _uint)),
+    "terrace_policy_mode": (ctypes.c_int, (_policy,)),
+    "terrace_policy_has_node": (ctypes.c_int, (_policy, _uint)),
+    "terrace_policy_weight": (_uint, (_policy, _uint)),
+    "terrace_policy_nodes": (_uint, (_policy,)),
+    "terrace_policy_apply_thread": (ctypes.c_int, (_policy, _uint, _result)),
+    "terrace_policy_apply_range": (ctypes.c_int, (_policy, ctypes.c_void_p, ctypes.c_size_t, _uint, _result)),
+    "terrace_policy_read_thread": (ctypes.c_int, (_out, _uint)),
+}
+
+
+def load() -> ctypes.CDLL:
+    """The library, ready to be called: the checkout's own, or the one that is installed on this machine.
+
+    Raises MissingError when there is none and no compiler to build one, BuildError with the compiler's own words.
+    """
+    path = build()
+    try:
+        library = ctypes.CDLL(str(path) if path else SONAME)
+        for name, (returns, takes) in FUNCTIONS.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = returns, takes
+    except (OSError, AttributeError) as error:
+        raise MissingError(
+            f"libterrace is not built, there is no compiler to build it, and none is installed ({error}); "
+            "apt-get install gcc libc6-dev, or make -C libterrace install where there is a compiler"
+        ) from error
+    return library
+
+
+def build() -> Path | None:
+    """The library of this checkout, compiled when its sources changed; None when there is no compiler."""
+    name = f"libterrace-{_digest()}.so"
+    folders = [path / "libterrace" for path in (build_dir(), cache_dir())]
+    for folder in folders:
+        if (folder / name).exists():
+            return folder / name
+    if shutil.which("gcc") is None:
+        return None
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return _compile(folder / name)
+        except OSError:
+            # Read-only, as the host's files are in a guest
+            continue
+    return _compile(Path(tempfile.mkdtemp(prefix="libterrace-")) / name)
+
+
+def _sources() -> list[Path]:
+    folder = repo_root() / "libterrace"
+    return sorted([*folder.glob("src/*.[ch]"), *folder.glob("include/terrace/*.h"), folder / _MAP])
+
+
+def _digest() -> str:
+    digest = hashlib.sha256(" ".join((*_CFLAGS, os.uname().machine)).encode())
+    for path in _sources():
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _compile(target: Path) -> Path:
+    """Compile to a file that takes its name only when it is whole."""
+    folder = repo_root() / "libterrace"
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        fresh = Path(scratch) / target.name
+        words = ["gcc", *_CFLAGS, f"-Wl,-soname,{SONAME}", f"-Wl,--version-script={_MAP}", "-o", str(fresh)]
+        words += [str(path.relative_to(folder)) for path in _sources() if path.suffix == ".c"]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BuildError(f"libterrace does not compile:\n{done.stderr.strip()}")
+        fresh.replace(target)
+    return target

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What `terrace exec` was asked for, as a policy of this task or of files in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from terrace.errors import MissingError, TerraceError, UsageError
+from terrace.output import say, warn
+from terrace.policy.calls import BIND, INTERLEAVE, MODES, PREFERRED, PREFERRED_MANY, WEIGHTED, Policy, PolicyCalls
+from terrace.policy.measure import measured_bandwidths
+from terrace.policy.weights import auto_weights, format_weights, global_weights, parse_weights, weights_of
+from terrace.sysfs import KernelFiles
+from terrace.sysfs import parse_nodes as parse_kernel_list
+from terrace.units import format_nodes, parse_nodes, parse_size
+
+JSON_VERSION = 1
+_RANGE = re.compile(r"(.+?)(?::([^:+]+)\+([^:+]+))?")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The options, as text; at most one of the first four."""
+
+    weighted: str | None = None
+    interleave: str | None = None
+    membind: str | None = None
+    preferred: str | None = None
+    #: Where weights come from: firmware, measured, auto (firmware, or measured where it does not tell), or None.
+    weights: str | None = None
+    ranges: tuple[str, ...] = ()
+    fallback: bool = False
+
+
+def memory_nodes(files: KernelFiles) -> list[int]:
+    """Nodes with memory; 0 alone on a kernel without NUMA."""
+    return parse_kernel_list(files.get("sys/devices/system/node/has_memory")) or [0]
+
+
+def policy_of(wish: Placement, files: KernelFiles, calls: PolicyCalls | None = None) -> Policy | None:
+    """The policy that was asked for, None for none; `calls` for a measurement.
+
+    Raises UsageError, MissingError, TerraceError.
+    """
+    known = memory_nodes(files)
+    if wish.weights:
+        if wish.weighted or wish.membind or wish.preferred:
+            raise UsageError(f"--weights {wish.weights} goes alone or with --interleave NODES")
+        nodes = parse_nodes(wish.interleave or "all", known)
+        return Policy(WEIGHTED, tuple(nodes), _weights_from(wish.weights, files, nodes, calls or PolicyCalls()))
+    if wish.weighted is not None:
+        weights = parse_weights(wish.weighted, known)
+        return Policy(WEIGHTED, tuple(sorted(weights)), {node: w for node, w in weights.items() if w})
+    for text, mode in ((wish.interleave, INTERLEAVE), (wish.membind, BIND), (wish.preferred, PREFERRED)):
+        if text is not None:
+            nodes = parse_nodes(text, known)
+            return Policy(PREFERRED_MANY if mode == PREFERRED and len(nodes) > 1 else mode, tuple(nodes))
+    return None
+
+
+def _weights_from(where: str, files: KernelFiles, nodes: list[int], calls: PolicyCalls) -> dict[int, int]:
+    def measure(wanted: list[int]) -> dict[int, int]:
+        try:
+            found = measured_bandwidths(wanted, calls)
+        except OSError as error:
+            raise TerraceError(f"--weights {where}: cannot measure node bandwidths: {error.strerror}") from error
+        told = ", ".join(f"node {node} {mbps / 1000:.1f} GB/s" for node, mbps in found.items())
+        say(f"measured by copying: {told}")
+        return found
+
+    if where == "measured":
+        return weights_of(measure(nodes))
+    return auto_weights(files, nodes, measure if where == "auto" else None)
+
+
+def apply(wish: Placement, files: KernelFiles, calls: PolicyCalls) -> None:
+    """Put the wish in force, for the files of --range-file or for this task. Raises TerraceError."""
+    policy = policy_of(wish, files, calls)
+    if policy is None:
+        if wish.ranges:
+            raise UsageError("--range-file needs a placement: --weighted-interleave 0=9,1=1, for example")
+        return
+    old = False
+    if policy.weights and not calls.has_weights():
+        _refuse_or_tell(wish, policy, files)
+        old = True
+    try:
+        if wish.ranges:
+            for text in wish.ranges:
+                _apply_to_file(text, policy, calls, old)
+        else:
+            calls.set_task(policy, fallback=old)
+    except OSError as error:
+        raise _explained(error, policy) from error
+
+
+def _refuse_or_tell(wish: Placement, policy: Policy, files: KernelFiles) -> None:
+    """A kernel without weights per task: an error, or the fallback that was asked for, told of."""
+    common = global_weights(files, policy.nodes)
+    release = os.uname().release
+    if common is None:
+        raise MissingError(f"this kernel ({release}) has no weighted interleave (Linux 6.9 has)")
+    if all(common[node] == policy.weights.get(node, common[node]) for node in policy.nodes):
+        return
+    if not wish.fallback:
+        raise MissingError(
+            f"this kernel ({release}) has no weights per task; --fallback uses those that hold for everybody, "
+            f"now {format_weights(common)} (/sys/kernel/mm/mempolicy/weighted_interleave)"
+        )
+    warn(f"fallback: weights {format_weights(common)}, which hold for everybody, not {format_weights(policy.weights)}")
+
+
+def _explained(error: OSError, policy: Policy) -> TerraceError:
+    what = f"{MODES[policy.mode]} on node {format_nodes(policy.nodes)}"
+    if error.errno == errno.ENOSYS:
+        return MissingError(f"this kernel ({os.uname().release}) has no memory policies (CONFIG_NUMA)")
+    if error.errno == errno.EINVAL:
+        return TerraceError(f"the kernel refuses {what}: none of these nodes may be used here (cpuset)?")
+    return TerraceError(f"the kernel refuses {what}: {error.strerror}")
+
+
+def parse_range(text: str) -> tuple[Path, int, int | None]:
+    """File, offset and size (None: to its end) of `FILE` or `FILE:OFFSET+SIZE`. Raises UsageError."""
+    found = _RANGE.fullmatch(text)
+    assert found is not None
+    if found[2] is None:
+        return Path(text), 0, None
+    offset, size = parse_size(found[2]), parse_size(found[3])
+    if offset % mmap.PAGESIZE or not size:
+        raise UsageError(f"--range-file {text}: the offset is whole pages of {mmap.PAGESIZE} bytes, the size not 0")
+    return Path(found[1]), offset, size
+
+
+def _apply_to_file(text: str, policy: Policy, calls: PolicyCalls, fallback: bool) -> None:
+    path, offset, size = parse_range(text)
+    try:
+        with path.open("r+b") as file:
+            length = os.fstat(file.fileno()).st_size
+            size = length - offset if size is None else size
+            if size <= 0 or offset + size > length:
+                raise UsageError(f"--range-file {text}: the file has {length} bytes")
+            area = mmap.mmap(file.fileno(), size, mmap.MAP_SHARED, offset=offset)
+    except OSError as error:
+        raise TerraceError(f"--range-file {text}: {error.strerror}") from error
+    view = ctypes.c_char.from_buffer(area)
+    try:
+        calls.set_range(ctypes.addressof(view), size, policy, fallback=fallback)
+    finally:
+        del view
+        area.close()
+
+
+def describe(files: KernelFiles, calls: PolicyCalls) -> dict[str, Any]:
+    """The policy of this task as documented in docs/reference/json.md. Raises MissingError."""
+    try:
+        policy = calls.get_task()
+    except OSError as error:
+        raise MissingError(f"this kernel ({os.uname().release}) has no memory policies: {error.strerror}") from error
+    common = global_weights(files, memory_nodes(files)) or {}
+    weighted = policy.mode == WEIGHTED
+    return {
+        "mode": MODES[policy.mode] if policy.mode < len(MODES) else str(policy.mode),
+        "nodes": list(policy.nodes),
+        "weights": [
+            {"node": node, "weight": policy.weights.get(node) or common.get(node, 1), "own": node in policy.weights}
+            for node in policy.nodes
+        ]
+        if weighted
+        else [],
+        "global_weights": [{"node": node, "weight": weight} for node, weight in common.items()],
+        "weights_per_task": calls.has_weights(),
+        "memory_nodes": memory_nodes(files),
+    }
+
+
+def shown(about: Mapping[str, Any]) -> list[str]:
+    """The same for people."""
+    nodes = f" on node {format_nodes(about['nodes'])}" if about["nodes"] else ""
+    lines = [f"policy: {about['mode']}{nodes}"]
+    for entry in about["weights"]:
+        whose = "its own" if entry["own"] else "holds for everybody"
+        lines.append(f"  node {entry['node']}: weight {entry['weight']} ({whose})")
+    lines.append(f"nodes with memory: {format_nodes(about['memory_nodes'])}")
+    if about["global_weights"]:
+        text = format_weights({entry["node"]: entry["weight"] for entry in about["global_weights"]})
+        lines.append(f"weights that hold for everybody: {text}")
+    lines.append(f"weights per task and range: {'yes' if about['weights_per_task'] else 'not in this kernel'}")
+    return lines

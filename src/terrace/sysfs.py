@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The one place that touches files of the kernel (/proc, /sys).
+
+Everything goes below a root folder, so that a unit test (or a copy of another machine's
+/proc and /sys) stands in for the running kernel. Reading never fails on a file that is
+missing or may not be read: the value is None and ``unreadable`` says why. Writing notes
+each write in ``log``; with ``dry_run`` nothing reaches the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import TerraceError
+
+#: No kernel numbers its nodes higher.
+NODE_MAX = 1 << 16
+
+#: Where the kernel's promotion engine has its files.
+MTIER = "sys/kernel/mm/mtier"
+
+
+class KernelFileError(TerraceError):
+    """The kernel refused to read or take a value; ``errno`` is its answer."""
+
+    def __init__(self, path: str, number: int, doing: str) -> None:
+        self.path = path
+        self.errno = number
+        super().__init__(f"cannot {doing} {path}: {os.strerror(number)}")
+
+
+@dataclass(frozen=True)
+class Write:
+    """One value handed to the kernel: the file as a person sees it, and the text."""
+
+    path: str
+    value: str
+
+
+class KernelFiles:
+    """Files of the kernel below ``root``; names are relative (``proc/vmstat``)."""
+
+    def __init__(self, root: Path | str = "/", *, dry_run: bool = False) -> None:
+        self.root = Path(root)
+        self.dry_run = dry_run
+        #: Every write so far, in order; in a dry run those that would have been made.
+        self.log: list[Write] = []
+        #: Files that exist but could not be read, with the kernel's answer.
+        self.unreadable: dict[str, str] = {}
+
+    def real_path(self, name: str) -> Path:
+        """Where ``name`` really lies on this machine."""
+        return self.root / name.lstrip("/")
+
+    @staticmethod
+    def shown_path(name: str) -> str:
+        """How ``name`` is called in messages: always the kernel's own absolute path."""
+        return "/" + name.lstrip("/")
+
+    def read(self, name: str) -> str:
+        """Text of the file without the trailing newline.
+
+        Raises KernelFileError when it is missing or may not be read.
+        """
+        try:
+            data = self.real_path(name).read_bytes()
+        except OSError as error:
+            raise KernelFileError(self.shown_path(name), error.errno or 0, "read") from error
+        return data.decode("utf-8", "replace").rstrip("\n")
+
+    def get(self, name: str) -> str | None:
+        """Text of the file, or None; why it could not be read is noted in ``unreadable``."""
+        try:
+            return self.read(name)
+        except KernelFileError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH):
+                self.unreadable[error.path] = os.strerror(error.errno)
+            return None
+
+    def get_int(self, name: str) -> int | None:
+        """The file's one integer, or None when it cannot be read or holds something else."""
+        return to_int(self.get(name))
+
+    def get_bytes(self, name: str) -> bytes | None:
+        """Raw content (``proc/config.gz``), or None as in get()."""
+        try:
+            return self.real_path(name).read_bytes()
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                self.unreadable[self.shown_path(name)] = os.strerror(error.errno or 0)
+            return None
+
+    def exists(self, name: str) -> bool:
+        """Whether the file or folder is there (False also when its folder is closed to us)."""
+        try:
+            return self.real_path(name).exists()
+        except OSError:
+            return False
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, sorted; empty when it is missing or closed (then noted)."""
+        try:
+            return sorted(entry.name for entry in self.real_path(folder).iterdir())
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH):
+                self.unreadable[self.shown_path(folder)] = os.strerror(error.errno or 0)
+            return []
+
+    def write(self, name: str, value: str) -> None:
+        """Hand the kernel a value in one system call, as ``echo value > file`` does.
+
+        Raises KernelFileError with the kernel's errno; the file is then as it was.
+        """
+        self.log.append(Write(self.shown_path(name), value))
+        if self.dry_run:
+            return
+        try:
+            fd = os.open(self.real_path(name), os.O_WRONLY | os.O_TRUNC)
+            try:
+                os.write(fd, value.encode() + b"\n")
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise KernelFileError(self.shown_path(name), error.errno or 0, "write") from error
+
+
+def to_int(text: str | None) -> int | None:
+    """The integer a kernel file holds, or None."""
+    try:
+        return None if text is None else int(text.strip())
+    except ValueError:
+        return None
+
+
+def parse_table(text: str | None) -> dict[str, int]:
+    """``name value`` lines (/proc/vmstat, nodeN/vmstat, memory.stat) as a dictionary."""
+    table: dict[str, int] = {}
+    for line in (text or "").splitlines():
+        name, _, number = line.strip().partition(" ")
+        value = to_int(number)
+        if name and value is not None:
+            table[name] = value
+    return table
+
+
+def parse_nodes(text: str | None) -> list[int]:
+    """A kernel list such as ``0,2-3`` as numbers; empty for None, '' or nonsense."""
+    nodes: list[int] = []
+    for part in (text or "").strip().split(","):
+        first, dash, last = part.partition("-")
+        low = to_int(first)
+        high = to_int(last) if dash else low
+        if low is not None and high is not None and 0 <= low <= high <= NODE_MAX:
+            nodes.extend(range(low, high + 1))
+    return nodes

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The groups that need no guest: unit tests (pytest), lint, and the decision code in user space."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from terrace.host import clean_env
+from terrace.paths import repo_root
+from terrace.testing.results import TestResult
+from terrace.testing.select import Selector
+from terrace.testing.tap import leaves, parse_tap
+
+POLICY = Path("linux/tools/testing/mtier")
+_PYTEST_LIMIT_S = 1500
+_TOOL_LIMIT_S = 600
+_TAIL_LINES = 40
+
+
+def _run(words: Sequence[str], limit_s: float, extra: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Exit code and all output of a command in the repository; 124 when it took longer than `limit_s`."""
+    try:
+        done = subprocess.run(
+            words,
+            cwd=repo_root(),
+            env={**clean_env(), **(extra or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        text = (error.stdout or b"").decode(errors="replace")
+        return 124, f"{text}\ndid not end within {limit_s:g} s"
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.rstrip().splitlines()[-_TAIL_LINES:])
+
+
+# ---- pytest ----
+
+
+def list_pytest(folder: str, short: bool = False) -> list[str]:
+    """The tests of a folder, as pytest names them from the repository's root; `short`: without those marked `full`."""
+    code, text = _run([*_pytest(short), "--collect-only", "-q", folder], _PYTEST_LIMIT_S)
+    return [line for line in text.splitlines() if "::" in line] if code in (0, 5) else []
+
+
+def run_pytest(
+    group: str,
+    folder: str,
+    wanted: Selector,
+    all_wanted: bool,
+    extra: Mapping[str, str] | None = None,
+    short: bool = False,
+) -> Iterator[TestResult]:
+    """Run the tests of a folder; `extra` goes into their environment, `short` leaves out those marked `full`."""
+    if not (repo_root() / folder).is_dir():
+        yield TestResult(group, group, "skip", f"there is no {folder}")
+        return
+    chosen = [folder]
+    if not all_wanted:
+        chosen = [name for name in list_pytest(folder) if wanted(f"{group}/{name}")]
+        if not chosen:
+            return
+    with tempfile.TemporaryDirectory(prefix="terrace-test-") as scratch:
+        report = Path(scratch) / "report.xml"
+        words = [*_pytest(short), "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *chosen]
+        code, text = _run(words, _PYTEST_LIMIT_S, extra)
+        results = list(_read_junit(group, report)) if report.exists() else []
+    yield from results
+    failed = any(result.status == "fail" for result in results)
+    if code not in (0, 1) or (code == 1 and not failed) or not results:
+        yield TestResult(group, "pytest", "fail", f"pytest ended with {code}\n{_tail(text)}")
+
+
+def _pytest(short: bool = False) -> list[str]:
+    return [sys.executable, "-m", "pytest", *(["-m", "not full"] if short else [])]
+
+
+def _read_junit(group: str, report: Path) -> Iterator[TestResult]:
+    for case in ElementTree.parse(report).iter("testcase"):
+        file = case.get("file") or case.get("classname", "").replace(".", "/")
+        status, detail = "pass", ""
+        for kind, meaning in (("failure", "fail"), ("error", "fail"), ("skipped", "skip")):
+            found = case.find(kind)
+            if found is not None:
+                status = meaning
+                message = found.get("message") or ""
+                detail = message if meaning == "skip" else found.text or message
+        yield TestResult(group, f"{file}::{case.get('name')}", status, detail, float(case.get("time", "0")))
+
+
+# ---- lint ----
+
+
+def lint_checks() -> dict[str, list[str]]:
+    """The checks by name, each a command whose exit code says whether all is well."""
+    python = [sys.executable, "-m"]
+    return {
+        "ruff": [*python, "ruff", "check", "--no-cache", "."],
+        "ruff-format": [*python, "ruff", "format", "--no-cache", "--check", "."],
+        "mypy": [*python, "mypy"],
+        "codespell": [*python, "codespell_lib", *_spelled()],
+        "shellcheck": ["shellcheck", *_shell_scripts()],
+        "house": [],
+    }
+
+
+def run_lint(wanted: Selector, group: str = "lint") -> Iterator[TestResult]:
+    """Every check is a test."""
+    for name, words in lint_checks().items():
+        if not wanted(f"{group}/{name}"):
+            continue
+        began = time.monotonic()
+        if name == "house":
+            problems = house_problems(repo_root(), _tracked())
+            yield TestResult(group, name, "fail" if problems else "pass", "\n".join(problems))
+            continue
+        program = _tool(words[0])
+        if not program:
+            yield TestResult(group, name, "skip", f"{words[0]} is not installed")
+            continue
+        code, text = _run([program, *words[1:]], _TOOL_LIMIT_S)
+        took = time.monotonic() - began
+        yield TestResult(group, name, "fail" if code else "pass", _tail(text) if code else "", took)
+
+
+def _tool(name: str) -> str | None:
+    """A program by path or name; our own environment's programs come before those of the machine."""
+    if os.path.isabs(name):
+        return name
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def _tracked() -> list[str]:
+    """Files of the repository: what git knows, and what is new and not ignored."""
+    code, text = _run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], _TOOL_LIMIT_S)
+    names = text.splitlines() if code == 0 else []
+    return [name for name in names if (repo_root() / name).is_file()]
+
+
+def _shell_scripts() -> list[str]:
+    found = []
+    for name in _tracked():
+        with open(repo_root() / name, "rb") as file:
+            first = file.readline(80)
+        if name.endswith(".sh") or (first.startswith(b"#!") and first.split()[-1].endswith((b"/sh", b"bash"))):
+            found.append(name)
+    return found
+
+
+def _spelled() -> list[str]:
+    return [name for name in _tracked() if name.endswith((".md", ".py", ".c", ".h", ".toml", ".config", ".rst"))]
+
+
+_MAX_LINES = 700
+_NO_SPDX = (".json", ".patch", ".md", ".svg", ".png", ".txt", "LICENSES/", "linux/Documentation/ABI/")
+_COUNTED = (".py", ".c", ".h", ".sh")
+
+
+def house_problems(root: Path, names: Sequence[str]) -> list[str]:
+    """What breaks the rules of the house: a file without an SPDX line, or with more than 700 lines."""
+    problems = []
+    for name in names:
+        try:
+            lines = (root / name).read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        if name.endswith(_COUNTED) and len(lines) > _MAX_LINES:
+            problems.append(f"{name}: {len(lines)} lines; a file has at most {_MAX_LINES}, split it")
+        exempt = any(name.endswith(end) or name.startswith(end) for end in _NO_SPDX)
+        if not exempt and lines and not any("SPDX-License-Identifier" in line for line in lines[:5]):
+            problems.append(f"{name}: no SPDX-License-Identifier in the first 5 lines")
+    return problems
+
+
+# ---- the decision code in user space ----
+
+
+def run_policy(wanted: Selector, group: str = "policy") -> Iterator[TestResult]:
+    """`make check` of the decision code under the sanitizers; its cases are the tests."""
+    folder = repo_root() / POLICY
+    if not (folder / "Makefile").is_file():
+        yield TestResult(group, group, "skip", f"there is no {POLICY}/Makefile")
+        return
+    began = time.monotonic()
+    code, text = _run(["make", "-s", "-C", str(folder), "check"], _TOOL_LIMIT_S)
+    report = parse_tap(text.splitlines())
+    results = [TestResult(group, name, tap.status, tap.note) for name, tap in leaves(report.results, 1)]
+    yield from (result for result in results if wanted(f"{group}/{result.name}"))
+    failed = any(result.status == "fail" for result in results)
+    if report.problems or not results or (code and not failed):
+        detail = "\n".join([f"make check ended with {code}", *report.problems, _tail(text)])
+        yield TestResult(group, "make-check", "fail", detail, time.monotonic() - began)

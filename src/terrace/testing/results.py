@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the tests found: collected, told as it comes, summed up."""
+
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any, TextIO
+
+from terrace import output
+
+STATUSES = ("pass", "fail", "skip")
+_DETAIL_LINES = 60
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """One test: status is pass, fail or skip; `detail` says why not pass; `seconds` of host time, 0 when unknown."""
+
+    __test__ = False
+
+    group: str
+    name: str
+    status: str
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class Reporter:
+    """Keeps the results and prints them: failures at once, the rest as a line a group (or all, when `verbose`)."""
+
+    verbose: bool = False
+    stream: TextIO = field(default_factory=lambda: sys.stdout)
+    results: list[TestResult] = field(default_factory=list)
+    _group_started: float = 0.0
+
+    def begin(self, group: str, what: str) -> None:
+        """A group starts."""
+        self._group_started = time.monotonic()
+        self._print(f"{group}: {what} …")
+
+    def note(self, text: str) -> None:
+        """Progress that is worth a line."""
+        self._print(f"  {text}")
+
+    def add(self, result: TestResult) -> None:
+        """One more result."""
+        self.results.append(result)
+        took = f" ({output.format_duration(result.seconds)})" if result.seconds >= 0.05 else ""
+        if result.status == "fail":
+            self._print(f"  {output.style('FAIL', 'red', self.stream)} {result.group}/{result.name}{took}")
+            lines = result.detail.splitlines()
+            for line in lines[:_DETAIL_LINES]:
+                self._print(f"       {line}")
+            if len(lines) > _DETAIL_LINES:
+                self._print(f"       … {len(lines) - _DETAIL_LINES} more lines (--json FILE keeps all)")
+        elif self.verbose:
+            why = f": {result.detail.splitlines()[0]}" if result.detail else ""
+            self._print(f"  {result.status} {result.group}/{result.name}{took}{why}")
+
+    def end(self, group: str) -> None:
+        """A group is over."""
+        took = output.format_duration(time.monotonic() - self._group_started)
+        self._print(f"{group}: {self.summary(group)} ({took})")
+        if not self.verbose:
+            for result in self.results:
+                if result.group == group and result.status == "skip" and result.name == group:
+                    self._print(f"  skipped: {result.detail}")
+
+    def count(self, status: str, group: str | None = None) -> int:
+        """How many results have this status."""
+        return sum(1 for r in self.results if r.status == status and group in (None, r.group))
+
+    def summary(self, group: str | None = None) -> str:
+        """`N passed, N failed, N skipped`."""
+        passed, failed, skipped = (self.count(status, group) for status in STATUSES)
+        return f"{passed} passed, {failed} failed, {skipped} skipped"
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for --json (docs/reference/test.md has the schema)."""
+        return {
+            "version": 1,
+            "kind": "tests",
+            "passed": self.count("pass"),
+            "failed": self.count("fail"),
+            "skipped": self.count("skip"),
+            "tests": [asdict(result) for result in self.results],
+        }
+
+    def _print(self, text: str) -> None:
+        # One write: others may print at the same time.
+        print(f"{text}\n", end="", file=self.stream, flush=True)

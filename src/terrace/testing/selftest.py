@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Selftest programs in the guest: many in one boot, each judged by its TAP, its exit and what the kernel said."""
+
+import math
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+
+from terrace.errors import BuildError
+from terrace.lab.console import KernelReport, classify, plain_lines
+from terrace.lab.initramfs import compile_static
+from terrace.lab.run import GuestResult, choose_topology, run_in_guest
+from terrace.testing.compile import compile_programs
+from terrace.testing.lanes import deal, lanes_for, run_lanes
+from terrace.testing.programs import MachineKey, Program, kernel_includes
+from terrace.testing.results import TestResult
+from terrace.testing.tap import leaves, parse_tap
+
+#: Why what is left is not run.
+OVERTIME = "the time of --within is over"
+_SKIP_EXIT = 4
+_OUTPUT_LINES = 40
+_START = re.compile(r"^terrace-test: start (\S+)$")
+_LEAK_TEST = "kmemleak"
+# Boot, set-up and leak scans, in host seconds, beside the time of the tests themselves.
+_EXTRA_S = 240.0
+# In the environment of the programs: those that run for a time and not for a count run so many times as long.
+_STRETCH = "TERRACE_STRETCH"
+# A guest second may take this many host seconds where guest time counts instructions.
+_ICOUNT_STRETCH = 20.0
+
+
+@dataclass
+class _Outcome:
+    """What came of one program in one boot."""
+
+    lines: list[str] = field(default_factory=list)
+    how: str = ""
+    number: int = 0
+    seconds: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.how)
+
+
+@dataclass
+class _Boot:
+    """The output of the batch program, taken apart while it comes."""
+
+    mark: str
+    note: Callable[[str], None]
+    outcomes: dict[str, _Outcome] = field(default_factory=dict)
+    leaks: list[str] = field(default_factory=list)
+    running: str | None = None
+    reading_leaks: bool = False
+    done: bool = False
+    _rest: bytes = b""
+
+    def feed(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._line(line.decode(errors="replace"))
+
+    def _line(self, line: str) -> None:
+        if line.startswith(self.mark + " "):
+            self._event(line.split()[1:])
+        elif self.reading_leaks:
+            self.leaks.append(line)
+        elif self.running:
+            self.outcomes[self.running].lines.append(line)
+
+    def _event(self, words: list[str]) -> None:
+        if words[0] == "start":
+            self.running = words[1]
+            self.outcomes[self.running] = _Outcome()
+        elif words[0] == "end":
+            outcome = self.outcomes[words[1]]
+            outcome.how, outcome.number, outcome.seconds = words[2], int(words[3]), int(words[4]) / 1000
+            self.running = None
+            self.note(f"{words[1]} ({outcome.seconds:.1f} s in the guest)")
+        elif words[0] == "leaks":
+            self.reading_leaks = words[1] != "end"
+            if words[1] == "unavailable":
+                self.leaks.append("kmemleak is not available on this kernel (kmemleak=off, or it disabled itself)")
+        elif words[0] == "done":
+            self.done = True
+
+
+@dataclass(frozen=True)
+class SelftestRun:
+    """How to run a set of programs: `leaks` asks kmemleak afterwards, `slow` multiplies time limits.
+
+    `stretch` multiplies them, too, and the programs are told to run so many times as long. Behind `deadline`, a time
+    of time.monotonic(), no machine is booted: its programs are skipped.
+    """
+
+    group: str
+    vmlinux: Path
+    leaks: bool = False
+    slow: int = 1
+    stretch: int = 1
+    deadline: float = math.inf
+    note: Callable[[str], None] = lambda text: None
+
+    def limit_s(self, program: Program) -> int:
+        """Guest seconds that a program may take."""
+        return program.timeout_s * self.slow * self.stretch
+
+
+def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[TestResult]:
+    """Compile and run `programs`, those of one machine in one boot; give the result of each as it is known.
+
+    A program that does not compile, prints no TAP plan or not all its tests, or takes the kernel down is a failure;
+    the programs behind a crash run in a boot of their own. Machines that count instructions run side by side.
+    """
+    built: list[tuple[Program, Path]] = []
+    includes = kernel_includes(programs)
+    for program, made in compile_programs(programs, includes):
+        if isinstance(made, BuildError):
+            yield TestResult(run.group, program.name, "fail", str(made))
+        else:
+            built.append((program, made))
+    built.sort(key=lambda pair: (pair[0].machine, pair[0].name))
+    # A guest whose time is instructions has one core and does not notice who has the others.
+    counting = [pair for pair in built if pair[0].machine.icount >= 0]
+    yield from _run_machines(run, [pair for pair in built if pair[0].machine.icount < 0])
+    lanes = lanes_for(max((_memory(pair[0].machine) for pair in counting), default=0))
+    yield from run_lanes(lambda members: list(_run_machines(run, members)), deal(counting, lanes))
+
+
+def _memory(machine: MachineKey) -> int:
+    return choose_topology(machine.topology, memory_scale=machine.memory_scale).memory
+
+
+def _run_machines(run: SelftestRun, built: Sequence[tuple[Program, Path]]) -> Iterator[TestResult]:
+    for machine, members in groupby(built, key=lambda pair: pair[0].machine):
+        yield from _run_machine(run, machine, list(members))
+
+
+def _run_machine(run: SelftestRun, machine: MachineKey, pending: list[tuple[Program, Path]]) -> Iterator[TestResult]:
+    while pending:
+        if time.monotonic() > run.deadline:
+            yield from (TestResult(run.group, program.name, "skip", OVERTIME) for program, _ in pending)
+            return
+        run.note(f"booting {machine.describe()} for {len(pending)} program{'s' if len(pending) > 1 else ''}")
+        boot, guest = _boot(run, machine, pending)
+        blamed, unblamed = _blame(guest.console_log)
+        if not boot.outcomes:
+            yield _dead_boot(run, machine, guest, pending)
+            return
+        rest: list[tuple[Program, Path]] = []
+        for program, path in pending:
+            outcome = boot.outcomes.get(program.name)
+            if outcome is None:
+                rest.append((program, path))
+                continue
+            yield from _judge(run, program, outcome, guest, blamed.pop(program.name, []))
+        yield from _judge_machine(run, machine, boot, guest, [*unblamed, *sum(blamed.values(), [])])
+        if boot.done and rest:
+            names = ", ".join(program.name for program, _ in rest)
+            yield TestResult(run.group, f"machine:{machine.topology}", "fail", f"never started: {names}")
+            return
+        pending = rest
+
+
+def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program, Path]]) -> tuple[_Boot, GuestResult]:
+    boot = _Boot(f"@{secrets.token_hex(6)}", run.note)
+    argv = [str(compile_static("batch")), boot.mark]
+    # Where instructions are counted the time of a guest that waits for the host flies.
+    argv += ["leaks" if run.leaks else "noleaks", "busy" if machine.icount >= 0 else "clock"]
+    for program, path in pending:
+        argv += [str(run.limit_s(program)), program.name, str(path)]
+    limit = _EXTRA_S + sum(run.limit_s(program) for program, _ in pending)
+    guest = run_in_guest(
+        run.vmlinux,
+        machine.topology,
+        argv,
+        env={**os.environ, _STRETCH: str(run.stretch)},
+        stdout=boot.feed,
+        append=[machine.append] if machine.append else [],
+        cpus=machine.cpus or None,
+        icount_shift=machine.icount if machine.icount >= 0 else None,
+        memory_scale=machine.memory_scale,
+        timeout_s=limit * (_ICOUNT_STRETCH if machine.icount >= 0 else 1.0),
+    )
+    return boot, guest
+
+
+def _blame(log: str) -> tuple[dict[str, list[KernelReport]], list[KernelReport]]:
+    """The kernel's reports by the test that was running, and those before any."""
+    starts = [(n, found[1]) for n, line in enumerate(plain_lines(log), 1) if (found := _START.match(line))]
+    blamed: dict[str, list[KernelReport]] = {}
+    unblamed: list[KernelReport] = []
+    for report in classify(log):
+        name = next((name for number, name in reversed(starts) if number < report.line_number), None)
+        if name is None:
+            unblamed.append(report)
+        else:
+            blamed.setdefault(name, []).append(report)
+    return blamed, unblamed
+
+
+def _dead_boot(
+    run: SelftestRun, machine: MachineKey, guest: GuestResult, pending: Sequence[tuple[Program, Path]]
+) -> TestResult:
+    names = ", ".join(program.name for program, _ in pending)
+    why = guest.explain() or f"the batch program ended with {guest.exit_code}: {guest.stderr.decode(errors='replace')}"
+    return TestResult(run.group, f"machine:{machine.topology}", "fail", f"{why}\nnot run: {names}", guest.run_s)
+
+
+def _judge(
+    run: SelftestRun, program: Program, outcome: _Outcome, guest: GuestResult, reports: Sequence[KernelReport]
+) -> Iterator[TestResult]:
+    """The results of one program: its TAP tests, or one failure that says why they do not count."""
+    group = run.group
+    if not outcome.ended:
+        detail = "\n".join([f"while this ran, {guest.explain()}", "its output:", *outcome.lines[-_OUTPUT_LINES:]])
+        yield TestResult(group, program.name, "fail", detail, outcome.seconds)
+        return
+    tap = parse_tap(outcome.lines)
+    results = [_from_tap(group, program, name, result.status, result.note) for name, result in leaves(tap.results, 0)]
+    if tap.skip_all is not None and not results:
+        results = [TestResult(group, program.name, "skip", tap.skip_all or "no reason given")]
+    problems = [*_exit_problems(run.limit_s(program), outcome, results), *tap.problems]
+    problems += [f"the kernel reported: {report.title}" for report in reports]
+    if results:
+        results[0] = replace(results[0], seconds=outcome.seconds)
+    yield from results
+    if problems:
+        shown = [line for report in reports for line in report.lines] or outcome.lines[-_OUTPUT_LINES:]
+        yield TestResult(group, program.name, "fail", "\n".join([*problems, *shown]), outcome.seconds)
+
+
+def _from_tap(group: str, program: Program, name: str, status: str, note: str) -> TestResult:
+    return TestResult(group, f"{program.name}:{name}", status, note)
+
+
+def _exit_problems(limit_s: int, outcome: _Outcome, results: Sequence[TestResult]) -> list[str]:
+    if outcome.how == "timeout":
+        return [f"did not end within {limit_s} s of guest time"]
+    if outcome.how == "signal":
+        return [f"was killed by signal {outcome.number}"]
+    if outcome.number == 0:
+        return []
+    failed = any(result.status == "fail" for result in results)
+    skipped = outcome.number == _SKIP_EXIT and all(result.status == "skip" for result in results)
+    return [] if failed or skipped else [f"exit code {outcome.number}, though no test failed"]
+
+
+def _judge_machine(
+    run: SelftestRun, machine: MachineKey, boot: _Boot, guest: GuestResult, reports: Sequence[KernelReport]
+) -> Iterator[TestResult]:
+    """What belongs to no test: reports during boot, leaks, a machine that died between two tests."""
+    name = f"machine:{machine.topology}"
+    for report in reports:
+        yield TestResult(run.group, name, "fail", "\n".join([f"the kernel reported: {report.title}", *report.lines]))
+    if boot.done and run.leaks:
+        leaks = [line for line in boot.leaks if line.strip()]
+        detail = "\n".join(["memory that nothing points to any more:", *leaks]) if leaks else ""
+        yield TestResult(run.group, f"{_LEAK_TEST}:{machine.topology}", "fail" if leaks else "pass", detail)
+    if not boot.done and boot.running is None:
+        yield TestResult(run.group, name, "fail", guest.explain() or f"batch ended with {guest.exit_code}", guest.run_s)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sizes, times and node sets as people write them."""
+
+import re
+from collections.abc import Callable, Iterable
+
+from terrace.errors import UsageError
+
+_SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_TIME_UNITS_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_SIZE = re.compile(_NUMBER + r"\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_TIME = re.compile(_NUMBER + r"\s*(ns|us|ms|s|min|h)")
+_SIZE_STEPS = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
+_TIME_STEPS = (
+    (3_600_000_000_000, "h"),
+    (60_000_000_000, "min"),
+    (1_000_000_000, "s"),
+    (1_000_000, "ms"),
+    (1_000, "us"),
+)
+
+
+def _scaled(number: str, unit: int) -> int:
+    """`number` (decimal digits, maybe a fraction) times `unit`, exactly; the part below one is cut off."""
+    whole, _, fraction = number.partition(".")
+    scale: int = 10 ** len(fraction)
+    return int(whole + fraction) * unit // scale
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `4096`, `4K`, `1.5G`, `64MiB` (powers of 1024).
+
+    Raises UsageError when `text` is none of these.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f"size '{text}' is not a number with one of the units K, M, G, T (example: 1.5G)")
+    return _scaled(match[1], _SIZE_UNITS[match[2].upper()])
+
+
+def whole_number(option: str, low: int, high: int) -> Callable[[str], int]:
+    """A reader of the value of `option`, for argparse: a whole number from `low` to `high`.
+
+    It raises UsageError with the option, the value and what is allowed.
+    """
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"\d{1,18}", text, re.ASCII) or not low <= int(text) <= high:
+            raise UsageError(f"{option} {text}: use a whole number from {low} to {high}")
+        return int(text)
+
+    return read
+
+
+def factor(option: str) -> Callable[[str], float]:
+    """As `whole_number`, for a number above 0 that something is multiplied by."""
+
+    def read(text: str) -> float:
+        if not re.fullmatch(_NUMBER, text, re.ASCII) or not 0 < float(text) < 1e9:
+            raise UsageError(f"{option} {text}: use a number above 0 (0.5 halves, 2 doubles)")
+        return float(text)
+
+    return read
+
+
+def format_size(count: int) -> str:
+    """Bytes with the largest unit that keeps the number at 1 or more, and one decimal: 0B, 512B, 4K, 1.5G, 2T."""
+    return _formatted(count, _SIZE_STEPS, "B")
+
+
+def parse_time_ns(text: str) -> int:
+    """Nanoseconds of `5ms`, `1.5s`, `200us`, `2min`, `1h`.
+
+    Raises UsageError when `text` is none of these; a bare number has no meaning without its unit.
+    """
+    match = _TIME.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f"time '{text}' is not a number with one of the units ns, us, ms, s, min, h (example: 5ms)")
+    return _scaled(match[1], _TIME_UNITS_NS[match[2]])
+
+
+def format_time_ns(count: int) -> str:
+    """Nanoseconds with the largest unit that keeps the number at 1 or more: 5ms, 1.5s, 2min."""
+    return _formatted(count, _TIME_STEPS, "ns")
+
+
+def _formatted(count: int, steps: tuple[tuple[int, str], ...], smallest: str) -> str:
+    for unit, name in steps:
+        tenths = (abs(count) * 10 + unit // 2) // unit
+        if abs(count) >= unit:
+            sign = "-" if count < 0 else ""
+            number = f"{tenths // 10}" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}"
+            return f"{sign}{number}{name}"
+    return f"{count}{smallest}"
+
+
+def parse_nodes(text: str, known: Iterable[int]) -> list[int]:
+    """Node numbers of a set in numactl's syntax: `0,2-3`, `all`, `!1` (all but 1).
+
+    `known` are the nodes the machine has; the result is sorted, without repeats, and a part of them.
+    Raises UsageError for bad syntax, a node that does not exist, or an empty result.
+    """
+    nodes = sorted(set(known))
+    body = text.strip()
+    inverted = body.startswith("!")
+    chosen = set(nodes) if body == "all" else _parse_ranges(body.removeprefix("!"), text)
+    unknown = sorted(chosen - set(nodes))
+    if unknown:
+        raise UsageError(
+            f"node set '{text}': there is no node {format_nodes(unknown)}; this machine has {format_nodes(nodes)}"
+        )
+    result = sorted(set(nodes) - chosen) if inverted else sorted(chosen)
+    if not result:
+        raise UsageError(f"node set '{text}' leaves no node; this machine has {format_nodes(nodes)}")
+    return result
+
+
+def _parse_ranges(body: str, text: str) -> set[int]:
+    chosen: set[int] = set()
+    for part in body.split(","):
+        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip(), re.ASCII)
+        if not match:
+            raise UsageError(f"node set '{text}' is not of the form 0,2-3 or all or !1")
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        if last < first:
+            raise UsageError(f"node set '{text}': the range {part.strip()} runs backwards")
+        chosen.update(range(first, last + 1))
+    return chosen
+
+
+def format_nodes(nodes: Iterable[int]) -> str:
+    """Node numbers as `parse_nodes` reads them: 0,2-3; 'none' for an empty set."""
+    ranges: list[list[int]] = []
+    for node in sorted(set(nodes)):
+        if ranges and node == ranges[-1][1] + 1:
+            ranges[-1][1] = node
+        else:
+            ranges.append([node, node])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges) or "none"

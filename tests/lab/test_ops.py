@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0
+"""status, set, features, doctor and exec on the kernel they are for, in the guest."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from terrace.paths import repo_root
+
+TERRACE = str(repo_root() / "terrace")
+REFERENCE = repo_root() / "docs" / "reference"
+
+# Memory that starts on the slow node and is used all the time; then one look at what came of it.
+LOAD = """
+import ctypes, mmap, random, subprocess, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+def policy(mode, nodes):
+    mask = ctypes.c_ulong(nodes)
+    assert libc.syscall(238, mode, ctypes.byref(mask) if nodes else None, 64 if nodes else 0) == 0
+policy(2, 1 << 1)
+pages = 4096
+memory = mmap.mmap(-1, pages << 12)
+for page in range(pages):
+    memory[page << 12] = 1
+policy(0, 0)
+end = time.monotonic() + 60
+def promoted():
+    return int(open("/sys/kernel/mm/mtier/node1/promoted").read())
+while promoted() < pages and time.monotonic() < end:
+    for _ in range(500):
+        memory[random.randrange(pages) << 12]
+assert promoted() >= pages * 95 // 100, promoted()
+"""
+
+
+def guest(vmlinux: Path, script: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [TERRACE, "lab", "run", "--vmlinux", str(vmlinux), *options, "--", "bash", "-c", script]
+    return subprocess.run(
+        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL, timeout=300, cwd=repo_root()
+    )
+
+
+def validate(document: object, kind: str) -> None:
+    jsonschema.validate(document, json.loads((REFERENCE / "schema" / f"{kind}.schema.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def engine(vmlinux: Path) -> None:
+    """Skip on kernels without the engine."""
+    if guest(vmlinux, "test -d /sys/kernel/mm/mtier").returncode != 0:
+        pytest.skip("this kernel has no promotion engine")
+
+
+@pytest.mark.usefixtures("engine")
+def test_every_knob_is_as_documented(vmlinux: Path) -> None:
+    done = guest(vmlinux, f"{sys.executable} tests/lab/ops_in_guest.py")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["findings"] == []
+    text = (REFERENCE / "counters.md").read_text()
+    assert [name for name in result["counters"] if f"`{name}`" not in text] == []
+    named = {word for word in text.split("`") if word.startswith("mtier_") and word != "mtier_"}
+    assert sorted(named - set(result["counters"])) == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_pages_move_and_status_shows_it(vmlinux: Path) -> None:
+    script = (
+        "./terrace set enabled=1 demotion_enabled=1 >&2 && "
+        f"{sys.executable} -c '{LOAD}' && ./terrace status --json --interval 10ms && ./terrace doctor >&2"
+    )
+    done = guest(vmlinux, script)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    validate(document, "status")
+    counters = document["counters"]
+    ended = (
+        sum(value for name, value in counters.items() if name.startswith(("mtier_drop_", "mtier_fail_")))
+        + counters["mtier_promoted_folios"]
+    )
+    slow = next(node for node in document["nodes"] if not node["top"])
+    assert counters["mtier_queued"] == ended + slow["queued"]
+    assert slow["promoted"] == counters["pgpromote_success"] >= 3891
+    assert {"kmmscand", "kpromoted/1"} <= {daemon["name"] for daemon in document["daemons"]}
+    assert document["reasons"] and document["unreadable"] == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_refusals_name_file_value_and_range(vmlinux: Path) -> None:
+    script = (
+        "for knob in 'scan.cpu 300' 'period_min 3s' 'target_node 1'; do ./terrace set $knob; echo $?; done;"
+        "./terrace exec --scan-scale 2 -- grep MtierScanScale /proc/self/status"
+    )
+    done = guest(vmlinux, script)
+    assert done.stdout.split() == ["2", "2", "2", "MtierScanScale:", "2"]
+    assert "'300' to /sys/kernel/mm/mtier/scan/cpu_percent (ERANGE); allowed: 1-100 %" in done.stderr
+    assert "not above scan.period_start_ms (now 2000 ms). It stays at 400" in done.stderr
+    assert "'1' to /sys/kernel/mm/mtier/promote/target_node (ERANGE)" in done.stderr
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_ordinary_user_reads_and_cannot_write(vmlinux: Path) -> None:
+    # The checkout may lie where only its owner gets, as below /root.
+    script = (
+        "cp -r terrace src $TERRACE_SCRATCH && chmod -R a+rX $TERRACE_SCRATCH && cd $TERRACE_SCRATCH || exit 99;"
+        "setpriv --reuid 65534 --regid 65534 --clear-groups ./terrace status --json --interval 0;"
+        "setpriv --reuid 65534 --regid 65534 --clear-groups ./terrace set enabled 1; exit $?"
+    )
+    done = guest(vmlinux, script)
+    assert done.returncode == 1
+    assert "run as root" in done.stderr and "Traceback" not in done.stderr
+    document = json.loads(done.stdout)
+    validate(document, "status")
+    assert [reason["id"] for reason in document["reasons"]] == ["off"]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Workloads on a machine that has two nodes: memory begins where the options say, and less of it with ballast."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from terrace.lab.run import run_in_guest
+from terrace.lab.workloads import WORKLOADS, compile_ballast, find_workload
+
+SIZE = ["--size", "2M"]
+EXTRA = {
+    "abench": ["--json", "workload"],
+    "kvzipf": ["--value", "256", "--ops", "2000"],
+    "bfs": ["--iterations", "2"],
+    "buildlike": ["--ops", "4"],
+}
+
+
+def call(program: Path) -> str:
+    """A program as a word for the shell: the way to it may have spaces."""
+    return shlex.quote(str(program))
+
+
+def in_guest(vmlinux: Path, *words: str) -> list[dict[str, Any]]:
+    """The JSON objects that a shell script's programs print, one after the other."""
+    result = run_in_guest(
+        vmlinux, "dram-cxl", ["sh", "-ec", " ".join(words)], cwd="/", env={}, memory_scale=0.25, timeout_s=120
+    )
+    assert result.exit_code == 0, result.stderr.decode()
+    text = result.stdout.decode()
+    found = []
+    while text.strip():
+        value, end = json.JSONDecoder().raw_decode(text.lstrip())
+        found.append(value)
+        text = text.lstrip()[end:]
+    return found
+
+
+def test_every_workload_begins_where_it_is_told(vmlinux: Path) -> None:
+    commands = [
+        " ".join([call(program.compile()), *SIZE, *EXTRA.get(name, []), "--iterations 2", "--start-node 1;"])
+        for name, program in WORKLOADS.items()
+    ]
+    results = in_guest(vmlinux, *commands)
+    assert [result["workload"] for result in results] == list(WORKLOADS)
+    for result in results:
+        assert result["ok"]
+        assert result["placed_first"]["by_node"] == {"1": 512}
+        assert all(known > 0 for _, _, known in result["samples"])
+        assert result["vmstat"]["pgpromote_success"] == 0
+
+
+def test_pages_are_placed_one_by_one(vmlinux: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.write_text("".join(f"{page} 1 {page % 2}\n" for page in range(100)))
+    program = find_workload("chase").compile()
+    (result,) = in_guest(vmlinux, call(program), *SIZE, "--place", str(place), "--start-node", "0")
+    assert result["placed_first"]["by_node"] == {"0": 462, "1": 50}
+
+
+def test_kernel_files_are_written_before_and_when_the_region_begins(vmlinux: Path) -> None:
+    knob = "/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps"
+    program = find_workload("chase").compile()
+    script = [call(program), *SIZE, "--set", f"{knob}=77", "--set-late", f"{knob}=78", f"&& grep -qx 78 {knob}"]
+    assert in_guest(vmlinux, *script)[0]["ok"]
+
+
+def test_ballast_leaves_what_it_is_told(vmlinux: Path) -> None:
+    ballast, program = compile_ballast(), find_workload("stream").compile()
+    script = [f"{call(ballast)} --node 0 --leave 48M -- {call(program)} --size 64M --iterations 1"]
+    (result,) = in_guest(vmlinux, *script)
+    by_node = result["placed_first"]["by_node"]
+    assert 0 < by_node["0"] < 48 * 256
+    assert by_node["1"] == 64 * 256 - by_node["0"]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Real workers: one that is killed loses its task once, and the others go on."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terrace.bench.cluster import Cluster
+from terrace.bench.schedule import Answer, Task, run_tasks
+
+
+def work(payload: tuple[str, str]) -> dict[str, Any]:
+    """Runs in a worker. What is to die kills its worker, once or whenever it is tried."""
+    name, folder = payload
+    seen = Path(folder) / name
+    tries = len(list(Path(folder).glob(f"{name}*")))
+    Path(f"{seen}.{tries}").touch()
+    if name == "dies-always" or (name == "dies-once" and not tries):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "raises":
+        raise RuntimeError("bad luck")
+    return {"name": name}
+
+
+def test_a_killed_worker_takes_down_only_what_is_killed_again(tmp_path: Path) -> None:
+    found: dict[str, str] = {}
+
+    def ended(task: Task, answer: Answer) -> bool:
+        found[task.name] = answer.problem or str(answer.document and answer.document["name"])
+        return answer.document is not None
+
+    tasks = [Task(name, 1, 1.0) for name in ("dies-once", "good", "dies-always", "raises", "last")]
+    with Cluster(work, None, 2) as cluster:
+        run_tasks(tasks, cluster, lambda task: (task.name, str(tmp_path)), ended)
+    assert found == {
+        "dies-once": "dies-once",
+        "good": "good",
+        "dies-always": "its worker died",
+        "raises": "RuntimeError: bad luck",
+        "last": "last",
+    }
+    tries = {name: len(list(tmp_path.glob(f"{name}*"))) for name in found}
+    assert tries == {"dies-once": 2, "good": 1, "dies-always": 2, "raises": 1, "last": 1}
+
+
+def test_workers_that_are_slow_to_end_do_not_fail_a_run_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster(work, None, 1) as cluster:
+        local: Any = cluster._local
+        close = local.close
+
+        def slow(timeout: float) -> None:
+            close(timeout=timeout)
+            raise TimeoutError(f"timed out after {timeout} s.")
+
+        monkeypatch.setattr(local, "close", slow)

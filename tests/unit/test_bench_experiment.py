@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What bench.toml may say, and the matrix of cells that it makes."""
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from bench_results import TEXT
+from bench_results import experiment as parse_text
+
+from terrace.bench import experiment, loads
+from terrace.bench.cells import KERNEL_SHARE
+from terrace.bench.session import flavours_of
+from terrace.errors import UsageError
+from terrace.lab import qemu
+from terrace.lab.topology import MIB
+
+WIDE = (
+    TEXT.replace('["32M"]', '["64M", "32M"]').replace('["1/2"]', '["spare", "1/4"]')
+    + "[options]\niterations = { 32M = 4, 64M = 2 }\nthp = true\nquiet = false\n"
+)
+
+
+def test_every_size_dram_policy_and_seed_is_a_cell_the_small_ones_first() -> None:
+    cells = parse_text(WIDE).cells()
+    assert cells[0].name == "32M-spare-all-dram-seed1"
+    assert cells[-1].name == "64M-dram1of4-terrace-seed2"
+    assert len({cell.name for cell in cells}) == len(cells)
+    # 2 sizes x 2 seeds x (3 policies x 2 amounts of DRAM + 2 bounds that know no limit of it)
+    assert len(cells) == 2 * 2 * (3 * 2 + 2)
+
+
+def test_an_option_may_differ_by_size() -> None:
+    by_size = {cell.size: dict(cell.options) for cell in parse_text(WIDE).cells()}
+    assert by_size[32 * MIB] == {"iterations": "4", "thp": None}
+    assert by_size[64 * MIB] == {"iterations": "2", "thp": None}
+
+
+def test_the_machine_leaves_a_part_of_the_load_in_fast_memory() -> None:
+    cell = parse_text().cells()[1]
+    assert (cell.policy, cell.dram) == ("oracle", Fraction(1, 2))
+    machine = cell.machine()
+    assert machine.nodes[0].memory == 16 * MIB + KERNEL_SHARE
+    assert machine.nodes[1].memory >= 2 * cell.size
+    programs = loads.Programs(Path("/b/abench"), Path("/b/ballast"))
+    words = loads.words(cell, programs, Path("/tmp/place"))
+    assert words[:6] == ["/b/ballast", "--node", "0", "--leave", str(16 * MIB), "--"]
+    assert words[words.index("--place") + 1] == "/tmp/place"
+
+
+def test_bounds_start_where_they_stay() -> None:
+    cells = {cell.policy: cell for cell in parse_text(TEXT + 'start = "first-touch"\n').cells()}
+    starts = {policy: loads.start_node(cell) for policy, cell in cells.items()}
+    assert starts == {"all-dram": 0, "oracle": -1, "stock-2": -1, "terrace": -1, "all-slow": 1}
+    assert cells["all-dram"].dram is None
+
+
+def test_one_kernel_may_run_all_policies() -> None:
+    own = parse_text()
+    assert flavours_of(own, own.cells()) == {"stock", "terrace"}
+    assert "kernel" not in own.cells()[0].key()
+    one = parse_text(TEXT + 'kernel = "terrace"\n')
+    # Those of the runs before, too, which have a policy of stock's.
+    assert flavours_of(one, one.cells()) == {"terrace"}
+    assert one.cells()[0].key()["kernel"] == "terrace"
+
+
+def test_a_load_of_more_than_512m_gets_a_larger_machine() -> None:
+    cell = replace(parse_text().cells()[0], size=1 << 30)
+    assert cell.machine().nodes[0].memory == 4 << 30
+
+
+def test_the_experiments_of_this_repository_can_be_read() -> None:
+    assert {"abench", "smoke"} <= set(experiment.names())
+    for name in experiment.names():
+        item = experiment.load(name)
+        assert item.purpose
+        assert item.expected
+        assert item.cells()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('purpose = "why"', "", "key 'purpose' is missing"),
+        ('purpose = "why"', "purpose = 3", "purpose: needs a text"),
+        ("seeds = [1, 2]", "seeds = [1]\nfound = 3", "found: needs a text"),
+        ("seeds = [1, 2]", "seeds = [1]\nfound = 'better by 7.5 s'", "found: '7.5' is a figure"),
+        ("seeds = [1, 2]", "seeds = [1]\nfound = 'half, or 50 %'", "found: '50 %' is a figure"),
+        ("seeds = [1, 2]", "seeds = [1]\nthread = 1", "unknown key 'thread'"),
+        ("seeds = [1, 2]", "seeds = [1]\nthreads = 0", "threads: 0"),
+        ("seeds = [1, 2]", "seeds = [1]\nthreads = '8'", "threads: '8'"),
+        ("seeds = [1, 2]", "seeds = []", "seeds"),
+        ("seeds = [1, 2]", "seeds = [true]", "seeds"),
+        ("seeds = [1, 2]", "seeds = [1, 1]", "names something twice"),
+        ("seeds = [1, 2]", "seeds = [1,", "bench.toml"),
+        ("seeds = [1, 2]", "seeds = [1]\nreport = 'all'", "report: 'all'"),
+        ("seeds = [1, 2]", "seeds = [1]\nstart = 'fast'", "start: 'fast'"),
+        ("seeds = [1, 2]", "seeds = [1]\ntolerance = 2", "tolerance: 2"),
+        ("seeds = [1, 2]", 'seeds = [1]\nkernel = "off"', "kernel: 'off'"),
+        ("seeds = [1, 2]", "seeds = [1]\ntopology = 'mars'", "topology: there is no topology 'mars'"),
+        ("seeds = [1, 2]", "seeds = [1]\ntopology = 'three-tier'", "topology: 'three-tier' is no machine"),
+        ("seeds = [1, 2]", "seeds = [1]\noptions = 3", "options"),
+        ("seeds = [1, 2]", "seeds = [1]\noptions.x = { 64M = 1 }", "options.x: has no value for 32M"),
+        ("seeds = [1, 2]", "seeds = [1]\noptions.x = [1]", "options.x: [1]"),
+        ('"terrace",', '"terace",', "policies: 'terace' is not one of"),
+        ('"abench"', '"other"', "workload: 'other' is not one of"),
+        ('"32M"', '"64 elephants"', "sizes: size '64 elephants'"),
+        ('"32M"', '"5K"', "sizes: 5K is not a whole number of MiB"),
+        ('"1/2"', '"half"', "dram: 'half'"),
+        ('"1/2"', '"3/2"', "dram: '3/2'"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(old: str, new: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_text(TEXT.replace(old, new))
+    assert said in str(caught.value)
+    assert "bench.toml" in str(caught.value)
+
+
+def test_a_machine_larger_than_this_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qemu, "host_memory", lambda: 1 << 30)
+    with pytest.raises(UsageError, match=r"bench\.toml: sizes: 32M does not fit here: .*this host has 1G"):
+        parse_text().require_memory()
+
+
+def test_an_experiment_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no experiment 'nothing'"):
+        experiment.load("nothing")
+    with pytest.raises(UsageError, match=r"there is no .*bench\.toml"):
+        experiment.load(f"{tmp_path}/x")
+    (tmp_path / "bench.toml").write_text(TEXT)
+    assert experiment.load(str(tmp_path)).name == tmp_path.name
+
+
+def test_cells_are_picked_and_bounds_stay_with_every_dram() -> None:
+    cells = parse_text(WIDE).cells()
+    picked = list(experiment.select(cells, sizes=[32 * MIB], seeds=[2], dram=["1/4"]))
+    assert [cell.policy for cell in picked] == ["all-dram", "all-slow", "oracle", "stock-2", "terrace"]
+    assert list(experiment.select(cells, policies=["damon"])) == []

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The demo: figures from raw results, the table and what is expected, the plugin's arguments, abench's own checks."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from terrace.demo import cases, counter, figures, report, runner
+from terrace.demo.counter import Counts
+from terrace.demo.figures import Figures
+from terrace.errors import BuildError, MissingError, UsageError
+from terrace.kernel.build import Kernel
+from terrace.lab import plugin
+from terrace.lab.workloads import find_workload
+from terrace.paths import repo_root
+
+
+def _result(**changes: Any) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "schema": "terrace.abench/1",
+        "elapsed_ns": 2_000_000_000,
+        "samples": [[0.0, 0.0], [1000.0, 0.4], [1100.0, 0.6], [1200.0, 1.0]],
+        "placed_last": {"pages": 1000, "on_start_node": 10, "in_dram": 990},
+        "vmstat": {"pgpromote_success": 1000, "numa_hint_faults": 7, "numa_pte_updates": 500},
+        "tlb_shootdowns": 3,
+        "kthread_cpu_ns": {"kmmscand": 1_000_000, "kpromoted/1": 2_000_000, "kswapd0": 9},
+    }
+    return {**result, **changes}
+
+
+def _counts(kernel: int) -> dict[str, Counts]:
+    return {
+        "app": Counts(1000, kernel),
+        "numa_scan": Counts(0, 50),
+        "kmmscand": Counts(0, 200),
+        "kpromoted": Counts(0, 300),
+        "sampler": Counts(5, 10**9),
+        "idle": Counts(0, 10**9),
+        "other": Counts(9, 1),
+    }
+
+
+def _figures(**changes: Any) -> Figures:
+    values: dict[str, Any] = {
+        "elapsed_s": 2.0,
+        "to_50_s": 1.0,
+        "to_95_s": 1.5,
+        "final_share": 1.0,
+        "promoted_pages": 1000,
+        "hint_faults": 0,
+        "shootdowns": 0,
+        "kernel_insns": 10_000_000,
+        "app_user_insns": 100,
+        "app_kernel_insns": 100,
+        "scan_insns": 0,
+        "mover_cpu_s": 0.0,
+        "mover_insns": 0,
+        "scanned_bytes": 0,
+    }
+    return Figures(**{**values, **changes})
+
+
+def _outcome(case: cases.Case, value: Figures) -> runner.Outcome:
+    return runner.Outcome(case, value, _result(), _counts(0), 1.0)
+
+
+def _outcomes(**by_name: Figures) -> dict[str, runner.Outcome]:
+    return {c.name: _outcome(c, by_name.get(c.name.replace("-", "_"), _figures())) for c in cases.MAIN}
+
+
+def test_time_to_a_share_lies_between_the_samples_around_it() -> None:
+    value = figures.figures_of(_result(), _counts(400))
+    assert value.to_50_s == pytest.approx(1.05)
+    assert value.to_95_s == pytest.approx(1.1875)
+
+
+def test_the_kernels_work_is_all_but_measuring_and_waiting() -> None:
+    value = figures.figures_of(_result(), _counts(400))
+    assert value.kernel_insns == 400 + 50 + 200 + 300 + 1
+    assert value.app_kernel_insns == 450
+    assert value.scan_insns == 250
+    assert value.mover_insns == 500
+    assert value.mover_cpu_s == pytest.approx(0.003)
+    assert value.scanned_bytes == 500 * 4096
+    assert value.final_share == pytest.approx(0.99)
+
+
+def test_our_scanner_says_itself_what_it_looked_at() -> None:
+    vmstat = {"mtier_scan_ptes": 2000, "numa_pte_updates": 0}
+    assert figures.figures_of(_result(vmstat=vmstat), _counts(0)).scanned_bytes == 2000 * 4096
+
+
+def test_cost_per_page_is_what_the_run_without_promotion_does_not_have() -> None:
+    base = _figures(elapsed_s=1.0, kernel_insns=1_000_000, promoted_pages=0)
+    assert _figures().per_page(base) == pytest.approx(8000)
+    assert base.per_page(base) is None
+
+
+def test_every_case_has_its_column_and_every_row_is_full() -> None:
+    rows = report.rows(_outcomes())
+    assert report.headers()[1:] == ["stock-0", "stock-1", "stock-2", "terrace"]
+    assert {len(row) for row in rows} == {5}
+
+
+def test_the_cost_of_nothing_to_do_has_its_own_table() -> None:
+    assert report.quiet_rows(_outcomes()) == []
+    outcomes = _outcomes() | {c.name: _outcome(c, _figures(mover_insns=1234)) for c in cases.QUIET + cases.OFF}
+    rows = report.quiet_rows(outcomes)
+    assert {len(row) for row in rows} == {len(report.quiet_headers())}
+    assert rows[1][1].strip() == "1,234"
+    assert rows[2][1].strip() == "0.0 M"
+
+
+def test_expectations_follow_the_measured_figures() -> None:
+    outcomes = _outcomes(
+        stock_0=_figures(kernel_insns=0, promoted_pages=0),
+        stock_2=_figures(to_50_s=2.0, kernel_insns=9_000_000, app_kernel_insns=900),
+        terrace=_figures(to_95_s=0.9, kernel_insns=3_000_000),
+    )
+    assert [verdict.met for verdict in report.verdicts(outcomes)] == [True, True, True]
+    outcomes["terrace"] = _outcome(cases.MAIN[3], _figures(to_95_s=1.1, kernel_insns=3_100_000, app_kernel_insns=9999))
+    assert [verdict.met for verdict in report.verdicts(outcomes)] == [False, False, False]
+
+
+def test_where_stock_never_brings_half_its_whole_run_is_the_limit() -> None:
+    outcomes = _outcomes(stock_2=_figures(elapsed_s=3.0, to_50_s=None, promoted_pages=0), terrace=_figures(to_95_s=2.9))
+    assert report.verdicts(outcomes)[0].met
+    assert len(report.verdicts(outcomes)) == 2
+
+
+def test_the_json_says_how_to_measure_it_again() -> None:
+    kernel = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc")
+    document = report.as_json(cases.Workload(64 << 20), {"stock": kernel}, list(_outcomes().values()))
+    again = json.loads(json.dumps(document))
+    assert (again["kind"], again["version"]) == ("demo", 1)
+    assert again["kernels"]["stock"] == {"version": "6.12.1", "config_hash": "c0ffee", "content_hash": "abc"}
+    assert [case["name"] for case in again["cases"]] == [case.name for case in cases.MAIN]
+
+
+@pytest.mark.parametrize("size", [0, 4096, (64 << 20) + 1, 8 << 30])
+def test_a_size_that_cannot_be_is_refused(size: int) -> None:
+    with pytest.raises(UsageError, match="--size"):
+        cases.Workload(size)
+
+
+def test_dram_always_has_room_to_spare() -> None:
+    assert cases.Workload(64 << 20).memory_scale == 1
+    assert cases.Workload(1 << 30).memory_scale == 2
+
+
+def test_the_plugin_is_told_of_the_functions_that_the_kernel_has() -> None:
+    symbols = {"__switch_to_asm": 0xFFFFFFFF81000000, "do_idle": 0xFFFFFFFF82000000}
+    text = plugin.counter_argument(Path("/a,b/c.so"), symbols, Path("/out"))
+    assert text.startswith("/a,,b/c.so,out=/out,switch=ffffffff81000000,")
+    assert "kind=idle@ffffffff82000000" in text
+    assert "kmmscand" not in text
+
+
+def test_a_kernel_without_task_switches_is_refused() -> None:
+    with pytest.raises(MissingError, match="__switch_to_asm"):
+        plugin.counter_argument(Path("c.so"), {"main": 1}, Path("out"))
+
+
+def _write_counts(path: Path, regions: list[int]) -> Path:
+    notes = [{"region": n, "kinds": {"app": {"user": 10 * n, "kernel": n, "switches": 0}}} for n in regions]
+    path.write_text(json.dumps({"notes": notes}))
+    return path
+
+
+def test_counts_are_those_of_the_region(tmp_path: Path) -> None:
+    assert counter.read_counts(_write_counts(tmp_path / "c", [1, 2])) == {"app": Counts(10, 1)}
+
+
+def test_a_region_without_an_end_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="no measured region"):
+        counter.read_counts(_write_counts(tmp_path / "c", [1]))
+    with pytest.raises(BuildError, match="no report"):
+        counter.read_counts(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"schema": "other/1"}'])
+def test_output_that_is_not_abenchs_is_refused(text: bytes) -> None:
+    with pytest.raises(UsageError, match="abench"):
+        runner.parse_result(text)
+
+
+needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="no qemu-system-x86_64")
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+needs_numa = pytest.mark.skipif(
+    not Path("/sys/devices/system/node/has_memory").exists(), reason="this kernel knows no memory nodes"
+)
+
+
+@needs_qemu
+@needs_gcc
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("nonsense=1", "unknown"),
+        ("out=/dev/null,switch=12", "kernel address"),
+        ("out=/dev/null,kind=x@mark300", "0 to 255"),
+        ("out=/dev/null,kind=x@mark1", "missing: kinds of tasks need it"),
+        ("kind=@ffffffff81000000", "NAME@ADDR"),
+        ("path=scan@mark1", "hexadecimal"),
+    ],
+)
+def test_the_plugin_refuses_what_it_does_not_know(option: str, said: str) -> None:
+    words = ["qemu-system-x86_64", "-machine", "q35", "-nodefaults", "-display", "none", "-S"]
+    done = subprocess.run(
+        [*words, "-plugin", f"{plugin.compile_plugin('insn_count')},{option}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "insn_count: option" in done.stderr
+    assert said in done.stderr
+
+
+def _abench(*words: str) -> "subprocess.CompletedProcess[str]":
+    program = find_workload("abench").compile()
+    return subprocess.run([str(program), *words], capture_output=True, text=True, timeout=60, check=False)
+
+
+@needs_gcc
+@needs_numa
+def test_abench_checks_its_contents_and_prints_json() -> None:
+    done = _abench("--size", "4M", "--node", "0", "--threads", "3", "--iterations", "5", "--seed", "7")
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("this sandbox refuses memory policies")
+    assert done.returncode == 0, done.stderr
+    result = runner.parse_result(done.stdout.encode())
+    assert result["bad_contents"] == 0
+    assert result["placed_first"] == {"pages": 1024, "on_start_node": 1024, "in_dram": 1024}
+    assert sum(thread["visits"] for thread in result["threads"]) == 5 * 3 * 342
+    assert 0 < sum(thread["writes"] for thread in result["threads"]) < 5 * 3 * 342
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--size", "nonsense"], "--size"),
+        (["--size", "5000"], "--size"),
+        (["--threads", "0"], "--threads"),
+        (["--write-percent", "101"], "--write-percent"),
+        (["--node", "-1"], "--node"),
+        (["--node", "1000"], "--node"),
+        (["--set", "nothing"], "--set"),
+        (["extra"], "extra"),
+    ],
+)
+def test_abench_names_the_option_that_is_wrong(words: list[str], named: str) -> None:
+    done = _abench(*words)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_json_follows_its_schema() -> None:
+    kernel = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc")
+    document = report.as_json(cases.Workload(64 << 20), {"stock": kernel}, list(_outcomes().values()))
+    schema = json.loads((repo_root() / "docs/reference/schema/demo.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(json.dumps(document)), schema)
+    known = schema["$defs"]["figures"]["properties"]
+    assert set(document["cases"][0]["figures"]) == set(known)
+
+
+def test_a_load_that_this_host_cannot_hold_is_refused_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("terrace.lab.qemu.host_memory", lambda: 4 << 30)
+    monkeypatch.setattr(runner, "host_memory", lambda: 4 << 30)
+    with pytest.raises(UsageError, match="--size 1G runs on a machine of 8G.*smaller"):
+        runner.kernels_for(cases.MAIN, cases.Workload(1 << 30))

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The front door from outside: any folder, odd paths, clear errors, a clean environment for programs."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from terrace import cli, host, output, paths
+from terrace.errors import MissingError
+
+DOOR = paths.repo_root() / "terrace"
+
+
+def _run(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    full = {"PATH": os.environ["PATH"], "HOME": str(cwd), **(env or {})}
+    return subprocess.run(words, cwd=cwd, env=full, capture_output=True, text=True, check=False)
+
+
+def test_help_lists_only_verbs_that_exist(tmp_path: Path) -> None:
+    done = _run(str(DOOR), "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert listed == list(cli.verbs())
+    for name in listed:
+        assert (paths.repo_root() / "src/terrace/cli" / f"{name}.py").is_file()
+
+
+@pytest.mark.parametrize("name", [name for name, verb in cli.verbs().items() if verb.needs is None])
+def test_verbs_without_packages_explain_themselves(name: str, tmp_path: Path) -> None:
+    done = _run(str(DOOR), name, "--help", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: terrace {name}")
+
+
+def test_works_through_links_and_odd_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "with a space"
+    folder.mkdir()
+    (folder / "json.py").write_text("raise SystemExit('the wrong json')\n")
+    (folder / "door").symlink_to(DOOR)
+    assert _run("./door", "--version", cwd=folder).stdout.startswith("terrace ")
+    assert _run(str(folder / "door"), "kernel", "check", "--list", cwd=folder).returncode == 0
+
+
+def test_unknown_words_are_usage_errors(tmp_path: Path) -> None:
+    done = _run(str(DOOR), "fly", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "there is no verb 'fly'; the verbs are " in done.stderr
+    assert _run(str(DOOR), "--loud", cwd=tmp_path).returncode == 2
+    assert _run(str(DOOR), cwd=tmp_path).returncode == 2
+    assert _run(str(DOOR), "kernel", cwd=tmp_path).returncode == 2
+
+
+def test_old_python_is_refused_in_words(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("readlink", "sh"):
+        (tools / name).symlink_to(f"/bin/{name}")
+    (tools / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "python3").chmod(0o755)
+    done = _run(str(DOOR), "--help", cwd=tmp_path, env={"PATH": str(tools)})
+    assert done.returncode == 3
+    assert "no Python of at least 3.11" in done.stderr
+
+
+def test_ends_in_order_when_told_to() -> None:
+    code = (
+        "import os, signal, sys, time; sys.path.insert(0, 'src'); from terrace import __main__ as door\n"
+        "def run(words):\n"
+        "    try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(30)\n"
+        "    finally: print('cleaned up')\n"
+        "door._run = run; sys.exit(door.main([]))"
+    )
+    done = _run(sys.executable, "-c", code, cwd=paths.repo_root())
+    assert (done.returncode, done.stdout) == (143, "cleaned up\n")
+
+
+@pytest.fixture
+def fake_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with a dpkg-query that knows only `flex`, and an apt-get that writes down its call."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "dpkg-query").write_text(
+        f"#!/bin/sh\necho 'installed flex'\ntest -f {tmp_path}/apt && echo 'installed bc'\n"
+    )
+    (tools / "apt-get").write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/apt"\n')
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    for name in ("env", "sh"):
+        (tools / name).symlink_to(f"/usr/bin/{name}")
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.setenv("TERRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(host, "_DPKG_STATUS", tmp_path / "status")
+    monkeypatch.setattr(host, "_APT_LISTS", tmp_path / "lists")
+    (tmp_path / "status").touch()
+    return tmp_path
+
+
+def test_missing_package_without_root_or_sudo_is_named(fake_tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(MissingError, match=r"needed to x: the Debian packages bc; (.|\n)*As root: apt-get install bc"):
+        host.require_packages(["flex", "bc"], "x")
+
+
+def test_missing_package_is_installed_once(fake_tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("CI", "true")
+    host.require_packages(["flex", "bc"], "x")
+    calls = (fake_tools / "apt").read_text()
+    assert calls == "update\ninstall --yes --no-install-recommends -o DPkg::Lock::Timeout=300 bc\n"
+    (fake_tools / "bin/dpkg-query").write_text("#!/bin/sh\nexit 1\n")
+    host.require_packages(["flex", "bc"], "x")
+    assert (fake_tools / "apt").read_text() == calls
+
+
+def test_two_that_miss_the_same_package_install_it_once(fake_tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a bare machine the demo's first two guests ran apt-get at once, and the second could not get its lock."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("CI", "true")
+    together = threading.Barrier(2)
+    real = host.missing_packages
+
+    def missing(packages: Sequence[str]) -> list[str]:
+        found = real(packages)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(timeout=1)
+        return found
+
+    monkeypatch.setattr(host, "missing_packages", missing)
+    threads = [threading.Thread(target=host.require_packages, args=(["flex", "bc"], "x")) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (fake_tools / "apt").read_text().count("install --yes") == 1
+
+
+def test_progress_is_plain_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(float(tick) for tick in (0, 0, 5, 20, 20, 40, 40, 60))
+    monkeypatch.setattr("terrace.output.time.monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    with output.Progress("work", 10, stream) as progress:
+        progress.step(1)
+        progress.step(4)
+        progress.update(10)
+    assert stream.getvalue().splitlines() == [
+        "work …",
+        "work: 50 %, about 20 s left",
+        "work: 99 %, the last steps",
+        "work: done after 1 min 0 s",
+    ]
+
+
+def test_table_aligns_numbers() -> None:
+    text = output.format_table([("a", 1), ("long", 22)], ("name", "count"))
+    assert text == "name  count\na         1\nlong     22"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.84, "0.8 s"), (42, "42 s"), (125, "2 min 5 s"), (7500, "2 h 5 min")])
+def test_durations(seconds: float, text: str) -> None:
+    assert output.format_duration(seconds) == text
+
+
+def test_kernel_trees_are_never_below_a_path_with_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's Makefile refuses such a source folder."""
+    monkeypatch.setenv("TERRACE_CACHE", str(tmp_path / "cache"))
+    for name in ("plain", "with a space", "with:colon"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(paths, "repo_root", lambda: tmp_path / "plain")
+    assert paths.trees_dir() == paths.build_dir()
+    found = set()
+    for name in ("with a space", "with:colon"):
+        monkeypatch.setattr(paths, "repo_root", lambda name=name: tmp_path / name)
+        found.add(paths.trees_dir())
+    assert len(found) == 2 and all(path.parent == tmp_path / "cache" / "trees" for path in found)

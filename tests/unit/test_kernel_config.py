@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Configuration fragments: read, laid over each other, and compared with what the kernel made of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from terrace.errors import BuildError, MissingError, UsageError
+from terrace.kernel import build, config, deb
+from terrace.kernel.config import Wish
+
+
+def test_fragment_is_read() -> None:
+    text = '# a comment\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=n\n\nCONFIG_D="x y"\n'
+    wishes = config.parse_fragment(text, "f")
+    assert wishes == {
+        "CONFIG_A": Wish("y", "f:2"),
+        "CONFIG_B": Wish(None, "f:3"),
+        "CONFIG_C": Wish(None, "f:4"),
+        "CONFIG_D": Wish('"x y"', "f:6"),
+    }
+
+
+@pytest.mark.parametrize("line", ["CONFIG_A", "NUMA=y", "CONFIG_A = y", "select CONFIG_A"])
+def test_bad_line_is_named(line: str) -> None:
+    with pytest.raises(UsageError, match="f:2: "):
+        config.parse_fragment(f"CONFIG_X=y\n{line}\n", "f")
+
+
+@pytest.mark.parametrize("name", list(config.FLAVOURS))
+def test_every_flavour_has_its_fragments(name: str) -> None:
+    wishes = config.wishes_of(config.flavour(name).fragments)
+    assert wishes["CONFIG_NUMA"].value == "y"
+    assert "CONFIG_NUMA=y\n" in config.render(wishes)
+
+
+@pytest.mark.parametrize("name", ["terrace", "off"])
+def test_nothing_but_our_options_differs_from_stock(name: str) -> None:
+    """What else is on or off would be measured as ours, and `kernel deb` would bring it to a real machine."""
+    options = config.parse_fragment(config.fragment_text(name), name)
+    numa = ("CONFIG_NUMA_SCAN_", "CONFIG_NUMA_LAZY_MIGRATE", "CONFIG_NUMA_AUTO_MIGRATE", "CONFIG_NUMA_FAULT_MIGRATE")
+    ours = ("CONFIG_MTIER", "CONFIG_MEMPOLICY2", "CONFIG_TLB_DEFER", "CONFIG_MAPPED_FILE_POLICY", *numa)
+    assert [option for option in options if not option.startswith(ours)] == []
+    assert not config.parse_fragment(config.fragment_text("stock"), "stock")
+
+
+def test_unknown_flavour_is_named() -> None:
+    with pytest.raises(UsageError, match="no kernel flavour 'fast'; the flavours are stock, terrace, debug, off"):
+        config.flavour("fast")
+
+
+def test_untaken_option_is_named_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "mm").mkdir()
+    (tmp_path / "mm" / "Kconfig").write_text('config B\n\tbool "b"\n\tdepends on SMP && !C\n\nconfig Z\n\tbool\n')
+    got = tmp_path / ".config"
+    got.write_text("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_N=17\n")
+    wishes = {"CONFIG_A": Wish("y", "f:1"), "CONFIG_B": Wish("y", "f:2"), "CONFIG_Q": Wish("y", "f:3")}
+    with pytest.raises(BuildError) as caught:
+        config.verify(wishes, got, tmp_path)
+    text = str(caught.value)
+    assert "f:2: CONFIG_B=y is asked for, the kernel has n" in text
+    assert "mm/Kconfig: depends on SMP && !C" in text
+    assert "f:3: CONFIG_Q=y" in text
+    assert "no Kconfig file of this tree has it" in text
+    assert "CONFIG_A" not in text
+
+
+def test_option_that_must_be_off_is_checked(tmp_path: Path) -> None:
+    got = tmp_path / ".config"
+    got.write_text("CONFIG_A=y\n")
+    with pytest.raises(BuildError, match="CONFIG_A=n is asked for, the kernel has y"):
+        config.verify({"CONFIG_A": Wish(None, "f:1")}, got, tmp_path)
+    config.verify({"CONFIG_B": Wish(None, "f:1")}, got, tmp_path)
+
+
+def test_package_takes_the_given_configuration_and_adds_ours() -> None:
+    base = (
+        "CONFIG_A=m\nCONFIG_MTIER=n\nCONFIG_DEBUG_INFO_DWARF5=y\nCONFIG_DEBUG_INFO_BTF=y\n"
+        'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/x.pem"\nCONFIG_LOCALVERSION="-mine"\n'
+    )
+    text = deb.combined(base, {"CONFIG_MTIER": Wish("y", "f:1"), "CONFIG_X": Wish(None, "f:2")})
+    assert text.splitlines() == [
+        "CONFIG_A=m",
+        'CONFIG_SYSTEM_TRUSTED_KEYS=""',
+        'CONFIG_SYSTEM_REVOCATION_KEYS=""',
+        "CONFIG_DEBUG_INFO_NONE=y",
+        'CONFIG_LOCALVERSION=""',
+        "CONFIG_MTIER=y",
+        "# CONFIG_X is not set",
+    ]
+
+
+def test_a_machine_without_a_compiler_gets_one_before_a_kernel_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first command of a bare machine, `terrace demo`, ended with: No such file or directory: 'gcc'."""
+    asked: list[str] = []
+
+    def missing(packages: Sequence[str], why: str) -> None:
+        asked.extend(packages)
+        raise MissingError(why)
+
+    monkeypatch.setattr(build, "require_packages", missing)
+    monkeypatch.setattr(build, "_tool_version", lambda name: pytest.fail(f"{name} was run first"))
+    with pytest.raises(MissingError):
+        build.find_built("terrace")
+    assert "build-essential" in asked

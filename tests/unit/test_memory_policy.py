@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace exec's placements and terrace spread, without a kernel that has them."""
+
+import errno
+import json
+import os
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from terrace.cli import spread
+from terrace.errors import MissingError, TerraceError, UsageError
+from terrace.paths import repo_root
+from terrace.policy import library, place
+from terrace.policy.calls import BIND, INTERLEAVE, PREFERRED, PREFERRED_MANY, WEIGHTED, Policy, PolicyCalls
+from terrace.policy.maps import bytes_by_node, parse_numa_maps
+from terrace.policy.measure import measured_bandwidths
+from terrace.policy.place import Placement
+from terrace.policy.weights import auto_weights, format_weights, global_weights, parse_weights, weights_of
+from terrace.sysfs import KernelFiles
+
+WEIGHTS = "sys/kernel/mm/mempolicy/weighted_interleave"
+
+
+class FakeCalls:
+    """Remembers what was set; ``answer`` is the errno of every call."""
+
+    def __init__(self, weights: bool = True, answer: int = 0) -> None:
+        self.weights = weights
+        self.answer = answer
+        self.log: list[tuple[str, Policy]] = []
+
+    def has_weights(self) -> bool:
+        return self.weights
+
+    def _note(self, what: str, policy: Policy) -> None:
+        if self.answer:
+            raise OSError(self.answer, os.strerror(self.answer))
+        self.log.append((what, policy))
+
+    def set_task(self, policy: Policy, fallback: bool = False) -> None:
+        self._note("task as far as it goes" if fallback else "task", policy)
+
+    def set_range(self, address: int, size: int, policy: Policy, fallback: bool = False) -> None:
+        assert address and not fallback
+        self._note(f"range {size}", policy)
+
+    def get_task(self) -> Policy:
+        if self.answer:
+            raise OSError(self.answer, os.strerror(self.answer))
+        return self.log[-1][1] if self.log else Policy(0)
+
+
+def machine(root: Path, *, weights: dict[int, int] | None = None, mbps: dict[int, int] | None = None) -> KernelFiles:
+    node = root / "sys/devices/system/node"
+    node.mkdir(parents=True)
+    (node / "has_memory").write_text("0-2\n")
+    for number, weight in (weights or {}).items():
+        (root / WEIGHTS).mkdir(parents=True, exist_ok=True)
+        (root / WEIGHTS / f"node{number}").write_text(f"{weight}\n")
+    for number, value in (mbps or {}).items():
+        folder = node / f"node{number}/access1/initiators"
+        folder.mkdir(parents=True)
+        (folder / "read_bandwidth").write_text(f"{value + 1}\n")
+        (folder / "write_bandwidth").write_text(f"{value}\n")
+    return KernelFiles(root)
+
+
+def applied(wish: Placement, files: KernelFiles, calls: FakeCalls) -> list[tuple[str, Policy]]:
+    place.apply(wish, files, calls)  # type: ignore[arg-type]
+    return calls.log
+
+
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        ("0=9,1=1", {0: 9, 1: 1}),
+        ("0-1=3,2", {0: 3, 1: 3, 2: 0}),
+        ("all=7", {0: 7, 1: 7, 2: 7}),
+        ("!1=2", {0: 2, 2: 2}),
+        ("0=0,2=255", {0: 0, 2: 255}),
+    ],
+)
+def test_weights_as_text(text: str, weights: dict[int, int]) -> None:
+    assert parse_weights(text, range(3)) == weights
+
+
+@pytest.mark.parametrize("text", ["", "0=", "0=256", "0=-1", "0=x", "0=1,", "3=1", "0=1,0=2", "0-1=1,1=2", "=1", "x"])
+def test_weights_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_weights(text, range(3))
+
+
+def test_weights_are_written_as_they_are_read() -> None:
+    assert format_weights({1: 1, 0: 9}) == "0=9,1=1"
+
+
+@pytest.mark.parametrize(
+    ("mbps", "weights"),
+    [
+        ({0: 65536, 1: 20480}, {0: 3, 1: 1}),
+        ({0: 60000, 1: 20000}, {0: 3, 1: 1}),
+        ({0: 100000, 1: 1}, {0: 32, 1: 1}),
+        ({0: 5, 1: 5, 2: 5}, {0: 1, 1: 1, 2: 1}),
+        ({0: 64, 1: 24, 2: 8}, {0: 21, 1: 8, 2: 3}),
+        ({}, {}),
+    ],
+)
+def test_weights_follow_bandwidth_as_in_the_kernel(mbps: dict[int, int], weights: dict[int, int]) -> None:
+    assert weights_of(mbps) == weights
+
+
+def test_auto_needs_every_bandwidth(tmp_path: Path) -> None:
+    files = machine(tmp_path, mbps={0: 60000, 1: 20000})
+    assert auto_weights(files, [0, 1]) == {0: 3, 1: 1}
+    with pytest.raises(MissingError, match="bandwidth of node 2"):
+        auto_weights(files, [0, 2])
+    # A measurement takes the place of all of them: one yardstick for all nodes.
+    assert auto_weights(files, [0, 2], lambda nodes: {node: 10 if node else 90 for node in nodes}) == {0: 29, 2: 3}
+    assert auto_weights(files, [0, 1], lambda nodes: {}) == {0: 3, 1: 1}
+
+
+class Copying:
+    """Time by which node's memory is copied: node 1 takes four times as long."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.step = 0.0
+
+    def set_range(self, address: int, size: int, policy: Policy, fallback: bool = False) -> None:
+        assert address and size and policy.mode == BIND
+        self.step = 0.004 if policy.nodes == (1,) else 0.001
+
+    def clock(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def test_bandwidth_is_what_copying_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
+    calls = Copying()
+    found = measured_bandwidths([0, 1], calls, 1 << 20, calls.clock)  # type: ignore[arg-type]
+    assert 3.5 < found[0] / found[1] < 4.5
+    assert sum(weights_of(found).values()) <= 33
+
+
+def test_measured_weights_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "measured_bandwidths", lambda nodes, calls: {node: 1000 * (node + 1) for node in nodes})
+    policy = place.policy_of(Placement(weights="measured"), machine(tmp_path))
+    assert policy == Policy(WEIGHTED, (0, 1, 2), {0: 5, 1: 11, 2: 16})
+    assert "node 2 3.0 GB/s" in capsys.readouterr().err
+
+
+def test_placements_become_policies(tmp_path: Path) -> None:
+    files = machine(tmp_path, mbps={0: 60000, 1: 20000})
+    assert place.policy_of(Placement(), files) is None
+    assert place.policy_of(Placement(membind="1"), files) == Policy(BIND, (1,))
+    assert place.policy_of(Placement(interleave="all"), files) == Policy(INTERLEAVE, (0, 1, 2))
+    assert place.policy_of(Placement(preferred="2"), files) == Policy(PREFERRED, (2,))
+    assert place.policy_of(Placement(preferred="!2"), files) == Policy(PREFERRED_MANY, (0, 1))
+    assert place.policy_of(Placement(weighted="0=9,1"), files) == Policy(WEIGHTED, (0, 1), {0: 9})
+    assert place.policy_of(Placement(interleave="0-1", weights="auto"), files) == Policy(WEIGHTED, (0, 1), {0: 3, 1: 1})
+    with pytest.raises(UsageError):
+        place.policy_of(Placement(membind="0", weights="auto"), files)
+
+
+def test_nobody_falls_back_without_having_asked(tmp_path: Path) -> None:
+    files = machine(tmp_path)
+    for wish in (Placement(weighted="0=9,1=1"), Placement(weighted="0,1"), Placement(membind="0")):
+        assert applied(wish, files, FakeCalls())[0][0] == "task"
+    assert applied(Placement(membind="0"), files, FakeCalls(weights=False))[0][0] == "task"
+
+
+def test_a_kernel_without_weights_per_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = machine(tmp_path, weights={0: 2, 1: 1})
+    wish = Placement(weighted="0=9,1=1")
+    with pytest.raises(MissingError, match="--fallback uses those that hold for everybody, now 0=2,1=1"):
+        applied(wish, files, FakeCalls(weights=False))
+    found = applied(Placement(weighted="0=9,1=1", fallback=True), files, FakeCalls(weights=False))
+    assert found == [("task as far as it goes", Policy(WEIGHTED, (0, 1), {0: 9, 1: 1}))]
+    assert "fallback: weights 0=2,1=1" in capsys.readouterr().err
+    # What holds for everybody is what was asked for: nothing to tell.
+    assert applied(Placement(weighted="0=2,1=1"), files, FakeCalls(weights=False))[0][0] == "task as far as it goes"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_kernel_without_weighted_interleave(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match="no weighted interleave"):
+        applied(Placement(weighted="0=9", fallback=True), machine(tmp_path), FakeCalls(weights=False))
+
+
+def test_what_the_kernel_refuses_is_explained(tmp_path: Path) -> None:
+    files = machine(tmp_path)
+    with pytest.raises(TerraceError, match=r"refuses bind on node 0: none of these nodes may be used"):
+        applied(Placement(membind="0"), files, FakeCalls(answer=errno.EINVAL))
+    with pytest.raises(MissingError, match="no memory policies"):
+        applied(Placement(membind="0"), files, FakeCalls(answer=errno.ENOSYS))
+
+
+def test_ranges_of_files(tmp_path: Path) -> None:
+    files = machine(tmp_path / "root")
+    data = tmp_path / "data"
+    data.write_bytes(bytes(65536))
+    wish = Placement(weighted="0=1,1=3", ranges=(f"{data}:4K+8K", str(data)))
+    assert [what for what, _ in applied(wish, files, FakeCalls())] == ["range 8192", "range 65536"]
+    for text in (f"{data}:1+8K", f"{data}:0+1M", f"{data}:64K+4K", f"{data}:4K+0"):
+        with pytest.raises(UsageError):
+            applied(Placement(weighted="0=1", ranges=(text,)), files, FakeCalls())
+    with pytest.raises(TerraceError, match="No such file"):
+        applied(Placement(weighted="0=1", ranges=("/no/file",)), files, FakeCalls())
+    with pytest.raises(UsageError, match="needs a placement"):
+        applied(Placement(ranges=(str(data),)), files, FakeCalls())
+
+
+def test_show(tmp_path: Path) -> None:
+    files = machine(tmp_path, weights={0: 2, 1: 1, 2: 1})
+    calls = FakeCalls()
+    applied(Placement(weighted="0=9,1"), files, calls)
+    about = place.describe(files, calls)  # type: ignore[arg-type]
+    assert about["mode"] == "weighted-interleave"
+    assert about["weights"] == [
+        {"node": 0, "weight": 9, "own": True},
+        {"node": 1, "weight": 1, "own": False},
+    ]
+    text = "\n".join(place.shown(about))
+    assert "node 0: weight 9 (its own)" in text
+    assert "node 1: weight 1 (holds for everybody)" in text
+    assert global_weights(files, [0, 1]) == {0: 2, 1: 1}
+    with pytest.raises(MissingError):
+        place.describe(files, FakeCalls(answer=errno.ENOSYS))  # type: ignore[arg-type]
+
+
+def test_the_tool_calls_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(library, "build_dir", lambda: tmp_path)
+    calls = PolicyCalls()
+    assert library.build() == library.build() == next((tmp_path / "libterrace").glob("libterrace-*.so"))
+    try:
+        before = calls.get_task()
+        calls.set_task(Policy(BIND, (0,)))
+        assert calls.get_task() == Policy(BIND, (0,))
+        calls.set_task(before)
+    except OSError as error:
+        # A container may not allow it, a kernel may have no NUMA.
+        assert error.errno in (errno.ENOSYS, errno.EPERM)
+    with pytest.raises(OSError, match="Invalid argument"):
+        calls.set_task(Policy(BIND, (0,), {0: 3}))
+    with pytest.raises(OSError, match="Numerical result out of range"):
+        calls.set_task(Policy(WEIGHTED, (5000,)))
+
+
+def test_the_library_is_bound_as_its_header_declares() -> None:
+    text = (repo_root() / "libterrace/include/terrace/policy.h").read_text()
+    declared = dict(re.findall(r"\b(terrace_\w+)\(([^)]*)\);", text))
+    for name, (_, takes) in library.FUNCTIONS.items():
+        arguments = [] if declared[name].strip() == "void" else declared[name].split(",")
+        assert len(arguments) == len(takes), name
+
+
+def test_a_machine_without_library_and_compiler_is_told_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(library, "build_dir", lambda: tmp_path)
+    monkeypatch.setattr(library, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(library, "SONAME", "libterrace-that-is-nowhere.so")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingError, match="apt-get install gcc"):
+        PolicyCalls().has_weights()
+
+
+MAPS = """\
+00400000 default file=/usr/bin/a\\040b mapped=4 N0=4 kernelpagesize_kB=4
+007c0000 weighted interleave:0-1 heap anon=65794 N0=54829 N1=10965 kernelpagesize_kB=4 weights=0:5,1:1
+7f0000000000 bind=static:1 huge anon=2 dirty=2 N1=2 kernelpagesize_kB=2048
+7f1000000000 prefer (many):0-1
+nonsense
+"""
+
+
+def test_numa_maps_are_read() -> None:
+    file, heap, huge, empty = parse_numa_maps(MAPS)
+    assert (file.policy, file.pages, file.what) == ("default", {0: 4}, "/usr/bin/a\\040b")
+    assert (heap.policy, heap.what, heap.weights) == ("weighted interleave:0-1", "heap", {0: 5, 1: 1})
+    assert (huge.policy, huge.page_bytes, huge.pages) == ("bind=static:1", 2 << 20, {1: 2})
+    assert (empty.policy, empty.pages) == ("prefer (many):0-1", {})
+    assert bytes_by_node([huge, file]) == {0: 16384, 1: 4 << 20}
+
+
+def test_spread_prints_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    document = spread.as_json([mapping for mapping in parse_numa_maps(MAPS) if mapping.pages], 7)
+    assert json.loads(json.dumps(document))["nodes"][1] == {"node": 1, "bytes": 10965 * 4096 + (4 << 20)}
+    spread._print(list(parse_numa_maps(MAPS)))
+    out = capsys.readouterr().out
+    assert "weighted interleave:0-1 0=5,1=1" in out
+
+
+def test_documents_are_as_their_schemas_say(tmp_path: Path) -> None:
+    schemas = Path(__file__).parents[2] / "docs/reference/schema"
+    document = spread.as_json([mapping for mapping in parse_numa_maps(MAPS) if mapping.pages], None)
+    jsonschema.validate(document, json.loads((schemas / "spread.schema.json").read_text()))
+    files = machine(tmp_path, weights={0: 2, 1: 1, 2: 1})
+    calls = FakeCalls()
+    applied(Placement(weighted="0=9,1"), files, calls)
+    about = place.describe(files, calls)  # type: ignore[arg-type]
+    policy = {"version": place.JSON_VERSION, "kind": "policy", **about}
+    jsonschema.validate(policy, json.loads((schemas / "policy.schema.json").read_text()))

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The documents say what the code does: knobs, counters, reasons, JSON schemas, ABI files."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ops_golden import FOLDER, run
+from ops_tree import build, cxl, dram
+
+from terrace.kernel.build import Kernel
+from terrace.kernel.check import Result
+from terrace.ops import counters, diagnose
+from terrace.ops.knobs import KNOBS, Knob
+from terrace.sysfs import MTIER
+from terrace.testing.results import Reporter, TestResult
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+ABI = ROOT / "linux/Documentation/ABI/testing/sysfs-kernel-mm-mtier"
+ADMIN = ROOT / "linux/Documentation/admin-guide/mm/mtier.rst"
+
+OURS = [knob for knob in KNOBS if knob.path.startswith(MTIER)]
+
+
+def knob_id(knob: Knob) -> str:
+    return knob.name
+
+
+@pytest.mark.parametrize("knob", KNOBS, ids=knob_id)
+def test_knob_has_its_row_and_its_paragraph(knob: Knob) -> None:
+    text = (REFERENCE / "knobs.md").read_text()
+    row = re.search(rf"^\| `{re.escape(knob.name)}` \|(.*)\|$", text, re.MULTILINE)
+    assert row, f"no row for {knob.name}"
+    assert [cell.strip() for cell in row[1].split("|")] == [knob.unit, knob.default, knob.allowed]
+    assert re.search(rf"\*\*[^*]*`{re.escape(knob.name)}`[^*]*\*\*", text), f"no paragraph for {knob.name}"
+
+
+@pytest.mark.parametrize("knob", OURS, ids=knob_id)
+def test_knob_is_in_the_abi_file_with_default_and_range(knob: Knob) -> None:
+    entries = ABI.read_text().split("What:\t\t")
+    entry = next((entry for entry in entries if f"/{knob.path}\n" in entry.partition("Date:")[0]), None)
+    assert entry, f"no What: /{knob.path}"
+    for field in ("Date:", "KernelVersion:", "Contact:", "Description:", "Users:"):
+        assert field in entry, f"{knob.path}: no {field}"
+    entry = " ".join(entry.split())
+    assert f"Default {knob.default}" in entry
+    if knob.low is not None and knob.name != "promote.target_node":
+        assert f"{knob.low} to {knob.high}" in entry
+
+
+@pytest.mark.parametrize("knob", OURS, ids=knob_id)
+def test_knob_is_in_the_admin_guide(knob: Knob) -> None:
+    assert f"``{knob.path.removeprefix(MTIER + '/')}``" in ADMIN.read_text()
+
+
+@pytest.mark.parametrize("name", [*counters.LOSSES, *counters.SKIPS, *counters.PAUSES, *counters.PROMOTED])
+def test_counter_is_documented(name: str) -> None:
+    assert f"`{name}`" in (REFERENCE / "counters.md").read_text()
+    assert f"``{name}``" in ADMIN.read_text()
+
+
+def test_every_reason_is_documented() -> None:
+    source = Path(diagnose.__file__).read_text()
+    ids = set(re.findall(r'Reason\(\s*"([a-z_]+)"', source)) - {"id"}
+    ids |= {name.removeprefix("mtier_") for name in (*counters.LOSSES, *counters.SKIPS)}
+    text = (REFERENCE / "counters.md").read_text()
+    assert len(ids) > 20
+    assert [name for name in sorted(ids) if f"`{name}`" not in text] == []
+
+
+def validate(text: str) -> None:
+    document = json.loads(text)
+    schema = json.loads((REFERENCE / "schema" / f"{document['kind']}.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(document, schema)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "--interval", "0", "--json"],
+        ["status", "--interval", "1ms", "--json"],
+        ["set", "--list", "--json"],
+        ["set", "enabled", "1", "--json"],
+        ["features", "--json"],
+        ["doctor", "--for", "machine", "--json"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("engine", [True, False])
+def test_json_follows_its_schema(
+    words: list[str], engine: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if words[:2] == ["set", "enabled"] and not engine:
+        words = ["set", "demotion_enabled", "1", "--json"]
+    build(tmp_path, [dram(), cxl(engine={} if not engine else {"queued": "3"})], engine=engine)
+    run(*words, "--root", str(tmp_path))
+    validate(capsys.readouterr().out)
+
+
+def test_json_of_the_lab_and_the_kernel_follows_its_schema(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc")
+    checked = [Result("hooks", (), 0.5), Result("size", ("grows",), 1.5)]
+    monkeypatch.setattr("terrace.kernel.build.build", lambda name, **_: built)
+    monkeypatch.setattr("terrace.kernel.check.run_checks", lambda names, **_: checked)
+    for words, code in ((["lab", "list"], 0), (["kernel", "build", "stock"], 0), (["kernel", "check"], 1)):
+        assert run(*words, "--json") == code
+        text = capsys.readouterr().out
+        validate(text)
+        assert f"`terrace {words[0]} {words[1]} --json`" in (REFERENCE / "json.md").read_text()
+
+
+def test_json_of_the_tests_follows_its_schema() -> None:
+    reporter = Reporter(stream=io.StringIO())
+    reporter.add(TestResult("g", "n", "skip", "why", 0.1))
+    validate(json.dumps(reporter.as_json()))
+
+
+def test_every_schema_is_on_the_page() -> None:
+    text = (REFERENCE / "json.md").read_text()
+    schemas = sorted((REFERENCE / "schema").iterdir())
+    assert [path.name for path in schemas if f"(schema/{path.name})" not in text] == []
+
+
+def test_the_golden_json_follows_its_schema() -> None:
+    validate((FOLDER / "status-busy.json").read_text())
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if "://" not in link:
+            assert (page.parent / link).exists(), f"{page}: {link}"

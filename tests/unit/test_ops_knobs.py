@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace set: names, units, the kernel's answers, and undoing."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+from ops_golden import check, run
+from ops_tree import Tree, build, cxl, dram
+
+from terrace.errors import MissingError, TerraceError, UsageError
+from terrace.ops import knobs
+from terrace.sysfs import MTIER, KernelFileError, KernelFiles
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return build(tmp_path, [dram(), cxl()])
+
+
+class RefusingFiles(KernelFiles):
+    """A kernel that refuses every write with one errno."""
+
+    def __init__(self, root: Path, number: int) -> None:
+        super().__init__(root)
+        self.number = number
+
+    def write(self, name: str, value: str) -> None:
+        raise KernelFileError(self.shown_path(name), self.number, "write")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("enabled", "enabled"),
+        ("scan.period_min_ms", "scan.period_min_ms"),
+        ("scan/period_min_ms", "scan.period_min_ms"),
+        ("/sys/kernel/mm/mtier/scan/period_min_ms", "scan.period_min_ms"),
+        ("scan.period_min", "scan.period_min_ms"),
+        ("period_min", "scan.period_min_ms"),
+        ("rate", "promote.rate_mbps"),
+        ("cpu_percent", "scan.cpu_percent"),
+        ("demotion", "demotion_enabled"),
+        ("kernel.numa_balancing", "numa_balancing"),
+    ],
+)
+def test_names(given: str, name: str) -> None:
+    assert knobs.find(given).name == name
+
+
+def test_every_name_finds_its_own_knob() -> None:
+    for knob in knobs.KNOBS:
+        assert knobs.find(knob.name) is knob
+        assert knobs.find("/" + knob.path if knob.path.startswith(MTIER) else knob.name) is knob
+
+
+def test_an_unknown_name_is_answered_with_near_ones() -> None:
+    with pytest.raises(UsageError, match=r"no knob 'scan.perod_min'; did you mean scan.period_min_ms"):
+        knobs.find("scan.perod_min")
+    with pytest.raises(UsageError, match="set --list"):
+        knobs.find("zzz")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "written"),
+    [
+        ("scan.delay_ms", "5ms", "5"),
+        ("scan.delay_ms", "2s", "2000"),
+        ("scan.delay_ms", "0", "0"),
+        ("scan.slice_us", "1ms", "1000"),
+        ("scan.size_max_mb", "2G", "2048"),
+        ("promote.rate_mbps", "1G/s", "1024"),
+        ("promote.rate_mbps", "512M", "512"),
+        ("scan.cpu_percent", "20%", "20"),
+        ("scan.cpu_percent", "-3", "-3"),
+        ("scan.cpu_percent", "default", "20"),
+        ("enabled", "on", "1"),
+        ("enabled", "off", "0"),
+        ("promote.target_node", "auto", "auto"),
+        ("promote.target_node", "1", "1"),
+        ("promote.thp", "split", "split"),
+        ("demotion_enabled", "on", "true"),
+        ("demotion_enabled", "1", "1"),
+    ],
+)
+def test_values(name: str, given: str, written: str) -> None:
+    assert knobs.parse_value(knobs.find(name), given) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("scan.delay_ms", "5us", "takes a whole number of ms"),
+        ("scan.delay_ms", "5 parsecs", "scan.delay_ms cannot be '5 parsecs'; allowed: 0-3600000 ms"),
+        ("promote.thp", "both", "allowed: whole, split"),
+        ("promote.target_node", "node1", r"allowed: auto, 0-1023 node \(online, top tier\)"),
+        ("enabled", "", "enabled cannot be ''"),
+        ("numa_balancing", "default", "give a number"),
+    ],
+)
+def test_values_that_are_none(name: str, given: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        knobs.parse_value(knobs.find(name), given)
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ERANGE])
+def test_a_refusal_names_file_value_and_range(tree: Tree, number: int) -> None:
+    knob = knobs.find("hot.accesses")
+    with pytest.raises(UsageError) as caught:
+        knobs.apply(RefusingFiles(tree.root, number), knob, "99")
+    text = str(caught.value)
+    for part in ("'99'", "/sys/kernel/mm/mtier/hot/accesses", errno.errorcode[number], "1-15", "stays at 2"):
+        assert part in text
+
+
+def test_a_refusal_names_the_neighbour_that_is_passed(tree: Tree) -> None:
+    with pytest.raises(UsageError, match=r"not above scan.period_start_ms \(now 2000 ms\)"):
+        knobs.apply(RefusingFiles(tree.root, errno.EINVAL), knobs.find("period_min"), "3000")
+    with pytest.raises(UsageError, match=r"not below scan.size_start_mb \(now 1024 MiB\)"):
+        knobs.apply(RefusingFiles(tree.root, errno.EINVAL), knobs.find("size_max"), "1000")
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(errno.EACCES, "run as root"), (errno.EROFS, "read-only"), (errno.EIO, "EIO")],
+)
+def test_other_refusals(tree: Tree, number: int, message: str) -> None:
+    with pytest.raises(TerraceError, match=message) as caught:
+        knobs.apply(RefusingFiles(tree.root, number), knobs.find("enabled"), "1")
+    assert caught.value.exit_code == 1
+
+
+def test_stock_knobs_are_held_to_their_documented_range(tree: Tree) -> None:
+    with pytest.raises(UsageError, match="allowed: 0-3"):
+        run("set", "--root", str(tree.root), "numa_balancing", "4")
+
+
+def test_a_kernel_that_takes_another_value_is_a_failure(tree: Tree) -> None:
+    class Deaf(KernelFiles):
+        def write(self, name: str, value: str) -> None:
+            pass
+
+    with pytest.raises(TerraceError, match="the kernel has '2' after '3' was written"):
+        knobs.apply(Deaf(tree.root), knobs.find("hot.accesses"), "3")
+
+
+def test_a_kernel_without_the_engine(tmp_path: Path) -> None:
+    build(tmp_path, [dram()], engine=False)
+    with pytest.raises(MissingError, match="terrace doctor"):
+        run("set", "--root", str(tmp_path), "enabled", "1")
+
+
+def test_set_writes_and_reads_back(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("set", "--root", str(tree.root), "period_min", "200ms") == 0
+    assert (tree.root / f"{MTIER}/scan/period_min_ms").read_text() == "200\n"
+    assert capsys.readouterr().out == "scan.period_min_ms: 200 ms (was 400 ms)\n"
+
+
+def test_enabling_shows_the_state(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("set", "--root", str(tree.root), "enabled", "1") == 0
+    assert "state: scanning" in capsys.readouterr().out
+
+
+def test_several_are_all_or_nothing(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree.root / f"{MTIER}/hot/accesses").unlink()
+    with pytest.raises(MissingError):
+        run("set", "--root", str(tree.root), "period_min=200ms", "rate=2G/s", "hot.accesses=3")
+    assert (tree.root / f"{MTIER}/scan/period_min_ms").read_text() == "400\n"
+    assert (tree.root / f"{MTIER}/promote/rate_mbps").read_text() == "1024\n"
+    assert "back at 400 ms" in capsys.readouterr().err
+
+
+def test_dry_run_writes_nothing_and_checks(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("set", "--root", str(tree.root), "--dry-run", "scan.cpu", "30%") == 0
+    assert capsys.readouterr().out == "would write '30' to /sys/kernel/mm/mtier/scan/cpu_percent (now 20)\n"
+    assert (tree.root / f"{MTIER}/scan/cpu_percent").read_text() == "20\n"
+    with pytest.raises(UsageError, match="allowed: 1-100 %"):
+        run("set", "--root", str(tree.root), "--dry-run", "scan.cpu", "300%")
+
+
+@pytest.mark.parametrize("words", [[], ["--list", "enabled"], ["a", "b", "c"], ["enabled=1", "b"]])
+def test_command_lines_that_make_no_sense(tree: Tree, words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        run("set", "--root", str(tree.root), *words)
+
+
+def test_list(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("set", "--root", str(tree.root), "--list") == 0
+    check("set-list.txt", capsys.readouterr().out)
+
+
+def test_list_as_json(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("set", "--root", str(tree.root), "--list", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["version"], shown["kind"], len(shown["knobs"])) == (1, "knobs", len(knobs.KNOBS))
+
+
+def test_change_as_json(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("set", "--root", str(tree.root), "--json", "rate", "2G/s") == 0
+    (changed,) = json.loads(capsys.readouterr().out)["changes"]
+    assert (changed["knob"], changed["before"], changed["after"]) == ("promote.rate_mbps", "1024", "2048")

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace top: control groups and processes, by the node that their memory is on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ops_golden import check, run
+from ops_tree import MIB, PAGE, Tree, build, cxl, dram
+
+from terrace.errors import UsageError
+from terrace.ops import residents, top
+from terrace.sysfs import KernelFiles
+
+SCHEMA = Path(__file__).parents[2] / "docs/reference/schema/top.schema.json"
+
+
+def group(tree: Tree, name: str, fast: int, slow: int, **stat: int) -> None:
+    """A control group with so many MiB on nodes 0 and 1, a quarter of them file pages."""
+    lines = []
+    for kind, share in (("anon", 3), ("file", 1), ("file_mapped", 1), ("slab", 1)):
+        lines.append(f"{kind} N0={fast * MIB * share // 4} N1={slow * MIB * share // 4}")
+    tree.put(f"sys/fs/cgroup/{name}/memory.numa_stat", "\n".join(lines))
+    tree.put(f"sys/fs/cgroup/{name}/memory.stat", "\n".join(f"{key} {value}" for key, value in stat.items()))
+
+
+def machine(root: Path) -> Tree:
+    tree = build(root, [dram(), cxl()])
+    group(tree, "system.slice", 100, 40, pgpromote_success=1000, pgdemote_kswapd=10, pgdemote_direct=2)
+    group(tree, "system.slice/db.service", 90, 38, pgpromote_success=900, pgdemote_kswapd=0, pgdemote_direct=0)
+    group(tree, "batch", 0, 60)
+    group(tree, "idle", 8, 0, pgpromote_success=0)
+    for pid, name, fast, slow in ((300, "postgres", 500, 1500), (301, "sh", 10, 0)):
+        tree.put(f"proc/{pid}/comm", name)
+        tree.put(f"proc/{pid}/statm", f"9999 {fast + slow} 1 1 0 1 0")
+        tree.put(
+            f"proc/{pid}/numa_maps",
+            f"7f00 default anon={fast + slow} N0={fast} N1={slow} kernelpagesize_kB=4\n"
+            "7f80 default file=/x N0=1 kernelpagesize_kB=2048\n7f90 default",
+        )
+    return tree
+
+
+def shown(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert run("top", "--root", str(root), "--interval", "1ms", *words) == 0
+    return capsys.readouterr().out
+
+
+def test_a_groups_own_pages_are_counted_once(tmp_path: Path) -> None:
+    machine(tmp_path)
+    found = {group.name: group for group in residents.cgroups(KernelFiles(tmp_path), 3)}
+    assert set(found) == {"system.slice", "system.slice/db.service", "batch", "idle"}
+    assert found["system.slice"].nodes == {0: 100 * MIB, 1: 40 * MIB}
+    assert (found["system.slice"].promoted_pages, found["system.slice"].demoted_pages) == (1000, 12)
+    assert (found["batch"].promoted_pages, found["batch"].demoted_pages) == (None, None)
+
+
+def test_depth_limits_the_levels(tmp_path: Path) -> None:
+    machine(tmp_path)
+    assert {g.name for g in residents.cgroups(KernelFiles(tmp_path), 1)} == {"system.slice", "batch", "idle"}
+
+
+def test_huge_pages_count_as_what_they_are(tmp_path: Path) -> None:
+    machine(tmp_path)
+    first, second = residents.processes(KernelFiles(tmp_path), 2)
+    assert (first.name, first.pid) == ("postgres", 300)
+    assert first.nodes == {0: 500 * PAGE + 2 * MIB, 1: 1500 * PAGE}
+    assert second.name == "sh"
+
+
+def test_only_the_largest_processes_are_walked(tmp_path: Path) -> None:
+    machine(tmp_path)
+    (tmp_path / "proc/301/numa_maps").unlink()
+    (tmp_path / "proc/301/numa_maps").mkdir()
+    files = KernelFiles(tmp_path)
+    assert [found.pid for found in residents.processes(files, 1)] == [300]
+    assert not files.unreadable
+
+
+def test_speeds_are_of_what_happened_in_between(tmp_path: Path) -> None:
+    before = [residents.Resident("a", None, {0: 1}, 100, 7), residents.Resident("new", None, {}, 0, 0)]
+    now = [residents.Resident("a", None, {0: 1}, 300, 7), residents.Resident("b", None, {}, 50, 50)]
+    first, second = top.rows(now, before, 2.0)
+    assert (first.promoted_per_s, first.demoted_per_s) == (100 * PAGE, 0.0)
+    assert (second.promoted_per_s, second.demoted_per_s) == (None, None)
+
+
+@pytest.mark.parametrize("by", ["cgroup", "process"])
+def test_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str) -> None:
+    machine(tmp_path)
+    check(f"top-{by}.txt", shown(tmp_path, capsys, "--by", by))
+
+
+def test_json_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine(tmp_path)
+    schema = json.loads(SCHEMA.read_text())
+    for words in (("--by", "cgroup"), ("--by", "process", "--limit", "1")):
+        document = json.loads(shown(tmp_path, capsys, "--json", *words))
+        jsonschema.validate(document, schema)
+    assert [row["name"] for row in document["rows"]] == ["postgres"]
+    lines = shown(tmp_path, capsys, "--json", "--count", "2").splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["top", "top"]
+
+
+def test_a_machine_without_control_groups_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build(tmp_path, [dram(), cxl()])
+    assert "no cgroup whose memory may be read" in shown(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("words", [("--limit", "0"), ("--depth", "-1"), ("--count", "0"), ("--interval", "0s")])
+def test_what_makes_no_sense_is_refused(tmp_path: Path, words: tuple[str, str]) -> None:
+    with pytest.raises(UsageError, match=words[0]):
+        run("top", "--root", str(tmp_path), *words)

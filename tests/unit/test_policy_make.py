@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`make check` of the decision code, with the objects of another checkout in the same cache."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from terrace.paths import repo_root
+
+PARTS = ("linux/tools/testing/mtier", "linux/mm/mtier")
+
+
+def _checkout(folder: Path) -> Path:
+    for part in PARTS:
+        shutil.copytree(repo_root() / part, folder / part)
+    return folder / PARTS[0]
+
+
+def _objects(folder: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "-s", "-j2", "-C", str(folder), "objects", "SANITIZE=", "CFLAGS=-O0"],
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_checkout_builds_when_one_that_built_before_it_is_gone(tmp_path: Path) -> None:
+    """Its objects depend on files that are no more: CI, in a fresh clone each time, met this."""
+    first = _checkout(tmp_path / "the first")
+    done = _objects(first, tmp_path / "cache")
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(tmp_path / "the first")
+    done = _objects(_checkout(tmp_path / "the second"), tmp_path / "cache")
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_is_built_in_the_source_folder(tmp_path: Path) -> None:
+    folder = _checkout(tmp_path / "here")
+    before = sorted((tmp_path / "here").rglob("*"))
+    assert _objects(folder, tmp_path / "cache").returncode == 0
+    assert sorted((tmp_path / "here").rglob("*")) == before

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How selftest programs are handed to the guest: their time limits, and what their environment says of them."""
+
+from pathlib import Path
+
+import pytest
+
+from terrace.cli import test as verb
+from terrace.lab.initramfs import GuestConfig, encode_config
+from terrace.lab.run import GuestResult, guest_environment
+from terrace.testing import selftest
+from terrace.testing.programs import MachineKey, Program
+from terrace.testing.results import Reporter
+from terrace.testing.select import parse_selector
+from terrace.testing.selftest import SelftestRun, run_selftests
+
+PROGRAM = Program("churn", Path("churn.c"), MachineKey(), timeout_s=180, debug=True)
+
+
+class Guest:
+    """Stands in for a guest whose program runs out of time; keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.argv: list[str] = []
+        self.env: dict[str, str] = {}
+        self.timeout_s = 0.0
+
+    def run(self, *words: object, **options: object) -> GuestResult:
+        self.argv = list(words[2])  # type: ignore[call-overload]
+        self.env = dict(options["env"])  # type: ignore[call-overload]
+        self.timeout_s = float(options["timeout_s"])  # type: ignore[arg-type]
+        mark = self.argv[1]
+        lines = f"{mark} start churn\n\n{mark} end churn timeout 9 1000\n{mark} done\n"
+        options["stdout"](lines.encode())  # type: ignore[operator]
+        return GuestResult(0, b"", b"", "", "ok")
+
+
+@pytest.fixture
+def guest(monkeypatch: pytest.MonkeyPatch) -> Guest:
+    fake = Guest()
+    monkeypatch.setattr(selftest, "run_in_guest", fake.run)
+    monkeypatch.setattr(selftest, "compile_static", lambda name: Path("/batch"))
+    monkeypatch.setattr(
+        selftest, "compile_programs", lambda programs, includes: [(p, Path("/churn")) for p in programs]
+    )
+    monkeypatch.setattr(selftest, "kernel_includes", lambda programs: [])
+    return fake
+
+
+@pytest.mark.parametrize(("slow", "stretch", "limit"), [(1, 1, 180), (4, 1, 720), (1, 20, 3600), (4, 20, 14400)])
+def test_time_limits_are_stretched_and_the_programs_are_told(
+    guest: Guest, slow: int, stretch: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERRACE_STRETCH", "7")
+    (result,) = run_selftests(SelftestRun("selftest", Path("vmlinux"), slow=slow, stretch=stretch), [PROGRAM])
+    assert guest.argv[4:] == [str(limit), "churn", "/churn"]
+    assert guest.timeout_s > limit
+    # What is left in the caller's environment does not make programs run into their limits.
+    assert guest.env["TERRACE_STRETCH"] == str(stretch)
+    assert (result.status, f"did not end within {limit} s of guest time" in result.detail) == ("fail", True)
+
+
+def test_no_machine_is_booted_when_the_time_is_over(guest: Guest) -> None:
+    (result,) = run_selftests(SelftestRun("selftest", Path("vmlinux"), deadline=0.0), [PROGRAM])
+    assert (result.status, result.detail) == ("skip", "the time of --within is over")
+    assert not guest.argv
+
+
+def test_the_environment_arrives_in_the_guest() -> None:
+    env = guest_environment({"TERRACE_STRETCH": "20"})
+    assert b"env=TERRACE_STRETCH=20\0" in encode_config(GuestConfig(["batch"], env=env))
+
+
+@pytest.mark.parametrize("group", ["selftest", "selftest-debug"])
+def test_the_option_reaches_the_programs(group: str, guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "find_programs", lambda: [PROGRAM])
+    monkeypatch.setattr(verb, "require_qemu", lambda: None)
+    request = verb.Request(parse_selector(None), True, Reporter(), Path("vmlinux"), stretch=10)
+    list(verb.GROUPS[group].run(request))
+    assert guest.env["TERRACE_STRETCH"] == "10"
+    assert guest.argv[4] == {"selftest": "1800", "selftest-debug": "7200"}[group]
