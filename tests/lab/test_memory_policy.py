@@ -8,8 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from terrace.paths import repo_root
 from terrace.testing.compile import compile_program
 from terrace.testing.programs import find_programs
@@ -55,7 +53,6 @@ def test_the_sample_of_two_threads_and_exec(vmlinux: Path, tmp_path: Path) -> No
     assert spread["mappings"][0]["weights"] == [{"node": 0, "weight": 9}, {"node": 1, "weight": 1}]
 
 
-@pytest.mark.full
 def test_node_sets_and_weights_reach_the_kernel(vmlinux: Path) -> None:
     def policy(options: str) -> dict[str, Any]:
         script = f"{CALL} exec {options} -- {CALL} exec --show --json"
@@ -88,7 +85,6 @@ print([line for line in open("/proc/self/numa_maps") if sys.argv[1] in line][0])
     assert "weights=0:1,1:3" in line
 
 
-@pytest.mark.full
 def test_a_stock_kernel_is_told_of_and_can_be_fallen_back_on(stock_vmlinux: Path, tmp_path: Path) -> None:
     make(tmp_path)
     run = f"{CALL} exec --weighted-interleave 0=9,1=1"
@@ -107,7 +103,6 @@ def test_a_stock_kernel_is_told_of_and_can_be_fallen_back_on(stock_vmlinux: Path
     assert (found["mode"], found["nodes"], found["weights_per_task"]) == ("bind", [1], False)
 
 
-@pytest.mark.full
 def test_policies_without_weights_cost_what_they_did(vmlinux: Path, stock_vmlinux: Path) -> None:
     (program,) = [program for program in find_programs() if program.name == "mempolicy2_cost"]
     path = compile_program(program)

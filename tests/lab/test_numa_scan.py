@@ -10,9 +10,6 @@ import pytest
 from terrace.lab.initramfs import compile_static
 from terrace.lab.run import run_in_guest
 
-# It needs the stock kernel, too.
-pytestmark = pytest.mark.full
-
 SCANS = 12
 
 

@@ -157,7 +157,7 @@ def test_hang_is_found_and_asked_where_it_is(vmlinux: Path) -> None:
     [
         # Interrupts off on one CPU, the other beats on: RCU's detector sees it, or that of hung tasks, when somebody
         # waits for that CPU. That may be whoever runs the detectors, or beats: then the NMI has the last words.
-        pytest.param("HARDLOCKUP", {"panic", "hang"}, r"rcu_|hung_task|soft lockup|NMI", marks=pytest.mark.full),
+        ("HARDLOCKUP", {"panic", "hang"}, r"rcu_|hung_task|soft lockup|NMI"),
         ("EXCEPTION", {"panic"}, r"Oops"),
         ("PANIC", {"panic"}, r"Kernel panic - not syncing: dumptest"),
     ],

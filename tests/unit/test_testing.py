@@ -162,14 +162,8 @@ def test_programs_are_found_with_their_machines(tmp_path: Path) -> None:
     (tmp_path / "b.c").write_text("/* lab: abi=s390 */\nint main(void)\n")
     with pytest.raises(UsageError, match=r"b\.c: lab: abi=s390: use i386 or x32"):
         find_programs(tmp_path)
-    (tmp_path / "b.c").write_text("/* lab: debug=full */\nint main(void)\n")
-    b = find_programs(tmp_path)[1]
-    assert (b.debug, b.short, b.short_debug) == (True, True, False)
-    (tmp_path / "b.c").write_text("/* lab: when=full */\nint main(void)\n")
-    b = find_programs(tmp_path)[1]
-    assert (b.debug, b.short, b.short_debug) == (True, False, False)
-    (tmp_path / "b.c").write_text("/* lab: when=never */\nint main(void)\n")
-    with pytest.raises(UsageError, match=r"b\.c: lab: when=never: use always or full"):
+    (tmp_path / "b.c").write_text("/* lab: debug=never */\nint main(void)\n")
+    with pytest.raises(UsageError, match=r"b\.c: lab: debug=never: use yes or no"):
         find_programs(tmp_path)
     (tmp_path / "b.c").write_text("/* lab: cpus=many */\nint main(void)\n")
     with pytest.raises(UsageError, match=r"b\.c: lab: cpus=many"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace test: what a change should pass, all there is, or some of it."""
+"""terrace test: the gate that every change passes, the suite of all there is, or some of it."""
 
 import argparse
 import json
@@ -14,6 +14,7 @@ from terrace.host import require_packages
 from terrace.kernel.check import run_checks
 from terrace.lab.qemu import require_qemu
 from terrace.testing.bench_group import bench_names, run_bench
+from terrace.testing.gate import Gate, load_gate
 from terrace.testing.host_groups import lint_checks, list_pytest, run_lint, run_policy, run_pytest
 from terrace.testing.kunit import KERNEL, KunitRun, kunit_names, run_kunit
 from terrace.testing.programs import SELFTESTS, Program, find_programs
@@ -37,7 +38,7 @@ _PATCH_CHECKS = ("hooks", "budget", "kernel-doc", "series", "sparse")
 class Request:
     """What the command line asks for, as every group gets it.
 
-    `short` leaves out what only --full has; nothing is begun behind `deadline`, a time of time.monotonic().
+    `gate` is None when all there is of a group runs; nothing is begun behind `deadline`, a time of time.monotonic().
     """
 
     wanted: Selector
@@ -45,22 +46,22 @@ class Request:
     reporter: Reporter
     vmlinux: Path | None
     stretch: int = 1
-    short: bool = False
+    gate: Gate | None = None
     deadline: float = math.inf
 
 
 @dataclass(frozen=True)
 class Group:
-    """A group of tests: what it is, how to list its tests (short or all, without running any), how to run them."""
+    """A group of tests: what it is, how to list its tests (without running any), how to run them."""
 
     name: str
     what: str
-    names: Callable[[bool], list[str]]
+    names: Callable[[], list[str]]
     run: Callable[[Request], Iterator[TestResult]]
+    #: The gate has it, or what tests/gate.toml leaves of it; the others are in the suite alone.
+    in_gate: bool = False
     #: Runs only when it is named: needs what not every machine can get.
     named_only: bool = False
-    #: --full has more of it. To list the tests of some groups takes seconds.
-    shortened: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--group", action="append", metavar="G", help=f"only this group; may be repeated ({names})")
     parser.add_argument(
-        "--full", action="store_true", help="also what takes long; whatever is named by -k or --group is run anyway"
+        "--all",
+        action="store_true",
+        help="the suite: all groups, whole; hours. What is named by -k or --group is run in any case",
     )
     parser.add_argument(
         "--within",
@@ -114,24 +117,32 @@ def main(args: argparse.Namespace) -> int:
     """Run the tests; 0 when none failed and at least one ran."""
     wanted = parse_selector(args.k)
     groups = _choose(args.group)
-    short = not args.full and args.k is None and args.group is None
+    gate = None if args.all or args.k is not None or args.group is not None else _gate()
+    if gate:
+        groups = [group for group in groups if group.in_gate]
     if args.list:
-        return _list(groups, wanted, short)
+        return _list(groups, wanted, gate)
     reporter = Reporter(verbose=args.verbose)
     vmlinux = args.vmlinux.absolute() if args.vmlinux else None
     deadline = time.monotonic() + args.within
-    request = Request(wanted, args.k is None, reporter, vmlinux, args.stretch, short, deadline)
+    request = Request(wanted, args.k is None, reporter, vmlinux, args.stretch, gate, deadline)
     for group in groups:
         _run_group(group, request)
     if args.json:
         args.json.write_text(json.dumps(reporter.as_json(), indent=1) + "\n", encoding="utf-8")
     _tell_failures(reporter)
-    if short:
-        _tell_left_out(groups)
+    if gate:
+        _tell_left_out(gate)
     if not reporter.results:
         raise UsageError(f"-k '{args.k}' picks no test; terrace test --list shows their names")
     print(reporter.summary(), flush=True)
     return 1 if reporter.count("fail") else 0
+
+
+def _gate() -> Gate:
+    return load_gate(
+        [group.name for group in GROUPS.values() if group.in_gate], [program.name for program in find_programs()]
+    )
 
 
 def _choose(names: list[str] | None) -> list[Group]:
@@ -141,12 +152,20 @@ def _choose(names: list[str] | None) -> list[Group]:
     return [group for name, group in GROUPS.items() if (name in names if names else not group.named_only)]
 
 
-def _list(groups: list[Group], wanted: Selector, short: bool) -> int:
+def _list(groups: list[Group], wanted: Selector, gate: Gate | None) -> int:
     for group in groups:
-        for name in group.names(short):
+        for name in _names(group, gate):
             if wanted(f"{group.name}/{name}"):
                 print(f"{group.name}/{name}")
     return 0
+
+
+def _names(group: Group, gate: Gate | None) -> list[str]:
+    """The tests of a group, those of the gate only when there is one."""
+    names = group.names()
+    if gate and group.name == "selftest":
+        names = [name for name in names if name in gate.selftests]
+    return [name for name in names if gate is None or gate.counts(f"{group.name}/{name}")]
 
 
 def _run_group(group: Group, request: Request) -> None:
@@ -160,7 +179,9 @@ def _run_group(group: Group, request: Request) -> None:
         return
     try:
         for result in group.run(request):
-            reporter.add(result)
+            # A check that has left may be part of a program that has not.
+            if request.gate is None or request.gate.counts(f"{result.group}/{result.name}"):
+                reporter.add(result)
     except TerraceError as error:
         reporter.add(TestResult(group.name, group.name, "fail", str(error)))
     except OSError as error:
@@ -171,7 +192,7 @@ def _run_group(group: Group, request: Request) -> None:
 
 def _may_have(group: Group, wanted: Selector) -> bool:
     """False when it is known, without booting anything, that -k picks nothing of this group."""
-    return any(wanted(f"{group.name}/{name}") for name in group.names(False))
+    return any(wanted(f"{group.name}/{name}") for name in group.names())
 
 
 def _tell_failures(reporter: Reporter) -> None:
@@ -182,11 +203,13 @@ def _tell_failures(reporter: Reporter) -> None:
             print(f"  {name}", flush=True)
 
 
-def _tell_left_out(groups: list[Group]) -> None:
-    left = {group.name: len(group.names(False)) - len(group.names(True)) for group in groups if group.shortened}
-    text = ", ".join(f"{count} of {name}" for name, count in left.items() if count)
-    if text:
-        print(f"not run: {text}; --full runs them, too", flush=True)
+def _tell_left_out(gate: Gate) -> None:
+    programs = len(find_programs())
+    others = [group.name for group in GROUPS.values() if not group.in_gate and not group.named_only]
+    parts = [f"{programs - len(gate.selftests)} of {programs} programs of selftest", "sabotages", *others]
+    if gate.left:
+        parts.append(f"{len(gate.left)} that left (tests/gate.toml)")
+    print(f"not in the gate: {', '.join(parts)}; --all runs them, too", flush=True)
 
 
 # ---- the groups ----
@@ -204,7 +227,8 @@ def _kernel(request: Request, flavour: str) -> Path:
 def _unit(request: Request) -> Iterator[TestResult]:
     require_packages(_HOST_PACKAGES, "compile what the unit tests run")
     require_qemu()
-    return run_pytest("unit", "tests/unit", request.wanted, request.all_wanted)
+    without = request.gate.left_of("unit") if request.gate else None
+    return run_pytest("unit", "tests/unit", request.wanted, request.all_wanted, without=without)
 
 
 def _policy(request: Request) -> Iterator[TestResult]:
@@ -224,11 +248,11 @@ def _patches(request: Request) -> Iterator[TestResult]:
 def _lab(request: Request) -> Iterator[TestResult]:
     kernels = {"TERRACE_TEST_VMLINUX": str(_kernel(request, "terrace"))}
     # Not in the tests' own time: on a slow machine a first build takes longer than all of them.
-    if request.all_wanted and not request.short:
+    if request.all_wanted:
         from terrace.kernel.build import build
 
         kernels["TERRACE_TEST_STOCK_VMLINUX"] = str(build("stock").vmlinux)
-    return run_pytest("lab", "tests/lab", request.wanted, request.all_wanted, kernels, short=request.short)
+    return run_pytest("lab", "tests/lab", request.wanted, request.all_wanted, kernels)
 
 
 def _kunit(request: Request) -> Iterator[TestResult]:
@@ -237,16 +261,21 @@ def _kunit(request: Request) -> Iterator[TestResult]:
 
 
 def _selftest(request: Request) -> Iterator[TestResult]:
-    programs = _picked("selftest", _programs(request.short), request)
+    programs = _picked("selftest", _programs(request.gate), request)
     kernel = _kernel(request, "terrace")
     run = SelftestRun(
-        "selftest", kernel, stretch=request.stretch, deadline=request.deadline, note=request.reporter.note
+        "selftest",
+        kernel,
+        stretch=request.stretch,
+        sabotage=request.gate is None,
+        deadline=request.deadline,
+        note=request.reporter.note,
     )
     return run_selftests(run, programs)
 
 
 def _selftest_debug(request: Request) -> Iterator[TestResult]:
-    programs = _picked("selftest-debug", _debug_programs(request.short), request)
+    programs = _picked("selftest-debug", _debug_programs(), request)
     if not request.vmlinux and _too_late_to_build("debug", request.deadline):
         return iter([TestResult("selftest-debug", program.name, "skip", OVERTIME) for program in programs])
     kernel = _kernel(request, "debug")
@@ -289,50 +318,39 @@ def _picked(group: str, programs: list[Program], request: Request) -> list[Progr
     return [program for program in programs if request.wanted(f"{group}/{program.name}")]
 
 
-def _programs(short: bool) -> list[Program]:
-    return [program for program in find_programs() if program.short or not short]
+def _programs(gate: Gate | None) -> list[Program]:
+    return [program for program in find_programs() if gate is None or program.name in gate.selftests]
 
 
-def _debug_programs(short: bool) -> list[Program]:
-    return [program for program in find_programs() if program.debug and (program.short_debug or not short)]
+def _debug_programs() -> list[Program]:
+    return [program for program in find_programs() if program.debug]
 
 
 GROUPS = {
     group.name: group
     for group in (
-        Group("lint", "style, types, spelling", lambda _: list(lint_checks()), lambda r: run_lint(r.wanted)),
-        Group("unit", "the tool, without a guest", lambda _: list_pytest("tests/unit"), _unit),
-        Group("policy", "the decision code in user space", lambda _: kunit_names(), _policy),
-        Group("patches", "what a reviewer's scripts say of the kernel part", lambda _: list(_PATCH_CHECKS), _patches),
         Group(
-            "lab",
-            "the lab and the test runner themselves",
-            lambda short: list_pytest("tests/lab", short),
-            _lab,
-            shortened=True,
+            "lint", "style, types, spelling", lambda: list(lint_checks()), lambda r: run_lint(r.wanted), in_gate=True
         ),
-        Group("kunit", "KUnit in the booted kernel", lambda _: kunit_names(), _kunit),
-        Group("bench", "an experiment from end to end", lambda _: bench_names(), _bench),
+        Group("unit", "the tool, without a guest", lambda: list_pytest("tests/unit"), _unit, in_gate=True),
+        Group("policy", "the decision code in user space", kunit_names, _policy, in_gate=True),
         Group(
-            "selftest",
-            "programs in the guest",
-            lambda short: [p.name for p in _programs(short)],
-            _selftest,
-            shortened=True,
+            "patches",
+            "what a reviewer's scripts say of the kernel part",
+            lambda: list(_PATCH_CHECKS),
+            _patches,
+            in_gate=True,
         ),
+        Group("lab", "the lab and the test runner themselves", lambda: list_pytest("tests/lab"), _lab),
+        Group("kunit", "KUnit in the booted kernel", kunit_names, _kunit, in_gate=True),
+        Group("bench", "an experiment from end to end", bench_names, _bench),
+        Group("selftest", "programs in the guest", lambda: [p.name for p in find_programs()], _selftest, in_gate=True),
         Group(
             "selftest-debug",
             "the same on the kernel that checks itself",
-            lambda short: [p.name for p in _debug_programs(short)],
+            lambda: [p.name for p in _debug_programs()],
             _selftest_debug,
-            shortened=True,
         ),
-        Group(
-            "suites",
-            "public tests of memory policies; only when named",
-            lambda _: suite_names(),
-            _suites,
-            named_only=True,
-        ),
+        Group("suites", "public tests of memory policies; only when named", suite_names, _suites, named_only=True),
     )
 }

@@ -21,6 +21,7 @@ POLICY = Path("linux/tools/testing/mtier")
 _PYTEST_LIMIT_S = 1500
 _TOOL_LIMIT_S = 600
 _TAIL_LINES = 40
+_PYTEST = (sys.executable, "-m", "pytest")
 
 
 def _run(words: Sequence[str], limit_s: float, extra: Mapping[str, str] | None = None) -> tuple[int, str]:
@@ -49,9 +50,9 @@ def _tail(text: str) -> str:
 # ---- pytest ----
 
 
-def list_pytest(folder: str, short: bool = False) -> list[str]:
-    """The tests of a folder, as pytest names them from the repository's root; `short`: without those marked `full`."""
-    code, text = _run([*_pytest(short), "--collect-only", "-q", folder], _PYTEST_LIMIT_S)
+def list_pytest(folder: str) -> list[str]:
+    """The tests of a folder, as pytest names them from the repository's root."""
+    code, text = _run([*_PYTEST, "--collect-only", "-q", folder], _PYTEST_LIMIT_S)
     return [line for line in text.splitlines() if "::" in line] if code in (0, 5) else []
 
 
@@ -61,9 +62,12 @@ def run_pytest(
     wanted: Selector,
     all_wanted: bool,
     extra: Mapping[str, str] | None = None,
-    short: bool = False,
+    without: Sequence[str] | None = None,
 ) -> Iterator[TestResult]:
-    """Run the tests of a folder; `extra` goes into their environment, `short` leaves out those marked `full`."""
+    """Run the tests of a folder; `extra` goes into their environment.
+
+    `without` is None but in the gate: tests to leave out there, where properties are tried on the same input each time.
+    """
     if not (repo_root() / folder).is_dir():
         yield TestResult(group, group, "skip", f"there is no {folder}")
         return
@@ -72,19 +76,17 @@ def run_pytest(
         chosen = [name for name in list_pytest(folder) if wanted(f"{group}/{name}")]
         if not chosen:
             return
+    if without is not None:
+        chosen += ["--hypothesis-profile=gate", *(f"--deselect={name}" for name in without)]
     with tempfile.TemporaryDirectory(prefix="terrace-test-") as scratch:
         report = Path(scratch) / "report.xml"
-        words = [*_pytest(short), "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *chosen]
+        words = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *chosen]
         code, text = _run(words, _PYTEST_LIMIT_S, extra)
         results = list(_read_junit(group, report)) if report.exists() else []
     yield from results
     failed = any(result.status == "fail" for result in results)
     if code not in (0, 1) or (code == 1 and not failed) or not results:
         yield TestResult(group, "pytest", "fail", f"pytest ended with {code}\n{_tail(text)}")
-
-
-def _pytest(short: bool = False) -> list[str]:
-    return [sys.executable, "-m", "pytest", *(["-m", "not full"] if short else [])]
 
 
 def _read_junit(group: str, report: Path) -> Iterator[TestResult]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The selftest programs: found, their machine and when they run read from their header."""
+"""The selftest programs: found, their machine read from their header."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ from terrace.units import parse_time_ns
 SELFTESTS = Path("linux/tools/testing/selftests/terrace")
 _HEADER = re.compile(r"^[\s/*#]*lab:\s*(.*?)\s*(?:\*/)?\s*$")
 _HEADER_LINES = 60
-_KEYS = ("topology", "cpus", "append", "timeout", "icount", "debug", "memory-scale", "abi", "when")
+_KEYS = ("topology", "cpus", "append", "timeout", "icount", "debug", "memory-scale", "abi")
 ABIS = ("i386", "x32")
 DEFAULT_TIMEOUT_S = 60
 
@@ -45,8 +45,7 @@ class MachineKey:
 class Program:
     """One selftest: its source, the machine it wants, its time limit in guest seconds, whether `debug` runs it, too.
 
-    `abi` is "" for the guest's own. `short` and `short_debug`: what a run of everything has of it when nobody asks for
-    more, on `terrace` and on `debug`.
+    `abi` is "" for the guest's own.
     """
 
     name: str
@@ -55,8 +54,6 @@ class Program:
     timeout_s: int
     debug: bool
     abi: str = ""
-    short: bool = True
-    short_debug: bool = True
 
 
 def find_programs(folder: Path | None = None) -> list[Program]:
@@ -89,19 +86,14 @@ def _read_programs(path: Path) -> list[Program]:
         icount=_number(settings, "icount", path, 0, 10, -1),
         memory_scale=float(settings.get("memory-scale", "1")),
     )
-    debug = _choice(settings, "debug", path, ("yes", "no", "full"))
-    when = _choice(settings, "when", path, ("always", "full"))
+    debug = _choice(settings, "debug", path, ("yes", "no"))
     timeout = settings.get("timeout")
     seconds = max(1, round(parse_time_ns(timeout) / 1e9)) if timeout else DEFAULT_TIMEOUT_S
     abis = settings["abi"].split(",") if "abi" in settings else [""]
     if unknown := [abi for abi in abis if abi and abi not in ABIS]:
         raise UsageError(f"{path}: lab: abi={unknown[0]}: use {' or '.join(ABIS)}, with a comma for both")
     name = {abi: f"{path.stem}_{abi}" if abi else path.stem for abi in abis}
-    short, short_debug = when == "always", when == "always" and debug == "yes"
-    return [
-        Program(name[abi], path, machine, seconds, debug != "no", abi, short=short, short_debug=short_debug)
-        for abi in abis
-    ]
+    return [Program(name[abi], path, machine, seconds, debug == "yes", abi) for abi in abis]
 
 
 def parse_header(text: str, file: str) -> dict[str, str]:
@@ -123,7 +115,7 @@ def _choice(settings: dict[str, str], key: str, path: Path, words: Sequence[str]
     """One of `words`; the first when nothing is said."""
     text = settings.get(key, words[0])
     if text not in words:
-        raise UsageError(f"{path}: lab: {key}={text}: use {', '.join(words[:-1])} or {words[-1]}")
+        raise UsageError(f"{path}: lab: {key}={text}: use {' or '.join(words)}")
     return text
 
 

@@ -31,6 +31,7 @@ _LEAK_TEST = "kmemleak"
 _EXTRA_S = 240.0
 # In the environment of the programs: those that run for a time and not for a count run so many times as long.
 _STRETCH = "TERRACE_STRETCH"
+_SABOTAGE = "TERRACE_SABOTAGE"
 # A guest second may take this many host seconds where guest time counts instructions.
 _ICOUNT_STRETCH = 20.0
 
@@ -96,8 +97,9 @@ class _Boot:
 class SelftestRun:
     """How to run a set of programs: `leaks` asks kmemleak afterwards, `slow` multiplies time limits.
 
-    `stretch` multiplies them, too, and the programs are told to run so many times as long. Behind `deadline`, a time
-    of time.monotonic(), no machine is booted: its programs are skipped.
+    `stretch` multiplies them, too, and the programs are told to run so many times as long. Without `sabotage` they do
+    not show that their checks notice. Behind `deadline`, a time of time.monotonic(), no machine is booted: its programs
+    are skipped.
     """
 
     group: str
@@ -105,6 +107,7 @@ class SelftestRun:
     leaks: bool = False
     slow: int = 1
     stretch: int = 1
+    sabotage: bool = True
     deadline: float = math.inf
     note: Callable[[str], None] = lambda text: None
 
@@ -181,7 +184,7 @@ def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program
         run.vmlinux,
         machine.topology,
         argv,
-        env={**os.environ, _STRETCH: str(run.stretch)},
+        env={**os.environ, _STRETCH: str(run.stretch), _SABOTAGE: "yes" if run.sabotage else "no"},
         stdout=boot.feed,
         append=[machine.append] if machine.append else [],
         cpus=machine.cpus or None,

@@ -5,7 +5,7 @@
  * beside it, on one of the CPUs.  The scheduler moves threads then; is their memory with
  * them afterwards?
  *
- * lab: topology=two-socket-cxl icount=2 timeout=1800s debug=no when=full
+ * lab: topology=two-socket-cxl icount=2 timeout=1800s debug=no
  */
 #define _GNU_SOURCE
 #include <errno.h>

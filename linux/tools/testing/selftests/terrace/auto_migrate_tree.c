@@ -3,7 +3,7 @@
  * Automatic migration: the files of cgroups, what they take and refuse, what
  * holds below others, and changes while tasks run.
  *
- * lab: topology=two-socket-cxl timeout=240s debug=full
+ * lab: topology=two-socket-cxl timeout=240s debug=yes
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -6,7 +6,7 @@
  * What is special lies between two parts that follow: when both have, it has been
  * passed.
  *
- * lab: topology=two-socket-cxl timeout=300s debug=full
+ * lab: topology=two-socket-cxl timeout=300s debug=yes
  */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>

@@ -3,7 +3,7 @@
  * Control: switching on and off, many times and under load, leaves no
  * thread, no memory, no queue and no reference behind.
  *
- * lab: topology=dram-cxl timeout=400s debug=full
+ * lab: topology=dram-cxl timeout=400s debug=yes
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Migration on faults: pages that nobody maps are where the policy of whoever maps
  * them next wants them; which ones at which level, and that they do not wander.
  *
- * lab: topology=two-socket-cxl timeout=240s debug=full
+ * lab: topology=two-socket-cxl timeout=240s debug=yes
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Migration on faults under a load like a build: many short programs on both nodes
  * that map the same files.  What it costs at each level, and how often pages move.
  *
- * lab: topology=two-socket-cxl icount=2 timeout=900s debug=no when=full
+ * lab: topology=two-socket-cxl icount=2 timeout=900s debug=no
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

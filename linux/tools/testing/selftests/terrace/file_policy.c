@@ -3,7 +3,7 @@
  * Memory policies of mapped files: one process says where, and page faults, read(),
  * write() and read-ahead of every process go by it, until the file leaves memory.
  *
- * lab: topology=dram-cxl timeout=120s debug=full
+ * lab: topology=dram-cxl timeout=120s debug=yes
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -4,7 +4,7 @@
  * place of what is used less, and of nothing else.  It has a boot of its own:
  * kswapd, which may not touch what fills DRAM here, gives it up for good.
  *
- * lab: topology=dram-cxl-small-dram append="mtier=off" icount=2 timeout=500s debug=no when=full
+ * lab: topology=dram-cxl-small-dram append="mtier=off" icount=2 timeout=500s debug=no
  */
 #define _GNU_SOURCE
 #include <sched.h>

@@ -4,7 +4,7 @@
  * private memory.  Swap, tmpfs mounted with a policy, large folios, collapse,
  * slab, hugetlb that moves, a node that is full.
  *
- * lab: topology=dram-cxl timeout=120s debug=full
+ * lab: topology=dram-cxl timeout=120s debug=yes
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * Back-charge: what threads do for a task is the task's time, exactly once.
  *
- * lab: topology=dram-cxl icount=3 timeout=240s debug=full
+ * lab: topology=dram-cxl icount=3 timeout=240s debug=yes
  */
 #define _GNU_SOURCE
 #include <signal.h>

@@ -3,7 +3,7 @@
  * Races: what happens to the machine while the engine runs: CPUs and memory go
  * and come, cgroups change, swap goes, everything is frozen.
  *
- * lab: topology=dram-cxl timeout=240s debug=full
+ * lab: topology=dram-cxl timeout=240s debug=yes
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -2,7 +2,7 @@
 /*
  * Scan: which address spaces the scanner knows, and from when.
  *
- * lab: topology=dram-cxl timeout=180s debug=full
+ * lab: topology=dram-cxl timeout=180s debug=yes
  */
 #define _GNU_SOURCE
 #include <dirent.h>

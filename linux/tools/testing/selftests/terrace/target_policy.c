@@ -3,7 +3,7 @@
  * Target node: cpusets and memory policies are respected.  Each refusal has a
  * canary (see mt_stays()) that is promoted meanwhile.
  *
- * lab: topology=dram-cxl timeout=120s debug=full
+ * lab: topology=dram-cxl timeout=120s debug=yes
  */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>

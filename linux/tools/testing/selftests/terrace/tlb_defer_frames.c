@@ -6,7 +6,7 @@
  * Readers on CPUs of their own look at every page of a file all the time, while
  * it is moved there and back and somebody fills what becomes free with other things.
  *
- * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=240s debug=full
+ * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=240s debug=yes
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

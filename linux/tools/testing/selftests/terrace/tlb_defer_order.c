@@ -8,7 +8,7 @@
  * Stale translations are kept as long as nobody needs them gone (forever). The last
  * check does it all once more with the default knobs.
  *
- * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=400s debug=full
+ * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=400s debug=yes
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
