@@ -78,7 +78,8 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "mtier_probe_ms": (u32_, [u32_]),
     "mtier_probe_start": (u32_, [u64_, u64_]),
     "mtier_probe_adapt": (u32_, [u32_, u64_, u64_, u64_]),
-    "mtier_probe_window_ms": (u32_, [u32_, u32_, u32_]),
+    "mtier_probe_window_ms": (u32_, [u32_, u32_]),
+    "mtier_visit_mb": (u32_, [u32_, u32_, c.POINTER(Bounds)]),
     "mtier_cold_look": (u32_, [u32_, u32_, bool_, c.POINTER(HotParams), c.POINTER(bool_)]),
     "mtier_cold_window_ms": (u32_, [u32_, u32_]),
     "mtier_exchange_accesses": (u8_, [u32_, bool_]),
@@ -347,11 +348,18 @@ def test_probe_finds_the_hot(hot: int, warm_per_hot: int, every_ms: int) -> None
 
 
 @SETTINGS
-@given(look=u32s, accesses=u32s, window=u32s)
-def test_probe_window(look: int, accesses: int, window: int) -> None:
+@given(look=u32s, accesses=u32s)
+def test_probe_window(look: int, accesses: int) -> None:
     gaps = max(accesses, 2) - 1
-    expected = min((look + 128) * gaps + look // 2 + 128, window * gaps, U32_MAX)
-    assert lib().mtier_probe_window_ms(look, accesses, window) == expected
+    expected = min((look + 128) * gaps + look // 2 + 128, U32_MAX)
+    assert lib().mtier_probe_window_ms(look, accesses) == expected
+
+
+@SETTINGS
+@given(pace=u32s, mapped=u32s, largest=u32s)
+def test_visit_mb(pace: int, mapped: int, largest: int) -> None:
+    expected = max(pace, min(-(-mapped // 16), largest))
+    assert lib().mtier_visit_mb(pace, mapped, Bounds(size_max_mb=largest)) == expected
 
 
 @SETTINGS

@@ -73,28 +73,47 @@ u32 mtier_probe_adapt(u32 level, u64 found, u64 seen, u64 room)
 }
 
 /**
- * mtier_probe_window_ms - window in which accesses count while choosing
+ * mtier_probe_window_ms - window in which only accesses in a row count
  * @look_ms: time between two looks at the same page
  * @accesses: how many of them are wanted
- * @window_ms: the usual window
  *
  * A page of middling use is met accessed now and then, a busy one each time:
- * only accesses in a row count. What is counted fades over the window, see
- * mtier_rec_heat(): it has to be as long as all but the last take, and as what is
- * between them is rounded up to.
+ * while pages are chosen only accesses in a row count. What is counted fades over
+ * the window, see mtier_rec_heat(): it has to be as long as all but the last take,
+ * and as what is between them is rounded up to. How long a large address space
+ * takes to be seen whole says nothing of its pages, so there is no upper bound but
+ * that of the records' clock, MTIER_WINDOW_MAX.
  *
  * Return: a window in which so many looks in a row reach @accesses, and as many
- * with one between that found nothing do not, or take longer; at most @window_ms
- * from one to the next.
+ * with one between that found nothing do not, or take longer.
  */
-u32 mtier_probe_window_ms(u32 look_ms, u32 accesses, u32 window_ms)
+u32 mtier_probe_window_ms(u32 look_ms, u32 accesses)
 {
 	u64 gaps = max_t(u64, accesses, 2) - 1;
 	u64 between = (u64)look_ms + MTIER_TICK_MS;
 	u64 window = between * gaps + look_ms / 2 + MTIER_TICK_MS;
 
-	window = min_t(u64, window, window_ms * gaps);
 	return min_t(u64, window, U32_MAX);
+}
+
+/**
+ * mtier_visit_mb - how much of an address space is looked at in a visit
+ * @pace_mb: what its pace says
+ * @mapped_mb: what there is
+ * @b: limits; only the largest visit counts here
+ *
+ * However little was found lately: a part of what is large takes long to show
+ * that something is in use there again.
+ *
+ * Return: MiB, so that all is seen in MTIER_VISITS visits unless a visit would
+ * be larger than allowed.
+ */
+u32 mtier_visit_mb(u32 pace_mb, u32 mapped_mb,
+		   const struct mtier_pace_bounds *b)
+{
+	u32 part_mb = mapped_mb / MTIER_VISITS + !!(mapped_mb % MTIER_VISITS);
+
+	return max_t(u32, pace_mb, min_t(u32, part_mb, b->size_max_mb));
 }
 
 /**

@@ -376,13 +376,12 @@ static void mtier_age_section(struct mtier_section *sec, u32 now, u32 window)
 }
 
 /**
- * mtier_hot_age() - forget what is older than the window
+ * mtier_hot_age() - forget what is older than any window
  *
  * Called often enough that the records' clock never wraps unnoticed.
  */
 void mtier_hot_age(void)
 {
-	u32 window = mtier_window_ticks(mtier_hot_window_ms());
 	u32 now = mtier_now_tick();
 	struct mtier_table *table;
 	struct mtier_section *sec;
@@ -398,8 +397,7 @@ void mtier_hot_age(void)
 		}
 		sec = rcu_dereference(table->sec[nr]);
 		if (sec)
-			mtier_age_section(sec, now, sec->above ?
-					  MTIER_WINDOW_MAX : window);
+			mtier_age_section(sec, now, MTIER_WINDOW_MAX);
 		rcu_read_unlock();
 		cond_resched();
 	}

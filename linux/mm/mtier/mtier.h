@@ -153,6 +153,7 @@ unsigned long mtier_node_free_above(int nid, bool promo);
 unsigned long mtier_room_above(void);
 bool mtier_node_room(int nid);
 bool mtier_node_full(int nid);
+unsigned long mtier_node_mapped(int nid);
 int mtier_fallback(int source, unsigned long nr_pages);
 int mtier_slot_weigh(struct mtier_slot *slot);
 
@@ -211,6 +212,7 @@ enum mtier_pass {
  * @chunk_start: where the chunk begins that is armed, then looked at
  * @chunk_end: where it ends, once it is armed
  * @chunk: bytes of mapped memory left in it
+ * @chunk_ns: ktime_get_ns() when arming it began
  * @budget: bytes of mapped memory left in this visit
  * @visit_start: when the visit began
  * @pace: period and size, adapted after every visit
@@ -247,6 +249,7 @@ struct mtier_slot {
 	unsigned long chunk_start;
 	unsigned long chunk_end;
 	s64 chunk;
+	u64 chunk_ns;
 	s64 budget;
 	ktime_t visit_start;
 	struct mtier_pace pace;

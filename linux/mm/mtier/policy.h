@@ -131,10 +131,15 @@ u32 mtier_pace_scale(u32 period_ms, u32 scale);
 #define MTIER_PROBE_START	7
 #define MTIER_PROBE_MAX		7
 
+/* Most visits in which all of an address space is seen. */
+#define MTIER_VISITS		16
+
 u32 mtier_probe_ms(u32 level);
 u32 mtier_probe_start(u64 mapped, u64 room);
 u32 mtier_probe_adapt(u32 level, u64 found, u64 seen, u64 room);
-u32 mtier_probe_window_ms(u32 look_ms, u32 accesses, u32 window_ms);
+u32 mtier_probe_window_ms(u32 look_ms, u32 accesses);
+u32 mtier_visit_mb(u32 pace_mb, u32 mapped_mb,
+		   const struct mtier_pace_bounds *b);
 u32 mtier_cold_look(u32 rec, u32 now_tick, bool idle,
 		    const struct mtier_hot_params *p, bool *cold);
 u32 mtier_cold_window_ms(u32 look_ms, u32 looks);

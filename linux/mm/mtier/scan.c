@@ -39,7 +39,11 @@
 /* Wait between two looks at full queues. */
 #define MTIER_FULL_WAIT_MS	20
 
-/* Cleared and looked at again in one go: as much as is walked in a ms or two. */
+/*
+ * Cleared and looked at again in one go: as much as is walked in a ms or two, and
+ * more where the wait between the two is so long that it would take most of the
+ * time: as much as is walked in a part of it.
+ */
 #define MTIER_CHUNK_BYTES	(16 << 20)
 
 /* Longest time without giving others the CPU: some of these chunks. */
@@ -90,6 +94,7 @@ static void mtier_chunk_arm(struct mtier_slot *slot)
 	slot->pass = MTIER_PASS_ARM;
 	slot->chunk_start = slot->cursor;
 	slot->chunk = MTIER_CHUNK_BYTES;
+	slot->chunk_ns = ktime_get_ns();
 }
 
 /* Base pages of slow nodes that page tables point to. */
@@ -100,8 +105,7 @@ static unsigned long mtier_slow_mapped(void)
 
 	for_each_node_state(nid, N_MEMORY)
 		if (mtier_node_is_slow(nid))
-			sum += node_page_state(NODE_DATA(nid), NR_ANON_MAPPED) +
-			       node_page_state(NODE_DATA(nid), NR_FILE_MAPPED);
+			sum += mtier_node_mapped(nid);
 	return sum;
 }
 
@@ -126,6 +130,13 @@ static void mtier_cycle(struct mtier_slot *slot, ktime_t now)
 	slot->look_ms = slot->cycle_ms ?: mtier_period_ms(slot);
 }
 
+/* Memory that an address space maps. */
+static u32 mtier_slot_mb(struct mtier_slot *slot)
+{
+	return min_t(unsigned long, get_mm_rss(slot->mm) >> (20 - PAGE_SHIFT),
+		     U32_MAX);
+}
+
 static int mtier_visit_begin(struct mtier_slot *slot, ktime_t now)
 {
 	struct mtier_pace_bounds bounds = mtier_scan_bounds();
@@ -145,7 +156,8 @@ static int mtier_visit_begin(struct mtier_slot *slot, ktime_t now)
 	slot->visit = true;
 	slot->visit_start = now;
 	WRITE_ONCE(slot->not_before, ktime_add_ms(now, bounds.period_min_ms));
-	slot->budget = (s64)slot->pace.size_mb << 20;
+	slot->budget = (s64)mtier_visit_mb(slot->pace.size_mb,
+					   mtier_slot_mb(slot), &bounds) << 20;
 	slot->nr_ptes = 0;
 	slot->nr_slow = 0;
 	slot->nr_found = 0;
@@ -176,19 +188,25 @@ static void mtier_visit_flush(struct mtier_slot *slot)
 	mmput_async(slot->mm);
 }
 
-/* A chunk is armed: look at it again after a while. Returns when. */
+/*
+ * A chunk is armed: look at it again after a while, its first page as long after
+ * that was armed as its last one after it. Returns when.
+ */
 static ktime_t mtier_chunk_look(struct mtier_slot *slot, enum mtier_stop stop)
 {
 	u32 ms = mtier_probe_ms(slot->probe);
+	ktime_t due;
 
 	mtier_visit_flush(slot);
+	due = ktime_add_ms(ns_to_ktime(slot->chunk_ns), ms);
+	due = max(due, ktime_add_ms(ktime_get(), ms / 2));
 	slot->last = stop != MTIER_STOP_CHUNK;
 	slot->stop = stop;
 	slot->chunk_end = stop == MTIER_STOP_END ? slot->mm->task_size :
 						   slot->cursor;
 	slot->cursor = slot->chunk_start;
 	slot->pass = MTIER_PASS_LOOK;
-	return ms ? ktime_add_ms(ktime_get(), ms) : MTIER_DUE_FIRST;
+	return ms ? due : MTIER_DUE_FIRST;
 }
 
 /* Returns when the mm is due again. */
@@ -292,11 +310,7 @@ static ktime_t mtier_scan_slices(struct mtier_slot *slot, ktime_t now)
 	return due;
 }
 
-/*
- * Does any slow node have pages that page tables can point to? Not the sizes
- * of its LRU lists: fresh pages are on none, and unmapped page cache has no
- * Accessed bit.
- */
+/* Does any slow node have pages that page tables can point to? */
 static enum mtier_state mtier_worth_scanning(void)
 {
 	bool slow = false;
@@ -306,8 +320,7 @@ static enum mtier_state mtier_worth_scanning(void)
 		if (!mtier_node_is_slow(nid))
 			continue;
 		slow = true;
-		if (node_page_state(NODE_DATA(nid), NR_ANON_MAPPED) ||
-		    node_page_state(NODE_DATA(nid), NR_FILE_MAPPED))
+		if (mtier_node_mapped(nid))
 			return MTIER_STATE_SCANNING;
 	}
 	return slow ? MTIER_STATE_IDLE : MTIER_STATE_NO_SLOW_TIER;

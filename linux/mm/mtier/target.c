@@ -240,6 +240,23 @@ bool mtier_node_full(int nid)
 }
 
 /**
+ * mtier_node_mapped() - has a node pages that page tables point to?
+ * @nid: the node
+ *
+ * Not the sizes of its LRU lists: fresh pages are on none, and unmapped page
+ * cache has no Accessed bit.
+ *
+ * Return: base pages.
+ */
+unsigned long mtier_node_mapped(int nid)
+{
+	pg_data_t *pgdat = NODE_DATA(nid);
+
+	return node_page_state(pgdat, NR_ANON_MAPPED) +
+	       node_page_state(pgdat, NR_FILE_MAPPED);
+}
+
+/**
  * mtier_room_above() - room for promotion, wherever
  *
  * Return: free base pages above the high watermarks of all nodes that hot

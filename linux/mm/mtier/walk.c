@@ -262,19 +262,20 @@ static int mtier_pick(struct mtier_walk *w)
 	return nid >= 0 ? nid : mtier_nearest(w->source, &w->targets);
 }
 
-/* What makes a page hot: while choosing only accesses in a row do. */
+/*
+ * What makes a page hot: while choosing only accesses in a row do, else those
+ * within the window as well. An address space that takes longer than the window to
+ * be seen whole would have no hot pages otherwise.
+ */
 static struct mtier_hot_params mtier_walk_params(struct mtier_walk *w,
 						 int target)
 {
 	struct mtier_hot_params params = mtier_hot_params_for(target);
-	u32 window_ms;
+	u32 row_ms = mtier_probe_window_ms(w->slot->look_ms, params.accesses);
 
-	if (w->slot->pass == MTIER_PASS_LOOK) {
-		window_ms = mtier_probe_window_ms(w->slot->look_ms,
-						  params.accesses,
-						  mtier_hot_window_ms());
-		params.window_ticks = mtier_window_ticks(window_ms);
-	}
+	params.window_ticks = mtier_window_ticks(
+		w->slot->pass == MTIER_PASS_LOOK ? row_ms :
+		max(row_ms, mtier_hot_window_ms()));
 	return params;
 }
 
@@ -524,6 +525,14 @@ static void mtier_pmd(struct mtier_walk *w, struct vm_area_struct *vma,
 }
 #endif
 
+/* Is a chunk armed? See MTIER_CHUNK_BYTES. */
+static bool mtier_chunk_armed(const struct mtier_slot *slot)
+{
+	u64 part_ns = mtier_probe_ms(slot->probe) * (NSEC_PER_MSEC / 4);
+
+	return slot->chunk <= 0 && ktime_get_ns() - slot->chunk_ns >= part_ns;
+}
+
 /*
  * After every page table and every VMA: is it enough for now? Nonzero ends the
  * walk. Whoever wants the CPU gets it when the lock is free again.
@@ -535,7 +544,7 @@ static int mtier_pause(struct mtier_walk *w, unsigned long next)
 	slot->cursor = next;
 	if (slot->pass != MTIER_PASS_LOOK && slot->budget <= 0)
 		w->stop = MTIER_STOP_SIZE;
-	else if (slot->pass == MTIER_PASS_ARM && slot->chunk <= 0)
+	else if (slot->pass == MTIER_PASS_ARM && mtier_chunk_armed(slot))
 		w->stop = MTIER_STOP_CHUNK;
 	else if (local_clock() >= w->deadline || need_resched() ||
 		 mmap_lock_is_contended(slot->mm))

@@ -94,8 +94,7 @@ static void window_holds_looks_in_a_row(struct kunit *test)
 	for (u32 accesses = 1; accesses <= 8; accesses++) {
 		for (int i = 0; i < ARRAY_SIZE(looks); i++) {
 			u32 gap = mtier_tick(looks[i] + MTIER_TICK_MS - 1);
-			u32 ms = mtier_probe_window_ms(looks[i], accesses,
-						       600000);
+			u32 ms = mtier_probe_window_ms(looks[i], accesses);
 			struct mtier_hot_params p = {
 				.window_ticks = mtier_window_ticks(ms),
 				.accesses = accesses,
@@ -111,7 +110,7 @@ static void window_holds_looks_in_a_row(struct kunit *test)
 static void window_leaves_out_the_middling(struct kunit *test)
 {
 	for (u32 accesses = 2; accesses <= 8; accesses++) {
-		u32 ms = mtier_probe_window_ms(5000, accesses, 600000);
+		u32 ms = mtier_probe_window_ms(5000, accesses);
 		struct mtier_hot_params p = {
 			.window_ticks = mtier_window_ticks(ms),
 			.accesses = accesses,
@@ -122,16 +121,33 @@ static void window_leaves_out_the_middling(struct kunit *test)
 	}
 }
 
-static void window_is_not_longer_than_the_usual(struct kunit *test)
+static void window_is_as_long_as_the_looks_take(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(400, 2, 100), 100);
-	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(400, 1, 100), 100);
-	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(400, 4, 100), 300);
-	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(U32_MAX, 2, 10000), 10000);
-	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(U32_MAX, U32_MAX, U32_MAX),
-			U32_MAX);
-	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(400, 2, 10000), 856);
-	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(400, 3, 10000), 1384);
+	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(400, 1), 856);
+	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(400, 2), 856);
+	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(400, 3), 1384);
+	/* However long that is: a large address space takes its time. */
+	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(30000, 3), 75384);
+	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(U32_MAX, 2), U32_MAX);
+	KUNIT_EXPECT_EQ(test, mtier_probe_window_ms(U32_MAX, U32_MAX), U32_MAX);
+}
+
+static void visits_see_all_of_a_large_mm(struct kunit *test)
+{
+	const struct mtier_pace_bounds b = {
+		.size_min_mb = 256, .size_max_mb = 4096,
+	};
+
+	/* What is small is seen at its pace, whatever that is. */
+	KUNIT_EXPECT_EQ(test, mtier_visit_mb(256, 0, &b), 256);
+	KUNIT_EXPECT_EQ(test, mtier_visit_mb(256, 4096, &b), 256);
+	KUNIT_EXPECT_EQ(test, mtier_visit_mb(4096, 4096, &b), 4096);
+	KUNIT_EXPECT_EQ(test, mtier_visit_mb(256, 4097, &b), 257);
+	/* 64 GiB in 16 visits; what is larger takes more of them. */
+	KUNIT_EXPECT_EQ(test, mtier_visit_mb(256, 65536, &b), 4096);
+	KUNIT_EXPECT_EQ(test, mtier_visit_mb(256, U32_MAX, &b), 4096);
+	/* A limit that was lowered meanwhile holds from the next adaption on. */
+	KUNIT_EXPECT_EQ(test, mtier_visit_mb(8192, U32_MAX, &b), 8192);
 }
 
 static void full_target_lets_a_batch_wait(struct kunit *test)
@@ -220,7 +236,8 @@ static struct kunit_case mtier_choose_cases[] = {
 	KUNIT_CASE_PARAM(probe_chooses_when_not_all_fit, probe_gen_params),
 	KUNIT_CASE(window_holds_looks_in_a_row),
 	KUNIT_CASE(window_leaves_out_the_middling),
-	KUNIT_CASE(window_is_not_longer_than_the_usual),
+	KUNIT_CASE(window_is_as_long_as_the_looks_take),
+	KUNIT_CASE(visits_see_all_of_a_large_mm),
 	KUNIT_CASE(full_target_lets_a_batch_wait),
 	KUNIT_CASE(idle_looks_in_a_row_make_cold),
 	KUNIT_CASE(an_access_makes_all_looks_forgotten),

@@ -152,7 +152,8 @@ MUTANTS = [
     Mutant("one look in the window", "max_t(u64, accesses, 2) - 1", "1"),
     Mutant("no look in the window", "max_t(u64, accesses, 2) - 1", "(u64)accesses - 1"),
     Mutant("wrap the window", "return min_t(u64, window, U32_MAX);", "return window;"),
-    Mutant("longer than the usual window", "window = min_t(u64, window, window_ms * gaps);", ";"),
+    Mutant("visits of a large mm as small as others", "max_t(u32, pace_mb, min_t(u32, part_mb, b->size_max_mb))", "pace_mb"),
+    Mutant("visits larger than allowed", "min_t(u32, part_mb, b->size_max_mb)", "part_mb"),
     Mutant("queue for a full target", "!full || fill < batch", "true"),
     Mutant("queue nothing for a full target", "!full || fill < batch", "!full"),
     # cold

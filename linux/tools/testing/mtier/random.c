@@ -365,6 +365,7 @@ static void no_input_is_fatal(struct kunit *test)
 		u64 a = rng_wild(&rng), b = rng_wild(&rng), c = rng_wild(&rng), d = rng_wild(&rng);
 		struct mtier_hot_params hot = { a, b, c & 1, c & 2 };
 		struct mtier_bucket bucket = { a, b, c % PER_SEC };
+		struct mtier_pace_bounds bounds = { a, b, c, d };
 		u32 weights[4] = { a, b, c, d }, threads[4] = { d, c, b, a }, mixed[4];
 		enum mtier_verdict v;
 		bool cold;
@@ -385,7 +386,10 @@ static void no_input_is_fatal(struct kunit *test)
 		KUNIT_ASSERT_LE(test, mtier_probe_ms(a), 256);
 		KUNIT_ASSERT_LE(test, mtier_probe_adapt(a, b, c, d),
 				MTIER_PROBE_MAX);
-		KUNIT_ASSERT_LE(test, mtier_probe_window_ms(a, c & 1, b), (u32)b);
+		KUNIT_ASSERT_GE(test, mtier_probe_window_ms(a, b), (u32)a);
+		KUNIT_ASSERT_GE(test, mtier_visit_mb(a, b, &bounds), (u32)a);
+		KUNIT_ASSERT_LE(test, mtier_visit_mb(a, b, &bounds),
+				max_t(u32, a, bounds.size_max_mb));
 		mtier_may_queue(a, b, c & 1);
 		rec = mtier_cold_look(c, d, b & 1, &hot, &cold);
 		KUNIT_ASSERT_EQ(test, cold, (b & 1) && mtier_rec_freq(rec) >=
