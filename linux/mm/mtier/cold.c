@@ -90,13 +90,18 @@ bool mtier_cold_prepare(void)
 }
 
 /**
- * mtier_cold_forget() - nodes have changed: begin anew
+ * mtier_cold_keep() - nodes, or their memory, have changed
+ * @above: nodes that go on being looked at, when their new memory has records
  */
-void mtier_cold_forget(void)
+void mtier_cold_keep(const nodemask_t *above)
 {
+	int nid;
+
 	lockdep_assert_held(&mtier_mutex);
-	nodes_clear(mtier_cold_nodes);
-	mtier_hot_del_above();
+	nodes_and(mtier_cold_nodes, mtier_cold_nodes, *above);
+	for_each_node_mask(nid, mtier_cold_nodes)
+		if (mtier_hot_add_node(nid, true))
+			node_clear(nid, mtier_cold_nodes);
 }
 
 /**
@@ -106,7 +111,8 @@ void mtier_cold_free(void)
 {
 	int nid;
 
-	mtier_cold_forget();
+	lockdep_assert_held(&mtier_mutex);
+	nodes_clear(mtier_cold_nodes);
 	for (nid = 0; nid < nr_node_ids; nid++)
 		mtier_queue_destroy(&mtier_cold[nid]);
 }

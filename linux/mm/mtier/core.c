@@ -73,6 +73,7 @@ static void mtier_age_fn(struct work_struct *work)
 static int mtier_reconcile(void)
 {
 	struct mtier_map *old, *new;
+	nodemask_t above;
 	int nid, ret = 0;
 
 	lockdep_assert_held(&mtier_mutex);
@@ -92,14 +93,15 @@ static int mtier_reconcile(void)
 	}
 
 	mtier_hot_prune();
-	/* Those of nodes above, which are made when they are needed. */
-	mtier_cold_forget();
+	nodes_andnot(above, new->above, new->slow);
+	mtier_hot_keep(&new->slow, &above);
+	/* Those of nodes above are made when they are needed. */
+	mtier_cold_keep(&above);
 	for_each_node(nid) {
 		int err;
 
 		if (!node_isset(nid, new->slow)) {
 			mtier_promote_del_node(nid);
-			mtier_hot_del_node(nid);
 			continue;
 		}
 		err = mtier_hot_add_node(nid, false);

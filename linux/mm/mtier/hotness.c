@@ -443,8 +443,12 @@ static int mtier_hot_add_section(unsigned long nr, int nid, bool above)
 		return -ENOMEM;
 	if (mtier_section_held(mtier_table_held(), nr))
 		return 0;
-	/* Not kvzalloc(): kmalloc() rounds up to twice the size. */
-	sec = vzalloc(sizeof(*sec));
+	/*
+	 * Not kvzalloc(): kmalloc() rounds up to twice the size. Records of a full
+	 * node are made when it is full, and shall not be what fills it.
+	 */
+	sec = above ? vzalloc_node(sizeof(*sec), mtier_node_below(nid)) :
+		      vzalloc(sizeof(*sec));
 	if (!sec)
 		return -ENOMEM;
 	sec->nid = nid;
@@ -486,8 +490,9 @@ int mtier_hot_add_node(int nid, bool above)
 }
 
 /* Free the records of all sections that @gone() says so of. */
-static void mtier_hot_del(bool (*gone)(struct mtier_section *sec,
-				       unsigned long nr, int nid), int nid)
+static void mtier_hot_del(bool (*gone)(const struct mtier_section *sec,
+				       unsigned long nr, const nodemask_t *keep),
+			  const nodemask_t *keep)
 {
 	struct mtier_table *table = mtier_table_held();
 	struct mtier_section *sec;
@@ -496,7 +501,7 @@ static void mtier_hot_del(bool (*gone)(struct mtier_section *sec,
 	lockdep_assert_held(&mtier_mutex);
 	for (nr = 0; table && nr < table->nr; nr++) {
 		sec = mtier_section_held(table, nr);
-		if (!sec || !gone(sec, nr, nid))
+		if (!sec || !gone(sec, nr, keep))
 			continue;
 		RCU_INIT_POINTER(table->sec[nr], NULL);
 		atomic_long_dec(&mtier_nr_sections);
@@ -504,20 +509,26 @@ static void mtier_hot_del(bool (*gone)(struct mtier_section *sec,
 	}
 }
 
-static bool mtier_gone_offline(struct mtier_section *sec, unsigned long nr,
-			       int nid)
+static bool mtier_gone_offline(const struct mtier_section *sec,
+			       unsigned long nr, const nodemask_t *keep)
 {
 	return !online_section_nr(nr);
 }
 
-static bool mtier_gone_with_node(struct mtier_section *sec, unsigned long nr,
-				 int nid)
+static bool mtier_gone_slow(const struct mtier_section *sec, unsigned long nr,
+			    const nodemask_t *keep)
 {
-	return sec->nid == nid;
+	return !sec->above && !node_isset(sec->nid, *keep);
 }
 
-static bool mtier_gone_always(struct mtier_section *sec, unsigned long nr,
-			      int nid)
+static bool mtier_gone_above(const struct mtier_section *sec, unsigned long nr,
+			     const nodemask_t *keep)
+{
+	return sec->above && !node_isset(sec->nid, *keep);
+}
+
+static bool mtier_gone_always(const struct mtier_section *sec,
+			      unsigned long nr, const nodemask_t *keep)
 {
 	return true;
 }
@@ -527,30 +538,18 @@ static bool mtier_gone_always(struct mtier_section *sec, unsigned long nr,
  */
 void mtier_hot_prune(void)
 {
-	mtier_hot_del(mtier_gone_offline, NUMA_NO_NODE);
+	mtier_hot_del(mtier_gone_offline, NULL);
 }
 
 /**
- * mtier_hot_del_node() - free the records of a node
- * @nid: the node, which may have none
+ * mtier_hot_keep() - free the records of nodes that need them no more
+ * @slow: nodes whose accesses are still counted
+ * @above: nodes whose idle looks are
  */
-void mtier_hot_del_node(int nid)
+void mtier_hot_keep(const nodemask_t *slow, const nodemask_t *above)
 {
-	mtier_hot_del(mtier_gone_with_node, nid);
-}
-
-static bool mtier_gone_above(struct mtier_section *sec, unsigned long nr,
-			     int nid)
-{
-	return sec->above;
-}
-
-/**
- * mtier_hot_del_above() - free the records of nodes that pages go to
- */
-void mtier_hot_del_above(void)
-{
-	mtier_hot_del(mtier_gone_above, NUMA_NO_NODE);
+	mtier_hot_del(mtier_gone_slow, slow);
+	mtier_hot_del(mtier_gone_above, above);
 }
 
 /**
@@ -560,7 +559,7 @@ void mtier_hot_free(void)
 {
 	struct mtier_table *table = mtier_table_held();
 
-	mtier_hot_del(mtier_gone_always, NUMA_NO_NODE);
+	mtier_hot_del(mtier_gone_always, NULL);
 	RCU_INIT_POINTER(mtier_table, NULL);
 	if (table)
 		kvfree_rcu(table, rcu);

@@ -149,6 +149,7 @@ bool mtier_node_is_slow(int nid);
 nodemask_t mtier_node_up(int nid);
 nodemask_t mtier_nodes_above(void);
 nodemask_t mtier_nodes_slow(void);
+int mtier_node_below(int nid);
 unsigned long mtier_node_free_above(int nid, bool promo);
 unsigned long mtier_room_above(void);
 bool mtier_node_room(int nid);
@@ -311,8 +312,7 @@ void mtier_scan_stop(void);
 
 int mtier_hot_add_node(int nid, bool above);
 void mtier_hot_prune(void);
-void mtier_hot_del_above(void);
-void mtier_hot_del_node(int nid);
+void mtier_hot_keep(const nodemask_t *slow, const nodemask_t *above);
 void mtier_hot_free(void);
 bool mtier_hot_tracked(unsigned long pfn);
 bool mtier_hot_peek(unsigned long pfn, int *target, bool *strict);
@@ -408,7 +408,7 @@ int mtier_promote_resize(unsigned int cap);
 /* ---- cold.c ---- */
 
 bool mtier_cold_prepare(void);
-void mtier_cold_forget(void);
+void mtier_cold_keep(const nodemask_t *above);
 void mtier_cold_free(void);
 struct mtier_hot_params mtier_cold_params(u32 look_ms);
 void mtier_cold_note(int nid, unsigned long pfn, bool idle, u32 now,

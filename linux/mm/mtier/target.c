@@ -160,6 +160,30 @@ nodemask_t mtier_nodes_slow(void)
 	return slow;
 }
 
+/**
+ * mtier_node_below() - where what is not urgent on a node may lie instead
+ * @nid: a node that pages go to
+ *
+ * Return: the nearest slow node that feeds it; NUMA_NO_NODE if there is none.
+ */
+int mtier_node_below(int nid)
+{
+	const struct mtier_map *map;
+	int n, best = NUMA_NO_NODE;
+
+	rcu_read_lock();
+	map = rcu_dereference(mtier_map);
+	if (map) {
+		for_each_node_mask(n, map->slow)
+			if (node_isset(nid, map->up[n]) &&
+			    (best == NUMA_NO_NODE ||
+			     node_distance(nid, n) < node_distance(nid, best)))
+				best = n;
+	}
+	rcu_read_unlock();
+	return best;
+}
+
 /*
  * What an allocation on this CPU can have without waking anybody. Freed frames
  * stay in the lists of the CPU that freed them, which may keep an eighth of the
