@@ -184,23 +184,36 @@ static struct folio *mtier_cold_candidate(unsigned long entry, int nid,
 	return NULL;
 }
 
+/* Isolate one that may give way; false if the move has no place for it. */
+static bool mtier_cold_take(struct mtier_move *mv, struct folio *folio)
+{
+	enum mtier_why why;
+
+	if (!mtier_move_fits(mv, folio))
+		return false;
+	why = mtier_guard_ask(&mv->guard, folio, !mv->nr_folios);
+	if (why == MTIER_MAY)
+		mtier_move_add(mv, folio);
+	return why != MTIER_WHY_CROWDED;
+}
+
 /* Collect @want pages, as far as there are. */
-static void mtier_cold_gather(struct mtier_move *mv, int nid,
-			      unsigned long want)
+static void mtier_cold_gather(struct mtier_move *mv, unsigned long want)
 {
 	/* How far apart its looks were nobody knows any more. */
 	struct mtier_hot_params params = mtier_cold_params(U32_MAX);
+	struct mtier_queue *queue = &mtier_cold[mv->source];
 	unsigned long entry;
 	struct folio *folio;
+	bool more = true;
 
-	while (mv->nr_pages < want && mtier_queue_pop(&mtier_cold[nid], &entry, 1)) {
-		folio = mtier_cold_candidate(entry, nid, &params);
+	while (more && mv->nr_pages < want && mtier_queue_pop(queue, &entry, 1)) {
+		folio = mtier_cold_candidate(entry, mv->source, &params);
 		/* Whatever comes of it, this look at it is over. */
 		mtier_hot_forget(mtier_entry_pfn(entry));
 		if (!folio)
 			continue;
-		if (mtier_move_fits(mv, folio))
-			mtier_move_add(mv, folio);
+		more = mtier_cold_take(mv, folio);
 		folio_put(folio);
 	}
 }
@@ -232,13 +245,11 @@ unsigned long mtier_cold_demote(struct mtier_node *node, int nid,
 	want = min3(want, room, READ_ONCE(mtier_conf.batch_pages));
 	if (!want)
 		return 0;
-	mtier_move_begin(mv, node->nid, want);
-	mv->down = true;
-	mv->source = nid;
-	mtier_cold_gather(mv, nid, want);
+	mtier_move_down(mv, nid, node->nid, want);
+	mtier_cold_gather(mv, want);
+	moved = mtier_move_run(mv);
 	if (!mv->nr_folios)
 		return 0;
-	moved = mtier_move_run(mv);
 	atomic_long_add(moved, &node->nr_demoted);
 	trace_mtier_demote(nid, node->nid, mv->nr_folios, moved,
 			   mtier_move_outcome(mv, moved));

@@ -2,9 +2,10 @@
 /*
  * Page promotion: one migrate_pages() call and its bookkeeping.
  *
- * migrate_pages() leaves on the list what it could not move. So counts per
- * memcg and kind are taken of everything that goes in and given back for what
- * is left; the rest has moved.
+ * migrate_pages() leaves on the list what it could not move. What is neither
+ * left nor moved is gone: its last user freed it while it was isolated. So what
+ * moved is told by the frames it got: each is noted when it is allocated, and
+ * crossed out when it is given back.
  */
 #include <linux/bsearch.h>
 #include <linux/memcontrol.h>
@@ -27,7 +28,9 @@ static enum mtier_kind mtier_folio_kind(struct folio *folio)
 	return folio_test_anon(folio) ? MTIER_KIND_ANON : MTIER_KIND_SHMEM;
 }
 
-static int mtier_memcg_slot(struct mtier_move *mv, struct mem_cgroup *memcg)
+/* Where a memcg stands in the move; may only be compared. */
+static int mtier_memcg_slot(const struct mtier_move *mv,
+			    const struct mem_cgroup *memcg)
 {
 	unsigned int i;
 
@@ -39,21 +42,24 @@ static int mtier_memcg_slot(struct mtier_move *mv, struct mem_cgroup *memcg)
 
 /**
  * mtier_move_alloc() - make a move that can be used again and again
- * @cap: most folios it will hold
+ * @cap: most folios it will hold, and most base pages but for a single folio
  *
  * Return: the move, or NULL without memory.
  */
 struct mtier_move *mtier_move_alloc(unsigned int cap)
 {
-	struct mtier_move *mv = kzalloc(sizeof(*mv), GFP_KERNEL);
+	struct mtier_move *mv = kvzalloc(sizeof(*mv), GFP_KERNEL);
 
 	if (!mv)
 		return NULL;
 	INIT_LIST_HEAD(&mv->folios);
 	mv->cap = cap;
-	mv->failed = kvcalloc(cap, sizeof(*mv->failed), GFP_KERNEL);
+	/* Each of them may be split into its pages. */
+	mv->cap_copies = max_t(unsigned int, cap, HPAGE_PMD_NR);
+	mv->stayed = kvcalloc(cap, sizeof(*mv->stayed), GFP_KERNEL);
 	mv->pfns = kvcalloc(cap, sizeof(*mv->pfns), GFP_KERNEL);
-	if (mv->failed && mv->pfns)
+	mv->copies = kvcalloc(mv->cap_copies, sizeof(*mv->copies), GFP_KERNEL);
+	if (mv->stayed && mv->pfns && mv->copies)
 		return mv;
 	mtier_move_free(mv);
 	return NULL;
@@ -67,33 +73,57 @@ void mtier_move_free(struct mtier_move *mv)
 {
 	if (!mv)
 		return;
-	kvfree(mv->failed);
+	kvfree(mv->stayed);
 	kvfree(mv->pfns);
-	kfree(mv);
+	kvfree(mv->copies);
+	kvfree(mv);
 }
 
-/**
- * mtier_move_begin() - start to collect folios
- * @mv: the move
- * @target: where they shall go
- * @max_pages: most base pages; a single folio may be larger
- */
-void mtier_move_begin(struct mtier_move *mv, int target,
-		      unsigned long max_pages)
+static void mtier_move_begin(struct mtier_move *mv, int target, bool down,
+			     unsigned long max_pages)
 {
 	WARN_ON_ONCE(!list_empty(&mv->folios));
+	mtier_guard_begin(&mv->guard, target, down);
 	mv->target = target;
-	mv->down = false;
+	mv->down = down;
 	mv->max_pages = max_pages;
 	mv->nr_pages = 0;
 	mv->nr_folios = 0;
-	mv->nr_thp = 0;
+	mv->nr_large = 0;
+	memset(mv->nr_isolated, 0, sizeof(mv->nr_isolated));
 	mv->nr_memcgs = 0;
 	mv->nomem = false;
 	mv->nomem_large = false;
-	mv->nr_failed = 0;
+	mv->nr_copies = 0;
+	mv->nr_stayed = 0;
 	mv->nr_payers = 0;
-	memset(mv->kinds, 0, sizeof(mv->kinds));
+}
+
+/**
+ * mtier_move_up() - start to collect hot folios
+ * @mv: the move, which mtier_move_run() has to end
+ * @target: where they shall go
+ * @max_pages: most base pages; a single folio may be larger
+ */
+void mtier_move_up(struct mtier_move *mv, int target, unsigned long max_pages)
+{
+	mtier_move_begin(mv, target, false, max_pages);
+	mv->source = NUMA_NO_NODE;
+	mv->hot = mtier_hot_params_for(target);
+}
+
+/**
+ * mtier_move_down() - start to collect folios that give way
+ * @mv: the move, which mtier_move_run() has to end
+ * @source: the node that needs room
+ * @target: where they shall go
+ * @max_pages: most base pages; a single folio may be larger
+ */
+void mtier_move_down(struct mtier_move *mv, int source, int target,
+		     unsigned long max_pages)
+{
+	mtier_move_begin(mv, target, true, max_pages);
+	mv->source = source;
 }
 
 /**
@@ -132,30 +162,48 @@ bool mtier_move_add(struct mtier_move *mv, struct folio *folio)
 {
 	long nr = folio_nr_pages(folio);
 	struct mem_cgroup *memcg;
-	int slot;
 
 	if (!folio_isolate_lru(folio))
 		return false;
 	node_stat_mod_folio(folio, NR_ISOLATED_ANON + folio_is_file_lru(folio),
 			    nr);
+	mv->nr_isolated[folio_is_file_lru(folio)] += nr;
 	list_add_tail(&folio->lru, &mv->folios);
-	mv->nr_folios++;
+	mv->pfns[mv->nr_folios++] = folio_pfn(folio);
 	mv->nr_pages += nr;
-	mv->nr_thp += folio_test_large(folio);
-	mv->kinds[mtier_folio_kind(folio)] += nr;
+	mv->nr_large += folio_test_large(folio);
 
 	memcg = get_mem_cgroup_from_folio(folio);
-	slot = mtier_memcg_slot(mv, memcg);
-	if (slot < 0 && mv->nr_memcgs < MTIER_MOVE_MEMCGS) {
-		slot = mv->nr_memcgs++;
-		mv->memcgs[slot] = memcg;
-		mv->memcg_pages[slot] = nr;
-		return true;
-	}
-	/* The folio changed its memcg since it fitted: count it to the first */
-	mv->memcg_pages[max(slot, 0)] += nr;
-	mem_cgroup_put(memcg);
+	if (mtier_memcg_slot(mv, memcg) < 0 &&
+	    mv->nr_memcgs < MTIER_MOVE_MEMCGS)
+		mv->memcgs[mv->nr_memcgs++] = memcg;
+	else
+		mem_cgroup_put(memcg);
 	return true;
+}
+
+/* Note that a folio has got a frame on the target. */
+static void mtier_copy_add(struct mtier_move *mv, struct folio *src,
+			   struct folio *dst)
+{
+	const struct mem_cgroup *memcg;
+	int slot;
+
+	/* A batch is bounded in base pages, as is a single folio. */
+	if (WARN_ON_ONCE(mv->nr_copies == mv->cap_copies))
+		return;
+	rcu_read_lock();
+	memcg = folio_memcg(src) ?: root_mem_cgroup;
+	slot = mtier_memcg_slot(mv, memcg);
+	rcu_read_unlock();
+	mv->copies[mv->nr_copies++] = (struct mtier_copy) {
+		.dst = dst,
+		.pfn = folio_pfn(src),
+		.nr = folio_nr_pages(src),
+		.kind = mtier_folio_kind(src),
+		/* It changed its memcg since it fitted: the first will do. */
+		.memcg = max(slot, 0),
+	};
 }
 
 /* migrate_pages() callback; never reclaims, never touches reserves. */
@@ -174,13 +222,31 @@ static struct folio *mtier_alloc(struct folio *src, unsigned long private)
 	if (!dst) {
 		mv->nomem = true;
 		mv->nomem_large |= order;
+		return NULL;
 	}
+	mtier_copy_add(mv, src, dst);
 	return dst;
+}
+
+/* migrate_pages() callback: a frame that mtier_alloc() gave is not used. */
+static void mtier_unalloc(struct folio *dst, unsigned long private)
+{
+	struct mtier_move *mv = (struct mtier_move *)private;
+	unsigned int i;
+
+	/* Mostly one of the last: the order is that of the list. */
+	for (i = mv->nr_copies; i-- > 0;) {
+		if (mv->copies[i].dst != dst)
+			continue;
+		mv->copies[i] = mv->copies[--mv->nr_copies];
+		break;
+	}
+	folio_put(dst);
 }
 
 static void mtier_migrate(struct mtier_move *mv, struct list_head *folios)
 {
-	migrate_pages(folios, mtier_alloc, NULL, (unsigned long)mv,
+	migrate_pages(folios, mtier_alloc, mtier_unalloc, (unsigned long)mv,
 		      MIGRATE_ASYNC,
 		      mv->down ? MR_DEMOTION : MR_TIER_PROMOTE, NULL);
 }
@@ -202,7 +268,6 @@ static void mtier_split_left(struct mtier_move *mv)
 		if (ret)
 			continue;
 		count_vm_event(MTIER_SPLIT_THP);
-		mv->nr_thp--;
 		list_move_tail(&folio->lru, &pieces);
 		list_splice_tail(&tails, &pieces);
 	}
@@ -230,44 +295,41 @@ static void mtier_small_again(struct mtier_move *mv)
 	list_splice_tail(&small, &mv->folios);
 }
 
-/* Take a folio that did not move out of the counts. */
-static void mtier_move_sub(struct mtier_move *mv, struct folio *folio)
+/* Count what moved, for its node, its memcg and its kind. */
+static unsigned long mtier_move_count(struct mtier_move *mv)
 {
-	long nr = folio_nr_pages(folio);
-	struct mem_cgroup *memcg = get_mem_cgroup_from_folio(folio);
-	int slot = mtier_memcg_slot(mv, memcg);
-
-	mem_cgroup_put(memcg);
-	slot = max(slot, 0);
-	mv->memcg_pages[slot] -= min_t(unsigned long, nr,
-				       mv->memcg_pages[slot]);
-	mv->nr_pages -= nr;
-	mv->nr_thp -= min_t(unsigned int, mv->nr_thp, folio_test_large(folio));
-	mv->kinds[mtier_folio_kind(folio)] -= nr;
-	if (mv->nr_failed < mv->cap)
-		mv->failed[mv->nr_failed++] = folio_pfn(folio);
-}
-
-/* What kswapd would have moved down later counts as if it had. */
-static void mtier_move_count(struct mtier_move *mv)
-{
-	pg_data_t *pgdat = NODE_DATA(mv->down ? mv->source : mv->target);
+	pg_data_t *pgdat = NODE_DATA(mv->target);
+	unsigned long memcg[MTIER_MOVE_MEMCGS] = {};
+	unsigned long kind[MTIER_NR_KINDS] = {};
+	unsigned long moved = 0, large = 0;
 	unsigned int i;
 
-	for (i = 0; i < mv->nr_memcgs; i++) {
-		struct mem_cgroup *memcg = mv->memcgs[i];
+	for (i = 0; i < mv->nr_copies; i++) {
+		const struct mtier_copy *copy = &mv->copies[i];
 
-		mod_lruvec_state(mem_cgroup_lruvec(memcg, pgdat),
-				 mv->down ? PGDEMOTE_KSWAPD : PGPROMOTE_SUCCESS,
-				 mv->memcg_pages[i]);
-		mem_cgroup_put(memcg);
+		memcg[copy->memcg] += copy->nr;
+		kind[copy->kind] += copy->nr;
+		large += copy->nr > 1;
+		moved += copy->nr;
 	}
-	if (mv->down)
-		return;
-	count_vm_events(MTIER_PROMOTED_ANON, mv->kinds[MTIER_KIND_ANON]);
-	count_vm_events(MTIER_PROMOTED_FILE, mv->kinds[MTIER_KIND_FILE]);
-	count_vm_events(MTIER_PROMOTED_SHMEM, mv->kinds[MTIER_KIND_SHMEM]);
-	count_vm_events(MTIER_PROMOTED_THP, mv->nr_thp);
+	for (i = 0; i < mv->nr_memcgs; i++) {
+		if (mv->down)
+			count_memcg_events(mv->memcgs[i], MTIER_DEMOTED,
+					   memcg[i]);
+		else
+			mod_lruvec_state(mem_cgroup_lruvec(mv->memcgs[i], pgdat),
+					 PGPROMOTE_SUCCESS, memcg[i]);
+		mem_cgroup_put(mv->memcgs[i]);
+	}
+	if (mv->down) {
+		count_vm_events(MTIER_DEMOTED, moved);
+		return moved;
+	}
+	count_vm_events(MTIER_PROMOTED_ANON, kind[MTIER_KIND_ANON]);
+	count_vm_events(MTIER_PROMOTED_FILE, kind[MTIER_KIND_FILE]);
+	count_vm_events(MTIER_PROMOTED_SHMEM, kind[MTIER_KIND_SHMEM]);
+	count_vm_events(MTIER_PROMOTED_THP, large);
+	return moved;
 }
 
 static int mtier_cmp_pfn(const void *a, const void *b)
@@ -278,43 +340,88 @@ static int mtier_cmp_pfn(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/**
- * mtier_move_failed() - did a folio stay where it was?
- * @mv: the move, after mtier_move_run()
- * @pfn: its first frame, from @mv->pfns
- *
- * Return: true if so.
- */
-bool mtier_move_failed(const struct mtier_move *mv, unsigned long pfn)
+static int mtier_cmp_copy(const void *a, const void *b)
 {
-	return mv->nr_failed && bsearch(&pfn, mv->failed, mv->nr_failed,
-					sizeof(pfn), mtier_cmp_pfn);
+	const struct mtier_copy *x = a, *y = b;
+
+	return (x->pfn > y->pfn) - (x->pfn < y->pfn);
+}
+
+/* Did each folio move, as it mostly is? A large one may have in pieces. */
+static bool mtier_move_all(const struct mtier_move *mv)
+{
+	return !mv->nr_stayed && !mv->nr_large &&
+	       mv->nr_copies == mv->nr_folios;
 }
 
 /**
- * mtier_move_run() - migrate what was collected
- * @mv: the move; afterwards empty, with @nr_failed and @failed set
+ * mtier_move_fate() - what became of a folio?
+ * @mv: the move, after mtier_move_run()
+ * @pfn: its first frame, from @mv->pfns
+ *
+ * Return: its fate.
+ */
+enum mtier_fate mtier_move_fate(const struct mtier_move *mv, unsigned long pfn)
+{
+	struct mtier_copy key = { .pfn = pfn };
+
+	if (mtier_move_all(mv) ||
+	    bsearch(&key, mv->copies, mv->nr_copies, sizeof(key),
+		    mtier_cmp_copy))
+		return MTIER_FATE_MOVED;
+	if (bsearch(&pfn, mv->stayed, mv->nr_stayed, sizeof(pfn),
+		    mtier_cmp_pfn))
+		return MTIER_FATE_STAYED;
+	return MTIER_FATE_GONE;
+}
+
+/*
+ * Put back what did not move, and note which. What left the list is no longer
+ * isolated; for MR_DEMOTION migrate_pages() leaves that to its caller.
+ */
+static void mtier_put_back_left(struct mtier_move *mv)
+{
+	struct folio *folio;
+	int file;
+
+	list_for_each_entry(folio, &mv->folios, lru) {
+		mv->nr_isolated[folio_is_file_lru(folio)] -=
+			folio_nr_pages(folio);
+		if (mv->nr_stayed < mv->cap)
+			mv->stayed[mv->nr_stayed++] = folio_pfn(folio);
+	}
+	for (file = 0; mv->down && file < 2; file++)
+		mod_node_page_state(NODE_DATA(mv->source),
+				    NR_ISOLATED_ANON + file,
+				    -(long)mv->nr_isolated[file]);
+	if (!list_empty(&mv->folios))
+		putback_movable_pages(&mv->folios);
+}
+
+/**
+ * mtier_move_run() - migrate what was collected, if anything
+ * @mv: the move; afterwards empty, to be asked for mtier_move_fate()
  *
  * Return: base pages that moved.
  */
 unsigned long mtier_move_run(struct mtier_move *mv)
 {
-	struct folio *folio;
-
-	mtier_migrate(mv, &mv->folios);
+	if (mv->nr_folios)
+		mtier_migrate(mv, &mv->folios);
 	if (mv->nomem && mv->nomem_large) {
 		mtier_small_again(mv);
 		if (READ_ONCE(mtier_conf.thp_split))
 			mtier_split_left(mv);
 	}
-	list_for_each_entry(folio, &mv->folios, lru)
-		mtier_move_sub(mv, folio);
-	if (!list_empty(&mv->folios))
-		putback_movable_pages(&mv->folios);
-	sort(mv->failed, mv->nr_failed, sizeof(*mv->failed), mtier_cmp_pfn,
-	     NULL);
-	mtier_move_count(mv);
-	return mv->nr_pages;
+	mtier_put_back_left(mv);
+	mtier_guard_end(&mv->guard);
+	if (!mtier_move_all(mv)) {
+		sort(mv->stayed, mv->nr_stayed, sizeof(*mv->stayed),
+		     mtier_cmp_pfn, NULL);
+		sort(mv->copies, mv->nr_copies, sizeof(*mv->copies),
+		     mtier_cmp_copy, NULL);
+	}
+	return mtier_move_count(mv);
 }
 
 /**
@@ -327,9 +434,13 @@ unsigned long mtier_move_run(struct mtier_move *mv)
 enum mtier_outcome mtier_move_outcome(const struct mtier_move *mv,
 				      unsigned long moved)
 {
-	if (!mv->nr_failed)
+	if (!mv->nr_stayed)
 		return MTIER_MOVED;
 	if (moved)
 		return MTIER_PARTLY;
 	return mv->nomem ? MTIER_NOMEM : MTIER_BUSY;
 }
+
+#ifdef CONFIG_MTIER_KUNIT_TEST
+#include "tests/move_kunit.c"
+#endif

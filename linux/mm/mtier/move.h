@@ -8,6 +8,7 @@
 #include <linux/list.h>
 #include <linux/types.h>
 
+#include "eligible.h"
 #include "policy.h"
 
 struct folio;
@@ -48,26 +49,58 @@ enum mtier_outcome {
 };
 
 /**
+ * enum mtier_fate - what became of a folio
+ * @MTIER_FATE_MOVED: it is on the target now; of one that was split the first
+ *	piece is
+ * @MTIER_FATE_STAYED: it is where it was
+ * @MTIER_FATE_GONE: its last user let go of it meanwhile, and nothing moved
+ */
+enum mtier_fate {
+	MTIER_FATE_MOVED,
+	MTIER_FATE_STAYED,
+	MTIER_FATE_GONE,
+};
+
+/**
+ * struct mtier_copy - a folio that got a frame on the target
+ * @dst: its new frame, which nobody looks into after the move: it may be freed
+ * @pfn: where it was
+ * @nr: its base pages
+ * @kind: an enum mtier_kind
+ * @memcg: index of its memcg in the move
+ */
+struct mtier_copy {
+	struct folio *dst;
+	unsigned long pfn;
+	unsigned int nr;
+	u8 kind;
+	u8 memcg;
+};
+
+/**
  * struct mtier_move - folios isolated for one target
  * @folios: the isolated folios
  * @target: where they go
  * @source: where they are, if @down
  * @down: to make room for others, not up
  * @hot: what counts as hot there, for the last check
+ * @guard: whom they belong to
  * @max_pages: limit of @nr_pages
  * @nr_pages: base pages in @folios
  * @nr_folios: folios in it
- * @nr_thp: how many are large
- * @kinds: base pages of each kind
+ * @nr_large: how many are large
+ * @nr_isolated: base pages counted as NR_ISOLATED_ANON, and as _FILE
  * @memcgs: memcgs that @folios belong to, each with a reference
- * @memcg_pages: base pages of each
- * @nr_memcgs: used part of the two
+ * @nr_memcgs: used part of it
  * @nomem: an allocation on the target failed
  * @nomem_large: one of them was for a large folio
- * @nr_failed: used part of @failed
- * @failed: first frames of the folios that did not move, ascending
+ * @nr_copies: used part of @copies
+ * @copies: what moved, ascending by @pfn if @nr_large or not all did
+ * @nr_stayed: used part of @stayed
+ * @stayed: first frames of the folios that did not move, ascending
  * @pfns: first frames of all of them
- * @cap: size of @failed and of @pfns
+ * @cap: most folios, and size of @stayed and of @pfns
+ * @cap_copies: size of @copies
  * @payers: tasks that use some of the folios, each with a reference
  * @nr_payers: used part of it
  */
@@ -77,32 +110,36 @@ struct mtier_move {
 	int source;
 	bool down;
 	struct mtier_hot_params hot;
+	struct mtier_guard guard;
 	unsigned long max_pages;
 	unsigned long nr_pages;
 	unsigned int nr_folios;
-	unsigned int nr_thp;
-	unsigned long kinds[MTIER_NR_KINDS];
+	unsigned int nr_large;
+	unsigned long nr_isolated[2];
 	struct mem_cgroup *memcgs[MTIER_MOVE_MEMCGS];
-	unsigned long memcg_pages[MTIER_MOVE_MEMCGS];
 	unsigned int nr_memcgs;
 	bool nomem;
 	bool nomem_large;
-	unsigned int nr_failed;
-	unsigned long *failed;
+	unsigned int nr_copies;
+	struct mtier_copy *copies;
+	unsigned int nr_stayed;
+	unsigned long *stayed;
 	unsigned long *pfns;
 	unsigned int cap;
+	unsigned int cap_copies;
 	struct task_struct *payers[MTIER_MOVE_PAYERS];
 	unsigned int nr_payers;
 };
 
 struct mtier_move *mtier_move_alloc(unsigned int cap);
 void mtier_move_free(struct mtier_move *mv);
-void mtier_move_begin(struct mtier_move *mv, int target,
-		      unsigned long max_pages);
+void mtier_move_up(struct mtier_move *mv, int target, unsigned long max_pages);
+void mtier_move_down(struct mtier_move *mv, int source, int target,
+		     unsigned long max_pages);
 bool mtier_move_fits(struct mtier_move *mv, struct folio *folio);
 bool mtier_move_add(struct mtier_move *mv, struct folio *folio);
 unsigned long mtier_move_run(struct mtier_move *mv);
-bool mtier_move_failed(const struct mtier_move *mv, unsigned long pfn);
+enum mtier_fate mtier_move_fate(const struct mtier_move *mv, unsigned long pfn);
 enum mtier_outcome mtier_move_outcome(const struct mtier_move *mv,
 				      unsigned long moved);
 

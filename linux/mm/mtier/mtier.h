@@ -7,6 +7,7 @@
  *   mm_slot.c: which mm is due        target.c: where to ----------
  *   core.c: on, off, nodes coming and going     policy.c: every decision
  *   cold.c: what moves out of a full node for them
+ *   eligible.c: what may not move, and where not to, for all of these
  *
  * Locking order (outer first):
  *
@@ -16,7 +17,7 @@
  *     page table lock			only recording below it
  *   mtier_slot_lock			mm_slot.c, the queue of due mms
  *   mtier_queue.lock			queue.c, irq-safe; innermost
- *   mtier_dest.lock			promote.c, the rate bucket; innermost
+ *   mtier_dest.lock			rate.c, the rate bucket; innermost
  *
  * mtier_record() may run in any context but NMI: it takes only RCU and
  * mtier_queue.lock.
@@ -405,6 +406,11 @@ bool mtier_promote_failing(void);
 int mtier_promote_init(void);
 int mtier_promote_resize(unsigned int cap);
 
+/* ---- rate.c ---- */
+
+u64 mtier_rate_take(int target, u64 *bytes);
+int mtier_rate_init(void);
+
 /* ---- cold.c ---- */
 
 bool mtier_cold_prepare(void);
@@ -445,6 +451,9 @@ void mtier_nodes_changed(void);
 #define MTIER_SAB_OWNER		10	/* frames that changed hands are moved */
 #define MTIER_SAB_CHARGE	11	/* nobody is charged */
 #define MTIER_SAB_COLD		12	/* pages in use give way, too */
+#define MTIER_SAB_ASK		13	/* who maps a page is not asked at its move */
+#define MTIER_SAB_VOTE		14	/* shared pages give way, too */
+#define MTIER_SAB_VARIES	15	/* policies are asked once a VMA */
 
 #ifdef CONFIG_MTIER_SABOTAGE
 extern u32 mtier_sabotage_mask;

@@ -16,12 +16,11 @@
  * and the pages of promoted folios are added to pgpromote_success of the node
  * and the memcg, whatever numa_balancing is set to.
  *
- * The rate is paid after a batch: its bytes are taken from the target's token
- * bucket and the thread sleeps until they are covered. So no window sees more
- * than rate * time + burst + one batch.
+ * The rate (rate.c) is paid after a batch: the thread sleeps until its bytes are
+ * covered. So no window sees more than rate * time + burst + one batch.
  *
- * Locking: mtier_nodes[] is changed under mtier_mutex and read under RCU;
- * mtier_dest.lock guards a bucket.
+ * Locking: mtier_nodes[] is changed under mtier_mutex and read under RCU.
+ * What is held while a batch is gathered and moved: eligible.c.
  */
 #include <linux/freezer.h>
 #include <linux/hugetlb.h>
@@ -57,18 +56,7 @@
 #define MTIER_TARGET_DONE	(-2)
 #define MTIER_BATCH_MAX		4096
 
-/**
- * struct mtier_dest - what is shared by all migrators that feed a node
- * @lock: guards @bucket
- * @bucket: the rate limit
- */
-struct mtier_dest {
-	spinlock_t lock;	/* bucket; innermost */
-	struct mtier_bucket bucket;
-};
-
 struct mtier_node __rcu **mtier_nodes;
-static struct mtier_dest *mtier_dests;
 
 static struct mtier_node *mtier_node_get(int nid)
 {
@@ -234,28 +222,17 @@ static int mtier_dest_with_room(struct mtier_node *node, int target,
 /* Wait until the target's rate covers what was moved. */
 static void mtier_pay(struct mtier_node *node, int target, u64 bytes)
 {
-	struct mtier_dest *dest = &mtier_dests[target];
-	u64 rate, burst, wait;
+	u64 wait_ns;
 
 	while (bytes && !kthread_should_stop() &&
 	       !mtier_sabotaged(MTIER_SAB_RATE)) {
-		rate = (u64)READ_ONCE(mtier_conf.rate_mbps) << 20;
-		burst = mtier_bucket_burst(rate, PMD_SIZE);
-
-		spin_lock(&dest->lock);
-		bytes -= mtier_bucket_take(&dest->bucket, ktime_get_ns(), rate,
-					   burst, bytes);
-		wait = bytes ? mtier_bucket_wait_ns(&dest->bucket,
-						    ktime_get_ns(), rate,
-						    burst, bytes) : 0;
-		spin_unlock(&dest->lock);
+		wait_ns = mtier_rate_take(target, &bytes);
 		if (!bytes)
 			break;
 		count_vm_event(MTIER_THROTTLE_RATE);
 		WRITE_ONCE(node->state, MTIER_NODE_THROTTLED);
-		wait = min_t(u64, wait, NSEC_PER_SEC);
 		wait_event_freezable_timeout(node->wait, kthread_should_stop(),
-					     nsecs_to_jiffies(wait) + 1);
+					     nsecs_to_jiffies(wait_ns) + 1);
 	}
 }
 
@@ -285,6 +262,7 @@ static struct folio *mtier_candidate(unsigned long entry,
 	if (folio_is_zone_device(folio) || folio_test_hugetlb(folio) ||
 	    folio_test_ksm(folio))
 		goto drop;
+	/* Also page cache, which mtier_folio_stays() lets pass. */
 	*why = MTIER_DROP_PINNED;
 	if (!mtier_sabotaged(MTIER_SAB_PIN) && folio_maybe_dma_pinned(folio))
 		goto drop;
@@ -301,16 +279,56 @@ drop:
 	return NULL;
 }
 
+/* How a queued frame ends that those who map it do not let move. */
+static enum vm_event_item mtier_why_event(enum mtier_why why)
+{
+	switch (why) {
+	case MTIER_WHY_POLICY:
+		return MTIER_DROP_POLICY;
+	case MTIER_WHY_KIND:
+		return MTIER_DROP_TYPE;
+	case MTIER_WHY_PINNED:
+		return MTIER_DROP_PINNED;
+	case MTIER_WHY_GONE:
+		return MTIER_DROP_GONE;
+	default:
+		return MTIER_FAIL_BUSY;
+	}
+}
+
+/* Isolate a candidate; false if the move has no place for it. */
+static bool mtier_take(struct mtier_node *node, struct mtier_move *mv,
+		       struct folio *folio, unsigned int i)
+{
+	unsigned long entry = node->batch[i];
+	enum mtier_why why;
+
+	if (!mtier_move_fits(mv, folio))
+		return false;
+	why = mtier_guard_ask(&mv->guard, folio, !mv->nr_folios);
+	if (why == MTIER_WHY_CROWDED)
+		return false;
+	node->targets[i] = MTIER_TARGET_DONE;
+	if (why != MTIER_MAY) {
+		mtier_finish(node, entry, mtier_why_event(why));
+	} else if (!mtier_move_add(mv, folio)) {
+		mtier_finish(node, entry, MTIER_FAIL_ISOLATE);
+		node->off_lru |= !folio_test_lru(folio);
+	}
+	return true;
+}
+
 /*
- * Isolate entries of the batch that go to @key, up to batch_pages.
+ * Look at an entry of the batch again, and isolate it, up to batch_pages.
  * Returns false when the move has no place for more.
  */
 static bool mtier_gather(struct mtier_node *node, struct mtier_move *mv,
-			 unsigned int i, int key)
+			 unsigned int i)
 {
 	unsigned long entry = node->batch[i];
 	enum vm_event_item why;
 	struct folio *folio;
+	bool taken;
 
 	folio = mtier_candidate(entry, &mv->hot, &why);
 	if (!folio) {
@@ -318,53 +336,52 @@ static bool mtier_gather(struct mtier_node *node, struct mtier_move *mv,
 		mtier_finish(node, entry, why);
 		return true;
 	}
-	if (!mtier_move_fits(mv, folio)) {
-		folio_put(folio);
-		return false;
-	}
-	node->targets[i] = MTIER_TARGET_DONE;
-	if (mtier_move_add(mv, folio)) {
-		mv->pfns[mv->nr_folios - 1] = mtier_entry_pfn(entry);
-	} else {
-		mtier_finish(node, entry, MTIER_FAIL_ISOLATE);
-		node->off_lru |= !folio_test_lru(folio);
-	}
+	taken = mtier_take(node, mv, folio, i);
 	folio_put(folio);
-	return true;
+	return taken;
+}
+
+static enum vm_event_item mtier_fate_event(const struct mtier_move *mv,
+					   unsigned long pfn)
+{
+	switch (mtier_move_fate(mv, pfn)) {
+	case MTIER_FATE_MOVED:
+		return MTIER_PROMOTED_FOLIOS;
+	case MTIER_FATE_GONE:
+		return MTIER_DROP_GONE;
+	case MTIER_FATE_STAYED:
+		break;
+	}
+	return mv->nomem ? MTIER_FAIL_NOMEM : MTIER_FAIL_BUSY;
 }
 
 /* Move what was gathered and account for every folio of it. */
 static void mtier_move_batch(struct mtier_node *node, struct mtier_move *mv)
 {
-	unsigned int i, failed = 0;
 	unsigned long moved;
 	u64 since_ns;
+	unsigned int i;
 
-	if (!mv->nr_folios)
-		return;
 	WRITE_ONCE(node->state, MTIER_NODE_MIGRATING);
 	since_ns = mtier_charge_pick(mv);
 	moved = mtier_move_run(mv);
 	mtier_charge_move(mv, since_ns);
+	if (!mv->nr_folios)
+		return;
 
 	/*
 	 * Ask the move, not the records: those of memory that goes offline are
-	 * pruned meanwhile. Of a folio that was split the first piece counts.
+	 * pruned meanwhile.
 	 */
-	for (i = 0; i < mv->nr_folios; i++) {
-		if (!mtier_move_failed(mv, mv->pfns[i])) {
-			mtier_finish(node, mv->pfns[i], MTIER_PROMOTED_FOLIOS);
-			continue;
-		}
-		mtier_finish(node, mv->pfns[i], mv->nomem ?
-			     MTIER_FAIL_NOMEM : MTIER_FAIL_BUSY);
-		failed++;
-	}
+	for (i = 0; i < mv->nr_folios; i++)
+		mtier_finish(node, mv->pfns[i],
+			     mtier_fate_event(mv, mv->pfns[i]));
 
 	atomic_long_add(moved, &node->nr_promoted);
 	WRITE_ONCE(node->fail_stamp, jiffies);
 	WRITE_ONCE(node->fail_score,
-		   (7 * node->fail_score + 100 * failed / mv->nr_folios) / 8);
+		   (7 * node->fail_score +
+		    100 * mv->nr_stayed / mv->nr_folios) / 8);
 	trace_mtier_migrate(node->nid, mv->target, mv->nr_folios, moved,
 			    mtier_move_outcome(mv, moved));
 	mtier_pay(node, mv->target, (u64)moved << PAGE_SHIFT);
@@ -418,11 +435,10 @@ static bool mtier_move_group(struct mtier_node *node, unsigned int first,
 			mtier_put_back(node, n, key);
 			return false;
 		}
-		mtier_move_begin(node->move, dest, batch);
-		node->move->hot = mtier_hot_params_for(dest);
+		mtier_move_up(node->move, dest, batch);
 		for (; i < n; i++)
 			if (node->targets[i] == key &&
-			    !mtier_gather(node, node->move, i, key))
+			    !mtier_gather(node, node->move, i))
 				break;
 		mtier_move_batch(node, node->move);
 	}
@@ -655,15 +671,6 @@ int mtier_promote_resize(unsigned int cap)
  */
 int __init mtier_promote_init(void)
 {
-	int nid;
-
 	mtier_nodes = kcalloc(nr_node_ids, sizeof(*mtier_nodes), GFP_KERNEL);
-	mtier_dests = kcalloc(nr_node_ids, sizeof(*mtier_dests), GFP_KERNEL);
-	if (!mtier_nodes || !mtier_dests)
-		return -ENOMEM;
-	for (nid = 0; nid < nr_node_ids; nid++) {
-		spin_lock_init(&mtier_dests[nid].lock);
-		mtier_bucket_init(&mtier_dests[nid].bucket, ktime_get_ns());
-	}
-	return 0;
+	return mtier_nodes ? mtier_rate_init() : -ENOMEM;
 }

@@ -24,28 +24,22 @@
  * Locking: mmap_lock is taken by trylock and held for slice_us at most; below
  * it the page table lock.  There is one scanner, so one static walk state.
  */
-#include <linux/cpuset.h>
-#include <linux/hugetlb.h>
-#include <linux/ksm.h>
-#include <linux/memremap.h>
-#include <linux/mempolicy.h>
 #include <linux/mm.h>
-#include <linux/mm_inline.h>
 #include <linux/mmu_notifier.h>
 #include <linux/page_idle.h>
 #include <linux/pagewalk.h>
 #include <linux/rmap.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/task.h>
-#include <linux/secretmem.h>
 #include <linux/slab.h>
 
+#include "eligible.h"
 #include "mtier.h"
 
 /**
  * struct mtier_hit - an accessed folio of a slow node, or one of a full node
  * @pfn: its first frame
+ * @addr: where it is mapped
  * @nr: its base pages
  * @nid: its node
  * @full: that is a full one
@@ -53,6 +47,7 @@
  */
 struct mtier_hit {
 	unsigned long pfn;
+	unsigned long addr;
 	unsigned int nr;
 	int nid;
 	bool full;
@@ -64,21 +59,22 @@ struct mtier_hit {
  * @slot: the mm
  * @deadline: local_clock() at which the slice is over
  * @stop: why it ended
- * @cpuset: nodes that hot pages go to and that the mm's cpuset allows
- * @allowed: what its task policy leaves of them
- * @vma_allowed: what the VMA's policy leaves where it has one
+ * @rules: what the mm's cpuset and its owner's policy allow
+ * @above: nodes that hot pages go to
+ * @up: nodes that pages at this place may be promoted to
+ * @may_down: they may have to give way
+ * @varies: this VMA's policy is not the same everywhere: it is asked for each hit
  * @open: nodes with room for a batch
  * @full: nodes whose pages may give way, if this visit looks for such
  * @slow: nodes they go to
- * @cpuset_down: the mm's cpuset allows all of these
- * @task_down: and its task policy
- * @vma_down: and the VMA's policy where it has one
  * @section: section that @tracked and @section_nid are about
  * @tracked: it is on a slow node
  * @section_nid: node of the first page met in it
  * @source: slow node that @targets is about
  * @targets: nodes a page of @source may go to
  * @strict: @targets is fewer than the tier has
+ * @params_target: node that @params is about
+ * @params: what makes a page hot that goes there
  * @nr_hits: used part of @hits
  * @hits: accessed folios found under the current page table lock
  */
@@ -86,134 +82,38 @@ struct mtier_walk {
 	struct mtier_slot *slot;
 	u64 deadline;
 	enum mtier_stop stop;
-	nodemask_t cpuset;
-	nodemask_t allowed;
-	nodemask_t vma_allowed;
+	struct mtier_rules rules;
+	nodemask_t above;
+	nodemask_t up;
+	bool may_down;
+	bool varies;
 	nodemask_t open;
 	nodemask_t full;
 	nodemask_t slow;
-	bool cpuset_down;
-	bool task_down;
-	bool vma_down;
 	unsigned long section;
 	bool tracked;
 	int section_nid;
 	int source;
 	nodemask_t targets;
 	bool strict;
+	int params_target;
+	struct mtier_hot_params params;
 	unsigned int nr_hits;
 	struct mtier_hit hits[PTRS_PER_PTE];
 };
 
 static struct mtier_walk *mtier_walk;
 
-/* Leave in @mask what a policy allows a promoted page; false: nothing. */
-static bool mtier_policy_mask(struct mempolicy *pol, nodemask_t *mask)
+/* Where pages at an address may go; false if nowhere above. */
+static bool mtier_ask_at(struct mtier_walk *w, struct vm_area_struct *vma,
+			 unsigned long addr)
 {
-	if (!pol || mtier_sabotaged(MTIER_SAB_POLICY))
-		return true;
-	switch (pol->mode) {
-	case MPOL_DEFAULT:
-	case MPOL_LOCAL:
-		return true;
-	case MPOL_BIND:
-	case MPOL_PREFERRED:
-	case MPOL_PREFERRED_MANY:
-		nodes_and(*mask, *mask, pol->nodes);
-		return !nodes_empty(*mask);
-	default:
-		/* Interleaving: the page is where its policy wants it. */
-		return false;
-	}
-}
-
-/* Does a policy leave it to us whether a page of a node above lies there? */
-static bool mtier_policy_down(const struct mtier_walk *w, struct mempolicy *pol)
-{
-	if (!pol || mtier_sabotaged(MTIER_SAB_POLICY))
-		return true;
-	switch (pol->mode) {
-	case MPOL_DEFAULT:
-	case MPOL_LOCAL:
-		return true;
-	case MPOL_BIND:
-		return nodes_subset(w->slow, pol->nodes);
-	default:
-		return false;
-	}
-}
-
-/* Nodes that an mm may use, by its cpuset and by its task's own policy. */
-static void mtier_task_masks(struct mtier_walk *w, struct mm_struct *mm)
-{
-	int forced = READ_ONCE(mtier_conf.target_node);
-	struct task_struct *p;
-	nodemask_t mems;
-
-	w->cpuset = forced == NUMA_NO_NODE ? mtier_nodes_above() :
-					     nodemask_of_node(forced);
-	w->allowed = w->cpuset;
-	w->slow = mtier_nodes_slow();
-	w->cpuset_down = true;
-	w->task_down = true;
-	if (mtier_sabotaged(MTIER_SAB_POLICY))
-		return;
-	rcu_read_lock();
-	p = rcu_dereference(mm->owner);
-	if (p)
-		get_task_struct(p);
-	rcu_read_unlock();
-	if (!p)
-		return;
-	mems = cpuset_mems_allowed(p);
-	nodes_and(w->cpuset, w->cpuset, mems);
-	w->allowed = w->cpuset;
-	w->cpuset_down = nodes_subset(w->slow, mems);
-	task_lock(p);
-	w->task_down = w->cpuset_down && mtier_policy_down(w, p->mempolicy);
-	if (!mtier_policy_mask(p->mempolicy, &w->allowed))
-		nodes_clear(w->allowed);
-	task_unlock(p);
-	put_task_struct(p);
-}
-
-/* Sets w->vma_allowed for an address; false if nothing there may be moved. */
-static bool mtier_vma_mask(struct mtier_walk *w, struct vm_area_struct *vma,
-			   unsigned long addr)
-{
-	struct mempolicy *pol;
-	pgoff_t ilx;
-	bool ret;
+	nodemask_t down;
 
 	w->source = NUMA_NO_NODE;
-	pol = __get_vma_policy(vma, addr, &ilx);
-	if (!pol) {
-		w->vma_allowed = w->allowed;
-		w->vma_down = w->task_down;
-		return !nodes_empty(w->vma_allowed);
-	}
-	w->vma_allowed = w->cpuset;
-	ret = mtier_policy_mask(pol, &w->vma_allowed);
-	w->vma_down = w->cpuset_down && mtier_policy_down(w, pol);
-	mpol_cond_put(pol);
-	return ret && !nodes_empty(w->vma_allowed);
-}
-
-/* Shared policies (tmpfs) can differ inside one VMA. */
-static bool mtier_policy_varies(struct vm_area_struct *vma)
-{
-	return vma->vm_ops && vma->vm_ops->get_policy;
-}
-
-/* Can a VMA's pages be promoted at all? */
-static bool mtier_vma_eligible(struct vm_area_struct *vma)
-{
-	if (vma->vm_flags & (VM_PFNMAP | VM_IO | VM_MIXEDMAP))
-		return false;
-	if (is_vm_hugetlb_page(vma) || vma_is_dax(vma) ||
-	    vma_is_secretmem(vma))
-		return false;
-	return vma_is_accessible(vma) && vma_migratable(vma);
+	mtier_rules_at(&w->rules, vma, addr, &w->up, &down);
+	w->may_down = nodes_intersects(down, w->slow);
+	return nodes_intersects(w->up, w->above);
 }
 
 /* Sets w->targets for pages of @nid: nodes above it that are allowed. */
@@ -225,7 +125,7 @@ static void mtier_set_source(struct mtier_walk *w, int nid)
 	w->source = nid;
 	if (forced != NUMA_NO_NODE)
 		up = nodemask_of_node(forced);
-	nodes_and(w->targets, up, w->vma_allowed);
+	nodes_and(w->targets, up, w->up);
 	w->strict = !nodes_equal(w->targets, up) || forced != NUMA_NO_NODE;
 	/* The ordered fallback of a page that may not go everywhere. */
 	nodes_and(open, w->targets, w->open);
@@ -279,34 +179,44 @@ static struct mtier_hot_params mtier_walk_params(struct mtier_walk *w,
 	return params;
 }
 
-/* Report what was found; no page table lock is held. */
-static void mtier_report(struct mtier_walk *w)
+/* An accessed page of a slow node. */
+static void mtier_report_hot(struct mtier_walk *w, const struct mtier_hit *hit,
+			     u32 now)
 {
-	struct mtier_hot_params params, cold;
-	int target, last = NUMA_NO_NODE;
-	u32 now = mtier_now_tick();
-	unsigned int i, flags;
+	int target;
 
-	cold = mtier_cold_params(w->slot->look_ms);
+	if (hit->nid != w->source)
+		mtier_set_source(w, hit->nid);
+	target = mtier_pick(w);
+	if (target == NUMA_NO_NODE) {
+		count_vm_event(MTIER_SKIP_POLICY);
+		return;
+	}
+	if (target != w->params_target)
+		w->params = mtier_walk_params(w, target);
+	w->params_target = target;
+	mtier_record_at(hit->pfn, hit->nr, target,
+			w->strict ? MTIER_RECORD_STRICT : 0, now, &w->params);
+}
+
+/* Report what was found; no page table lock is held. */
+static void mtier_report(struct mtier_walk *w, struct vm_area_struct *vma)
+{
+	struct mtier_hot_params cold = mtier_cold_params(w->slot->look_ms);
+	u32 now = mtier_now_tick();
+	unsigned int i;
+
+	w->params_target = NUMA_NO_NODE;
 	for (i = 0; i < w->nr_hits; i++) {
-		if (w->hits[i].full) {
-			mtier_cold_note(w->hits[i].nid, w->hits[i].pfn,
-					w->hits[i].idle, now, &cold);
-			continue;
-		}
-		if (w->hits[i].nid != w->source)
-			mtier_set_source(w, w->hits[i].nid);
-		target = mtier_pick(w);
-		if (target == NUMA_NO_NODE) {
-			count_vm_event(MTIER_SKIP_POLICY);
-			continue;
-		}
-		flags = w->strict ? MTIER_RECORD_STRICT : 0;
-		if (target != last)
-			params = mtier_walk_params(w, target);
-		last = target;
-		mtier_record_at(w->hits[i].pfn, w->hits[i].nr, target, flags,
-				now, &params);
+		struct mtier_hit *hit = &w->hits[i];
+
+		if (w->varies && !mtier_sabotaged(MTIER_SAB_VARIES))
+			mtier_ask_at(w, vma, hit->addr);
+		if (!hit->full)
+			mtier_report_hot(w, hit, now);
+		else if (w->may_down)
+			mtier_cold_note(hit->nid, hit->pfn, hit->idle, now,
+					&cold);
 	}
 	w->nr_hits = 0;
 }
@@ -331,37 +241,17 @@ static bool mtier_pfn_slow(struct mtier_walk *w, unsigned long pfn,
 	return false;
 }
 
-/* Folios that nobody moves; MTIER_RECORDS stands for no counter. */
-static bool mtier_folio_stays(struct folio *folio, struct vm_area_struct *vma,
-			      enum vm_event_item *why)
-{
-	*why = MTIER_RECORDS;
-	if (folio_is_zone_device(folio) || folio_test_ksm(folio) ||
-	    folio_test_hugetlb(folio))
-		return true;
-	if (mtier_sabotaged(MTIER_SAB_PIN))
-		return false;
-	*why = MTIER_SKIP_PINNED;
-	if (folio_test_anon(folio) && folio_maybe_dma_pinned(folio))
-		return true;
-	/* Text of shared libraries, and memory shared copy-on-write. */
-	*why = MTIER_SKIP_SHARED;
-	return ((folio_is_file_lru(folio) && (vma->vm_flags & VM_EXEC)) ||
-		is_cow_mapping(vma->vm_flags)) &&
-	       folio_likely_mapped_shared(folio);
-}
-
 /* Folios that are not to be moved however hot they are. */
 static bool mtier_folio_eligible(struct folio *folio,
 				 struct vm_area_struct *vma)
 {
-	enum vm_event_item why;
+	enum mtier_why why = mtier_folio_stays(folio, vma);
 
-	if (!mtier_folio_stays(folio, vma, &why))
-		return true;
-	if (why != MTIER_RECORDS)
-		count_vm_event(why);
-	return false;
+	if (why == MTIER_WHY_PINNED)
+		count_vm_event(MTIER_SKIP_PINNED);
+	else if (why == MTIER_WHY_KIND)
+		count_vm_event(MTIER_SKIP_SHARED);
+	return why == MTIER_MAY;
 }
 
 /* We cleared a folio's bit: let reclaim and idle tracking know. */
@@ -379,30 +269,27 @@ static void mtier_cleared(struct mtier_slot *slot, struct folio *folio)
 static bool mtier_may_give_way(struct mtier_walk *w, struct folio *folio,
 			       struct vm_area_struct *vma)
 {
-	enum vm_event_item why;
-
 	return folio && node_isset(folio_nid(folio), w->full) &&
-	       !mtier_folio_stays(folio, vma, &why);
+	       mtier_folio_gives_way(folio, vma);
 }
 
 /* Looked at: one page of it in use means that all of it is. */
-static void mtier_look_full(struct mtier_walk *w, struct vm_area_struct *vma,
-			    unsigned long addr, struct folio *folio, bool young)
+static void mtier_look_full(struct mtier_walk *w, unsigned long addr,
+			    struct folio *folio, bool young)
 {
 	struct mtier_hit *last = w->nr_hits ? &w->hits[w->nr_hits - 1] : NULL;
-	bool idle = !young && !(mm_has_notifiers(vma->vm_mm) &&
-				mmu_notifier_test_young(vma->vm_mm, addr));
 
 	if (last && last->pfn == folio_pfn(folio)) {
-		last->idle &= idle;
+		last->idle &= !young;
 		return;
 	}
 	w->hits[w->nr_hits++] = (struct mtier_hit) {
 		.pfn = folio_pfn(folio),
+		.addr = addr,
 		.nr = folio_nr_pages(folio),
 		.nid = folio_nid(folio),
 		.full = true,
-		.idle = idle,
+		.idle = !young,
 	};
 }
 
@@ -419,11 +306,12 @@ static void mtier_pte_full(struct mtier_walk *w, struct vm_area_struct *vma,
 			mtier_cleared(w->slot, folio);
 		return;
 	}
-	mtier_look_full(w, vma, addr, folio, pte_young(entry));
+	mtier_look_full(w, addr, folio, pte_young(entry));
 }
 
 /* The bit of a page of a slow node is cleared: note the hit. */
-static void mtier_hit(struct mtier_walk *w, struct folio *folio)
+static void mtier_hit(struct mtier_walk *w, unsigned long addr,
+		      struct folio *folio)
 {
 	unsigned long pfn = folio_pfn(folio);
 	struct mtier_slot *slot = w->slot;
@@ -440,6 +328,7 @@ static void mtier_hit(struct mtier_walk *w, struct folio *folio)
 	slot->nr_found += folio_nr_pages(folio);
 	w->hits[w->nr_hits++] = (struct mtier_hit) {
 		.pfn = pfn,
+		.addr = addr,
 		.nr = folio_nr_pages(folio),
 		.nid = folio_nid(folio),
 	};
@@ -460,7 +349,7 @@ static void mtier_pte(struct mtier_walk *w, struct vm_area_struct *vma,
 	if (is_zero_pfn(pte_pfn(entry)))
 		return;
 	if (!mtier_pfn_slow(w, pte_pfn(entry), !!pte_young(entry))) {
-		if (w->vma_down && !nodes_empty(w->full))
+		if (!nodes_empty(w->full) && (w->varies || w->may_down))
 			mtier_pte_full(w, vma, addr, pte, entry);
 		return;
 	}
@@ -472,7 +361,7 @@ static void mtier_pte(struct mtier_walk *w, struct vm_area_struct *vma,
 	    !mtier_folio_eligible(folio, vma))
 		return;
 	if (ptep_clear_young_notify(vma, addr, pte))
-		mtier_hit(w, folio);
+		mtier_hit(w, addr, folio);
 }
 
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
@@ -488,7 +377,7 @@ static void mtier_pmd_full(struct mtier_walk *w, struct vm_area_struct *vma,
 			mtier_cleared(w->slot, folio);
 		return;
 	}
-	mtier_look_full(w, vma, addr, folio, pmd_young(entry));
+	mtier_look_full(w, addr, folio, pmd_young(entry));
 }
 
 static void mtier_pmd(struct mtier_walk *w, struct vm_area_struct *vma,
@@ -506,7 +395,7 @@ static void mtier_pmd(struct mtier_walk *w, struct vm_area_struct *vma,
 		return;
 	if (!mtier_pfn_slow(w, pmd_pfn(entry),
 			    pmd_young(entry) ? HPAGE_PMD_NR : 0)) {
-		if (w->vma_down && !nodes_empty(w->full))
+		if (!nodes_empty(w->full) && (w->varies || w->may_down))
 			mtier_pmd_full(w, vma, addr, pmd, entry);
 		return;
 	}
@@ -516,7 +405,7 @@ static void mtier_pmd(struct mtier_walk *w, struct vm_area_struct *vma,
 	    !mtier_folio_eligible(folio, vma))
 		return;
 	if (pmdp_clear_young_notify(vma, addr, pmd))
-		mtier_hit(w, folio);
+		mtier_hit(w, addr, folio);
 }
 #else
 static void mtier_pmd(struct mtier_walk *w, struct vm_area_struct *vma,
@@ -570,9 +459,6 @@ static int mtier_pmd_entry(pmd_t *pmd, unsigned long addr, unsigned long next,
 		w->slot->budget -= next - addr;
 	w->slot->chunk -= next - addr;
 
-	if (mtier_policy_varies(vma) && !mtier_vma_mask(w, vma, addr))
-		return mtier_pause(w, next);
-
 	ptl = pmd_trans_huge_lock(pmd, vma);
 	if (ptl) {
 		__acquire(ptl);		/* which sparse cannot see */
@@ -589,7 +475,7 @@ static int mtier_pmd_entry(pmd_t *pmd, unsigned long addr, unsigned long next,
 		w->slot->nr_ptes += pte - start;
 		pte_unmap_unlock(start, ptl);
 	}
-	mtier_report(w);
+	mtier_report(w, vma);
 	return mtier_pause(w, next);
 }
 
@@ -605,8 +491,8 @@ static int mtier_test_walk(unsigned long addr, unsigned long next,
 	struct mtier_walk *w = walk->private;
 
 	if (mtier_vma_eligible(walk->vma)) {
-		if (mtier_policy_varies(walk->vma) ||
-		    mtier_vma_mask(w, walk->vma, addr))
+		w->varies = mtier_policy_varies(walk->vma);
+		if (mtier_ask_at(w, walk->vma, addr) || w->varies)
 			return 0;
 		/* For who wonders why nothing moves. */
 		count_vm_event(MTIER_SKIP_POLICY);
@@ -625,9 +511,12 @@ static const struct mm_walk_ops mtier_walk_ops = {
 static void mtier_node_masks(struct mtier_walk *w)
 {
 	unsigned long want = READ_ONCE(mtier_conf.batch_pages);
+	int forced = READ_ONCE(mtier_conf.target_node);
 	nodemask_t above = mtier_nodes_above();
 	int nid;
 
+	w->above = forced == NUMA_NO_NODE ? above : nodemask_of_node(forced);
+	w->slow = mtier_nodes_slow();
 	nodes_clear(w->open);
 	nodes_clear(w->full);
 	for_each_node_state(nid, N_MEMORY) {
@@ -661,7 +550,7 @@ enum mtier_stop mtier_walk_slice(struct mtier_slot *slot)
 	w->nr_hits = 0;
 	if (slot->pass == MTIER_PASS_LOOK)
 		end = min(end, slot->chunk_end);
-	mtier_task_masks(w, mm);
+	mtier_rules_of(mm, &w->rules);
 	mtier_node_masks(w);
 
 	w->stop = MTIER_STOP_LOCK;

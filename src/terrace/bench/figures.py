@@ -16,7 +16,7 @@ _PAGE = 4096
 # Not the kernel's work for the load: the measuring itself, and waiting.
 _NOT_WORK = ("sampler", "idle")
 _APP = "app"
-_DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged")
+_DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "mtier_demoted")
 
 
 @dataclass(frozen=True)

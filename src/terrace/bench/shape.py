@@ -12,7 +12,7 @@ from terrace.bench.tables import figures, time_of
 
 Document = Mapping[str, Any]
 _KINDS = ("mtier_promoted_anon", "mtier_promoted_file", "mtier_promoted_shmem")
-_DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged")
+_DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "mtier_demoted")
 _PAGE = 4096
 
 

@@ -26,6 +26,10 @@ LOSSES: dict[str, tuple[str, str]] = {
         "they are of a kind that is not promoted (shared program text, KSM, device memory …)",
         "",
     ),
+    "mtier_drop_policy": (
+        "a memory policy or cpuset of somebody who maps them forbids the target by now",
+        "`numactl --show`, /proc/PID/numa_maps and cpuset.mems tell whose; widen it if they should move",
+    ),
     "mtier_drop_off": ("the engine was switched off while they waited", ""),
     "mtier_fail_isolate": ("another user (reclaim, compaction) held them", ""),
     "mtier_fail_full": (
@@ -60,4 +64,4 @@ PAUSES: dict[str, str] = {
 PROMOTED = ("mtier_promoted_anon", "mtier_promoted_file", "mtier_promoted_shmem")
 
 #: Pages demoted, by who found them cold.
-DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged")
+DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "mtier_demoted")

@@ -2,9 +2,9 @@
 /*
  * Hotness: DRAM is full of memory that is in use. What is used more takes the
  * place of what is used less, and of nothing else.  It has a boot of its own:
- * kswapd, which may not touch what fills DRAM here, gives it up for good.
+ * kswapd, which finds nothing while demotion is off, gives DRAM up for good.
  *
- * lab: topology=dram-cxl-small-dram append="mtier=off" icount=2 timeout=500s debug=no
+ * lab: topology=dram-cxl-small-dram append="mtier=off" icount=2 timeout=800s debug=no
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -44,6 +44,7 @@ struct scene {
 static char node_demoted[96];
 static struct mt_cgroup kept;
 static struct mt_snap before;
+static long long isolated_before;
 
 static long on_fast(const char *p, size_t size)
 {
@@ -53,6 +54,13 @@ static long on_fast(const char *p, size_t size)
 static long long demoted(void)
 {
 	return mt_read_ll(node_demoted);
+}
+
+/* Pages off their lists, to the page */
+static long long isolated(void)
+{
+	mt_write("/proc/sys/vm/stat_refresh", "1");
+	return mt_count("nr_isolated_anon") + mt_count("nr_isolated_file");
 }
 
 /*
@@ -73,20 +81,24 @@ static bool plug(int node)
 }
 
 /*
- * kswapd is to have no part in it.  It passes over what is in this cgroup; what
- * else it could take goes now.
+ * kswapd is to have no part in it: while DRAM is filled demotion is off, so that
+ * there is no place for it to put anything.  What else it could take goes now.
  */
-static bool keep(void)
+static void clean(void)
 {
 	int i;
 
-	if (mt_cgroup_make(&kept, "kept", "+memory") ||
-	    mt_cgroup_write(&kept, "memory.min", "max") ||
-	    mt_cgroup_enter(&kept, 0))
-		return false;
+	mt_write(DEMOTION, "0");
 	for (i = 0; i < 64 && !mt_write(RECLAIM, "8M"); i++)
 		;
-	return true;
+}
+
+/* All that this process has is promised to it. */
+static bool keep(void)
+{
+	return !mt_cgroup_make(&kept, "kept", "+memory") &&
+	       !mt_cgroup_write(&kept, "memory.min", "max") &&
+	       !mt_cgroup_enter(&kept, 0);
 }
 
 /* And it gets what others leave of the CPUs. */
@@ -109,11 +121,24 @@ static bool plug_for_good(int node)
 	return true;
 }
 
+/* Memory on @node that children can map, too */
+static char *place_shared(size_t size, int node)
+{
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	mt_bind_to(node);
+	mt_touch(p, size, true);
+	mt_bind_default();
+	return mt_all_on(p, size, node) ? p : NULL;
+}
+
 /*
  * What stays lies lowest, where the scan begins: it would be the first to go.
- * With @bound the warm memory may lie nowhere else.
  */
-static bool scene_fill(struct scene *s, bool bound)
+static bool scene_fill(struct scene *s, bool shared)
 {
 	long room = (WARM + HOT) / MT_PAGE;
 	int fast = mt_fast_node();
@@ -130,18 +155,19 @@ static bool scene_fill(struct scene *s, bool bound)
 	s->hogged -= off;
 	s->warm_size = (mt_node_room(fast) - HOT_PAGES) * MT_PAGE;
 	s->warm = mt_place(s->warm_size, fast);
-	s->stays = mt_place(HOT, fast);
+	s->stays = shared ? place_shared(HOT, fast) : mt_place(HOT, fast);
 	if (!s->stays || !s->warm || s->stays > s->warm || !plug_for_good(fast))
 		return false;
 	mt_run_on_node(fast);
-	return !bound || !mp_old_bind(s->warm, s->warm_size, MPOL_BIND,
-				      1UL << fast, 0);
+	return true;
 }
 
 /* Two of them never rest, one on each CPU. */
 static void scene_run(struct scene *s)
 {
 	int i;
+
+	mt_write(DEMOTION, "1");
 
 	s->touch[0] = (struct mt_toucher) {
 		.p = s->warm, .size = s->warm_size, .rest_ms = 150, .cpu = -1,
@@ -173,10 +199,9 @@ static void scene_end(struct scene *s)
 		on_fast(s->warm, s->warm_size),
 		(long)(s->warm_size / MT_PAGE), demoted());
 	mt_note_since(&before);
-	mt_cgroup_remove(&kept);
 }
 
-static bool ready(void)
+static void ready(void)
 {
 	snprintf(node_demoted, sizeof(node_demoted), "node%d/demoted",
 		 mt_slow_node());
@@ -185,9 +210,9 @@ static bool ready(void)
 	mt_set("hot/room_percent", 100);
 	mt_set("hot/cold_looks", 3);
 	mt_set("promote/batch_pages", 64);
-	mt_write(DEMOTION, "1");
+	clean();
+	isolated_before = isolated();
 	mt_snap(&before);
-	return keep();
 }
 
 static int exchange(void)
@@ -195,7 +220,7 @@ static int exchange(void)
 	struct scene s;
 	bool all;
 
-	MT_NEED(ready(), "no cgroup that kswapd leaves alone");
+	ready();
 	MT_NEED(scene_fill(&s, false), "DRAM cannot be filled");
 	scene_run(&s);
 	mt_on();
@@ -209,6 +234,49 @@ static int exchange(void)
 	MT_ASSERT(on_fast(s.stays, HOT) >= HOT_PAGES * 19 / 20 &&
 		  on_fast(s.comes, HOT) >= HOT_PAGES * 9 / 10,
 		  "hot pages gave way");
+	MT_ASSERT(mt_since(&before, "mtier_demoted") == demoted(),
+		  "mtier_demoted counts %lld",
+		  mt_since(&before, "mtier_demoted"));
+	/* Others may have some at this moment, but not for long. */
+	mt_off();
+	MT_ASSERT(MT_WAIT(isolated() <= isolated_before, 10000),
+		  "%lld pages are isolated for ever",
+		  isolated() - isolated_before);
+	return MT_PASS;
+}
+
+static void idler(void *p)
+{
+	mt_touch(p, HOT, false);
+	for (;;)
+		pause();
+}
+
+/* One process uses it all the time, six others have it mapped and do not. */
+static int idle_mappers(void)
+{
+	pid_t pid[6];
+	struct scene s;
+	bool all;
+	int i;
+
+	ready();
+	MT_NEED(scene_fill(&s, true), "DRAM cannot be filled");
+	/* What they inherit would be shared copy-on-write, and stay for that. */
+	MT_ASSERT(!madvise(s.comes, HOT, MADV_DONTFORK) &&
+		  !madvise(s.warm, s.warm_size, MADV_DONTFORK), "madvise");
+	for (i = 0; i < 6; i++)
+		pid[i] = mt_spawn(idler, s.stays);
+	scene_run(&s);
+	mt_on();
+	all = MT_WAIT(on_fast(s.comes, HOT) >= HOT_PAGES * 9 / 10, 120000);
+	mt_nap(3000);
+	for (i = 0; i < 6; i++)
+		mt_kill(pid[i]);
+	scene_end(&s);
+	MT_ASSERT(all, "the hot pages did not get in");
+	MT_ASSERT(on_fast(s.stays, HOT) == HOT_PAGES,
+		  "idle mappers voted pages out that are in use");
 	return MT_PASS;
 }
 
@@ -225,8 +293,11 @@ static int policy(void)
 	struct scene s;
 	bool enough;
 
-	MT_NEED(ready(), "no cgroup that kswapd leaves alone");
-	MT_NEED(scene_fill(&s, true), "DRAM cannot be filled");
+	ready();
+	MT_NEED(scene_fill(&s, false), "DRAM cannot be filled");
+	/* The warm memory may lie nowhere else. */
+	MT_ASSERT(!mp_old_bind(s.warm, s.warm_size, MPOL_BIND,
+			       1UL << mt_fast_node(), 0), "mbind");
 	scene_run(&s);
 	mt_on();
 	enough = MT_WAIT(looked(&s), 60000);
@@ -237,16 +308,38 @@ static int policy(void)
 	return MT_PASS;
 }
 
+/* What a cgroup is promised does not go, as it would not for reclaim. */
+static int promised(void)
+{
+	struct scene s;
+	bool enough;
+
+	ready();
+	MT_NEED(keep(), "no cgroup with memory.min");
+	MT_NEED(scene_fill(&s, false), "DRAM cannot be filled");
+	scene_run(&s);
+	mt_on();
+	enough = MT_WAIT(looked(&s), 60000);
+	scene_end(&s);
+	mt_cgroup_remove(&kept);
+	MT_ASSERT(enough, "nobody looked");
+	/* Others, which are promised nothing, may have lost some. */
+	MT_ASSERT(on_fast(s.warm, s.warm_size) == (long)(s.warm_size / MT_PAGE) &&
+		  on_fast(s.stays, HOT) == HOT_PAGES,
+		  "memory below memory.min gave way");
+	return MT_PASS;
+}
+
 /* Whoever switches demotion off gets none. */
 static int switched_off(void)
 {
 	struct scene s;
 	bool enough;
 
-	MT_NEED(ready(), "no cgroup that kswapd leaves alone");
-	mt_write(DEMOTION, "0");
+	ready();
 	MT_NEED(scene_fill(&s, false), "DRAM cannot be filled");
 	scene_run(&s);
+	mt_write(DEMOTION, "0");
 	mt_on();
 	enough = MT_WAIT(looked(&s), 60000);
 	scene_end(&s);
@@ -263,6 +356,10 @@ int main(void)
 			 switched_off),
 		MT_BREAKS("H6 pages bound to a full node do not give way",
 			  policy, MT_SAB_POLICY),
+		MT_BREAKS("H6 memory below its memory.min does not give way",
+			  promised, MT_SAB_POLICY),
+		MT_BREAKS("H6 shared memory in use stays, however many map it idly",
+			  idle_mappers, MT_SAB_VOTE),
 		MT_BREAKS("H6 hotter pages take the place of colder ones",
 			  exchange, MT_SAB_COLD),
 	};

@@ -20,6 +20,9 @@ static const char * const sabotages[] = {
 	[MT_SAB_OWNER] = "owner",
 	[MT_SAB_CHARGE] = "charge",
 	[MT_SAB_COLD] = "cold",
+	[MT_SAB_ASK] = "ask",
+	[MT_SAB_VOTE] = "vote",
+	[MT_SAB_VARIES] = "varies",
 };
 
 static const char *missing(void)

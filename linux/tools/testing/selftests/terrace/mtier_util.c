@@ -295,7 +295,7 @@ long long mt_file_stat(const char *file, const char *name)
 static const char * const ends[] = {
 	"mtier_promoted_folios", "mtier_drop_full", "mtier_drop_off",
 	"mtier_drop_cold", "mtier_drop_gone", "mtier_drop_pinned",
-	"mtier_drop_dirty", "mtier_drop_type",
+	"mtier_drop_dirty", "mtier_drop_type", "mtier_drop_policy",
 	"mtier_fail_isolate", "mtier_fail_full", "mtier_fail_nomem",
 	"mtier_fail_busy",
 };

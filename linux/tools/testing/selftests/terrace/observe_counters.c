@@ -25,10 +25,12 @@ static const char * const counters[] = {
 	"mtier_skip_pinned", "mtier_skip_policy", "mtier_records",
 	"mtier_queued", "mtier_drop_full", "mtier_drop_off", "mtier_drop_cold",
 	"mtier_drop_gone", "mtier_drop_pinned", "mtier_drop_dirty",
-	"mtier_drop_type", "mtier_fail_isolate", "mtier_fail_full",
-	"mtier_fail_nomem", "mtier_fail_busy", "mtier_promoted_folios",
+	"mtier_drop_type", "mtier_drop_policy", "mtier_fail_isolate",
+	"mtier_fail_full", "mtier_fail_nomem", "mtier_fail_busy",
+	"mtier_promoted_folios",
 	"mtier_promoted_anon", "mtier_promoted_file", "mtier_promoted_shmem",
-	"mtier_promoted_thp", "mtier_split_thp", "mtier_throttle_rate",
+	"mtier_promoted_thp", "mtier_split_thp", "mtier_demoted",
+	"mtier_throttle_rate",
 	"mtier_throttle_cpu", "mtier_backpressure",
 };
 

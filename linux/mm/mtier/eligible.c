@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: may this page lie on that node?
+ *
+ * The one answer, for both directions. It is asked twice: when a page is looked
+ * at (walk.c), of the address space that is looked at, and when it is moved
+ * (promote.c, cold.c), of everybody who maps it. In between its owner may have
+ * said otherwise, and others may have come.
+ *
+ * When it is moved an answer has to hold until it has arrived. mbind() and its
+ * likes lock a VMA for writing, look where its pages are, and set the policy. So
+ * the VMAs of a batch stay locked for reading until the batch is over: a page
+ * has arrived, or is still where it was and its new policy is asked, before
+ * mbind() looks. A cpuset that changes meanwhile is seen with the next batch.
+ * Who maps a folio with more VMAs than a batch can hold is asked as well, but
+ * not held.
+ *
+ * Memory of a cgroup below its memory.min or memory.low does not give way to
+ * others, as it would not to reclaim. Nor does what a secondary MMU maps: its
+ * TLBs are not flushed between two looks, so that what it uses looks idle. Nor
+ * what several address spaces map: each look tells of one of them, and six that
+ * do not use a page would outvote the one that does.
+ *
+ * Locking, outer first; all but the last two are only tried:
+ *
+ *   VMA lock (read)		held from a folio of the batch to its end
+ *     folio lock
+ *       i_mmap_rwsem or anon_vma lock (read)
+ *         VMA lock (read)	of the next one
+ *         page table lock, or task_lock() and what cpusets need
+ */
+#include <linux/cpuset.h>
+#include <linux/hugetlb.h>
+#include <linux/ksm.h>
+#include <linux/memcontrol.h>
+#include <linux/memremap.h>
+#include <linux/mempolicy.h>
+#include <linux/mm.h>
+#include <linux/mm_inline.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pagemap.h>
+#include <linux/rmap.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task.h>
+#include <linux/secretmem.h>
+
+#include "eligible.h"
+#include "mtier.h"
+
+/* Leave in @mask the nodes that a policy lets a page be moved to. */
+static void mtier_policy_mask(struct mempolicy *pol, bool down,
+			      nodemask_t *mask)
+{
+	if (!pol || mtier_sabotaged(MTIER_SAB_POLICY))
+		return;
+	switch (pol->mode) {
+	case MPOL_DEFAULT:
+	case MPOL_LOCAL:
+		return;
+	case MPOL_PREFERRED:
+	case MPOL_PREFERRED_MANY:
+		/* Where it was put was asked for, not only allowed. */
+		if (down)
+			break;
+		fallthrough;
+	case MPOL_BIND:
+		nodes_and(*mask, *mask, pol->nodes);
+		return;
+	default:
+		/* Interleaving: the page is where its policy wants it. */
+		break;
+	}
+	nodes_clear(*mask);
+}
+
+/**
+ * mtier_rules_of() - ask an address space what holds for all of its VMAs
+ * @mm: the mm, whose users do not all go away meanwhile
+ * @rules: filled
+ *
+ * Context: may not hold task_lock() of anybody.
+ */
+void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules)
+{
+	struct task_struct *p;
+
+	rules->mm = mm;
+	rules->mems = NODE_MASK_ALL;
+	rules->up = NODE_MASK_ALL;
+	rules->down = NODE_MASK_ALL;
+	if (mtier_sabotaged(MTIER_SAB_POLICY))
+		return;
+	rcu_read_lock();
+	p = rcu_dereference(mm->owner);
+	if (p)
+		get_task_struct(p);
+	rcu_read_unlock();
+	if (!p)
+		return;
+	rules->mems = cpuset_mems_allowed(p);
+	rules->up = rules->mems;
+	rules->down = rules->mems;
+	task_lock(p);
+	mtier_policy_mask(p->mempolicy, false, &rules->up);
+	mtier_policy_mask(p->mempolicy, true, &rules->down);
+	task_unlock(p);
+	put_task_struct(p);
+}
+
+/**
+ * mtier_rules_at() - where may a page at an address be moved to?
+ * @rules: of the VMA's mm
+ * @vma: the VMA, it or its mm locked for reading
+ * @addr: an address in it
+ * @up: set to the nodes that it may be promoted to
+ * @down: set to those that it may have to give way to
+ */
+void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
+		    unsigned long addr, nodemask_t *up, nodemask_t *down)
+{
+	struct mempolicy *pol;
+	pgoff_t ilx;
+
+	pol = __get_vma_policy(vma, addr, &ilx);
+	if (!pol) {
+		*up = rules->up;
+		*down = rules->down;
+		return;
+	}
+	*up = rules->mems;
+	*down = rules->mems;
+	mtier_policy_mask(pol, false, up);
+	mtier_policy_mask(pol, true, down);
+	mpol_cond_put(pol);
+}
+
+/**
+ * mtier_policy_varies() - can the policy differ inside of a VMA?
+ * @vma: the VMA
+ *
+ * Return: true for files, shared memory among them, as their policies may belong
+ * to the file: mbind() by another process, or on another mapping, does not split
+ * this VMA.
+ */
+bool mtier_policy_varies(struct vm_area_struct *vma)
+{
+	return vma->vm_file;
+}
+
+/**
+ * mtier_vma_eligible() - can a VMA's pages be moved at all?
+ * @vma: the VMA
+ *
+ * Return: true if so.
+ */
+bool mtier_vma_eligible(struct vm_area_struct *vma)
+{
+	if (vma->vm_flags & (VM_PFNMAP | VM_IO | VM_MIXEDMAP))
+		return false;
+	if (is_vm_hugetlb_page(vma) || vma_is_dax(vma) ||
+	    vma_is_secretmem(vma))
+		return false;
+	return vma_is_accessible(vma) && vma_migratable(vma);
+}
+
+/**
+ * mtier_folio_stays() - is a folio one that nobody moves?
+ * @folio: the folio
+ * @vma: a VMA that maps it
+ *
+ * Return: MTIER_MAY, MTIER_WHY_KIND, MTIER_WHY_PINNED; or MTIER_WHY_GONE for
+ * what is no subject of promotion at all.
+ */
+enum mtier_why mtier_folio_stays(struct folio *folio,
+				 struct vm_area_struct *vma)
+{
+	if (folio_is_zone_device(folio) || folio_test_ksm(folio) ||
+	    folio_test_hugetlb(folio))
+		return MTIER_WHY_GONE;
+	if (mtier_sabotaged(MTIER_SAB_PIN))
+		return MTIER_MAY;
+	if (folio_test_anon(folio) && folio_maybe_dma_pinned(folio))
+		return MTIER_WHY_PINNED;
+	/* Text of shared libraries, and memory shared copy-on-write. */
+	if (((folio_is_file_lru(folio) && (vma->vm_flags & VM_EXEC)) ||
+	     is_cow_mapping(vma->vm_flags)) &&
+	    folio_likely_mapped_shared(folio))
+		return MTIER_WHY_KIND;
+	return MTIER_MAY;
+}
+
+/**
+ * mtier_folio_gives_way() - may a folio have to give way to hotter ones?
+ * @folio: the folio
+ * @vma: the VMA that it is looked at in
+ *
+ * Return: false if looks in this VMA do not tell whether it is used.
+ */
+bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma)
+{
+	if (mtier_folio_stays(folio, vma) != MTIER_MAY)
+		return false;
+	if (mtier_sabotaged(MTIER_SAB_VOTE))
+		return true;
+	return !mm_has_notifiers(vma->vm_mm) &&
+	       !folio_likely_mapped_shared(folio);
+}
+
+/* Is a cgroup below what it is promised? */
+static bool mtier_memcg_protected(struct mem_cgroup *memcg)
+{
+	struct mem_cgroup *at = NULL, *next, *parent;
+
+	if (!memcg)
+		return false;
+	/* Each needs what its parent's is: from the root to it. */
+	while (at != memcg) {
+		next = memcg;
+		while ((parent = parent_mem_cgroup(next)) != at)
+			next = parent;
+		mem_cgroup_calculate_protection(NULL, next);
+		at = next;
+	}
+	return mem_cgroup_below_min(NULL, memcg) ||
+	       mem_cgroup_below_low(NULL, memcg);
+}
+
+static bool mtier_guard_protected(struct mtier_guard *g, struct folio *folio)
+{
+	struct mem_cgroup *memcg = get_mem_cgroup_from_folio(folio);
+
+	if (memcg != g->memcg) {
+		g->memcg = memcg;
+		g->protected = mtier_memcg_protected(memcg);
+	}
+	mem_cgroup_put(memcg);
+	return g->protected && !mtier_sabotaged(MTIER_SAB_POLICY);
+}
+
+static bool mtier_allows(const struct mtier_guard *g,
+			 const struct mtier_rules *rules,
+			 struct vm_area_struct *vma, unsigned long addr)
+{
+	nodemask_t up, down;
+
+	mtier_rules_at(rules, vma, addr, &up, &down);
+	return node_isset(g->nid, g->down ? down : up);
+}
+
+/* The rules of an mm whose VMA is locked. */
+static struct mtier_rules *mtier_guard_mm(struct mtier_guard *g,
+					  struct mm_struct *mm,
+					  enum mtier_why *why)
+{
+	unsigned int i;
+
+	for (i = 0; i < g->nr_mms; i++)
+		if (g->rules[i].mm == mm)
+			return &g->rules[i];
+	*why = MTIER_WHY_CROWDED;
+	if (g->nr_mms == MTIER_GUARD_MMS)
+		return NULL;
+	/* It is on its way out. */
+	*why = MTIER_WHY_BUSY;
+	if (!mmget_not_zero(mm))
+		return NULL;
+	mtier_rules_of(mm, &g->rules[g->nr_mms]);
+	return &g->rules[g->nr_mms++];
+}
+
+/* A VMA that is held, from now on if it was not yet. */
+static struct mtier_guarded *mtier_guard_vma(struct mtier_guard *g,
+					     struct vm_area_struct *vma,
+					     enum mtier_why *why)
+{
+	struct mtier_guarded *held;
+	unsigned int i;
+
+	for (i = g->nr_vmas; i-- > 0;)
+		if (g->vmas[i].vma == vma)
+			return &g->vmas[i];
+	*why = MTIER_WHY_CROWDED;
+	if (g->nr_vmas == MTIER_GUARD_VMAS)
+		return NULL;
+	*why = MTIER_WHY_BUSY;
+	if (!vma_start_read(vma))
+		return NULL;
+	held = &g->vmas[g->nr_vmas];
+	held->vma = vma;
+	held->rules = mtier_guard_mm(g, vma->vm_mm, why);
+	if (!held->rules) {
+		vma_end_read(vma);
+		return NULL;
+	}
+	held->varies = mtier_policy_varies(vma);
+	held->allowed = mtier_vma_eligible(vma) &&
+			mtier_allows(g, held->rules, vma, vma->vm_start);
+	g->nr_vmas++;
+	return held;
+}
+
+/* More VMAs map a folio than can be held: ask this one all the same. */
+static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
+				      struct vm_area_struct *vma,
+				      unsigned long addr)
+{
+	enum mtier_why why = MTIER_WHY_BUSY;
+
+	if (!vma_start_read(vma))
+		return why;
+	if (mmget_not_zero(vma->vm_mm)) {
+		mtier_rules_of(vma->vm_mm, &g->spare);
+		why = mtier_vma_eligible(vma) &&
+		      mtier_allows(g, &g->spare, vma, addr) ?
+		      MTIER_MAY : MTIER_WHY_POLICY;
+		mmput_async(vma->vm_mm);
+	}
+	vma_end_read(vma);
+	return why;
+}
+
+/**
+ * struct mtier_question - what is carried through a walk of a folio's VMAs
+ * @guard: of the batch
+ * @first: the batch is empty but for this folio
+ * @shared: it may be mapped more than once
+ * @why: the answer so far
+ */
+struct mtier_question {
+	struct mtier_guard *guard;
+	bool first;
+	bool shared;
+	enum mtier_why why;
+};
+
+static enum mtier_why mtier_ask_vma(struct mtier_question *q,
+				    struct folio *folio,
+				    struct vm_area_struct *vma,
+				    unsigned long addr)
+{
+	struct mtier_guarded *held;
+	enum mtier_why why;
+
+	why = mtier_folio_stays(folio, vma);
+	if (why != MTIER_MAY)
+		return why;
+	if (q->guard->down && !mtier_folio_gives_way(folio, vma))
+		return MTIER_WHY_KIND;
+	held = mtier_guard_vma(q->guard, vma, &why);
+	if (!held)
+		return why == MTIER_WHY_CROWDED && q->first ?
+		       mtier_ask_spare(q->guard, vma, addr) : why;
+	if (held->varies)
+		held->allowed = mtier_vma_eligible(vma) &&
+				mtier_allows(q->guard, held->rules, vma, addr);
+	return held->allowed ? MTIER_MAY : MTIER_WHY_POLICY;
+}
+
+/* rmap callback: the first that says no is enough. */
+static bool mtier_ask_one(struct folio *folio, struct vm_area_struct *vma,
+			  unsigned long addr, void *arg)
+{
+	DEFINE_FOLIO_VMA_WALK(pvmw, folio, vma, addr, 0);
+	struct mtier_question *q = arg;
+
+	if (!page_vma_mapped_walk(&pvmw))
+		return true;
+	addr = pvmw.address;
+	page_vma_mapped_walk_done(&pvmw);
+	q->why = mtier_ask_vma(q, folio, vma, addr);
+	return q->why == MTIER_MAY && q->shared;
+}
+
+/**
+ * mtier_guard_begin() - a batch is to be collected
+ * @guard: the guard, of which nothing is held
+ * @nid: node that its folios go to
+ * @down: to make room
+ */
+void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down)
+{
+	WARN_ON_ONCE(guard->nr_vmas || guard->nr_mms);
+	guard->nid = nid;
+	guard->down = down;
+	guard->memcg = NULL;
+	guard->protected = false;
+}
+
+/**
+ * mtier_guard_ask() - may a folio move, as far as those are concerned who map it?
+ * @guard: of the batch; holds their VMAs from now on
+ * @folio: the folio, on which the caller has a reference
+ * @first: no other folio is in the batch
+ *
+ * Return: the answer, which holds until mtier_guard_end(). Never
+ * MTIER_WHY_CROWDED where @first.
+ */
+enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
+			       bool first)
+{
+	struct mtier_question q = {
+		.guard = guard,
+		.first = first,
+		.shared = folio_test_large(folio) ||
+			  folio_likely_mapped_shared(folio),
+		.why = MTIER_WHY_GONE,
+	};
+	struct rmap_walk_control rwc = {
+		.rmap_one = mtier_ask_one,
+		.arg = &q,
+		.anon_lock = folio_lock_anon_vma_read,
+		.try_lock = true,
+	};
+
+	if (mtier_sabotaged(MTIER_SAB_ASK))
+		return MTIER_MAY;
+	if (guard->down && mtier_guard_protected(guard, folio))
+		return MTIER_WHY_POLICY;
+	if (!folio_trylock(folio))
+		return MTIER_WHY_BUSY;
+	rmap_walk(folio, &rwc);
+	folio_unlock(folio);
+	return rwc.contended ? MTIER_WHY_BUSY : q.why;
+}
+
+/**
+ * mtier_guard_end() - the batch is over: let go of everybody
+ * @guard: the guard
+ */
+void mtier_guard_end(struct mtier_guard *guard)
+{
+	while (guard->nr_vmas)
+		vma_end_read(guard->vmas[--guard->nr_vmas].vma);
+	while (guard->nr_mms)
+		mmput_async(guard->rules[--guard->nr_mms].mm);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Page promotion: may this page lie on that node?
+ */
+#ifndef _MM_MTIER_ELIGIBLE_H
+#define _MM_MTIER_ELIGIBLE_H
+
+#include <linux/nodemask.h>
+#include <linux/types.h>
+
+struct folio;
+struct mem_cgroup;
+struct mm_struct;
+struct vm_area_struct;
+
+/* VMAs held at a time, and whose they are; one more ends the batch early. */
+#define MTIER_GUARD_VMAS	64
+#define MTIER_GUARD_MMS		16
+
+/**
+ * enum mtier_why - may a folio move, and if not, why
+ * @MTIER_MAY: it may
+ * @MTIER_WHY_POLICY: a memory policy, a cpuset or memory.low keeps it
+ * @MTIER_WHY_KIND: its kind is not moved by whom it is mapped: shared program
+ *	text, memory shared copy-on-write, a secondary MMU
+ * @MTIER_WHY_PINNED: a device may be writing to it
+ * @MTIER_WHY_BUSY: somebody else works on it or on its VMA
+ * @MTIER_WHY_GONE: nobody maps it any more
+ * @MTIER_WHY_CROWDED: more VMAs than can be held: move the others first
+ */
+enum mtier_why {
+	MTIER_MAY,
+	MTIER_WHY_POLICY,
+	MTIER_WHY_KIND,
+	MTIER_WHY_PINNED,
+	MTIER_WHY_BUSY,
+	MTIER_WHY_GONE,
+	MTIER_WHY_CROWDED,
+};
+
+/**
+ * struct mtier_rules - what an address space allows, but for its VMAs' policies
+ * @mm: the address space
+ * @mems: nodes of its owner's cpuset
+ * @up: those that its owner's policy lets a page be promoted to
+ * @down: those that a page may have to give way to
+ */
+struct mtier_rules {
+	struct mm_struct *mm;
+	nodemask_t mems;
+	nodemask_t up;
+	nodemask_t down;
+};
+
+/**
+ * struct mtier_guarded - a VMA whose policy stays as it is while a batch moves
+ * @vma: the VMA, read-locked
+ * @rules: of its mm
+ * @varies: its policy is not the same everywhere
+ * @allowed: else: what it says
+ */
+struct mtier_guarded {
+	struct vm_area_struct *vma;
+	struct mtier_rules *rules;
+	bool varies;
+	bool allowed;
+};
+
+/**
+ * struct mtier_guard - whom the folios of a batch belong to
+ * @nid: node that they are to be moved to
+ * @down: to make room, not because they are hot
+ * @nr_mms: used part of @rules
+ * @nr_vmas: used part of @vmas
+ * @rules: address spaces, each with a reference to its users
+ * @vmas: their VMAs
+ * @spare: for a folio that more VMAs map than fit
+ * @memcg: asked last for its protection; only compared
+ * @protected: and what it said
+ */
+struct mtier_guard {
+	int nid;
+	bool down;
+	unsigned int nr_mms;
+	unsigned int nr_vmas;
+	struct mtier_rules rules[MTIER_GUARD_MMS];
+	struct mtier_guarded vmas[MTIER_GUARD_VMAS];
+	struct mtier_rules spare;
+	const struct mem_cgroup *memcg;
+	bool protected;
+};
+
+void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules);
+void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
+		    unsigned long addr, nodemask_t *up, nodemask_t *down);
+bool mtier_policy_varies(struct vm_area_struct *vma);
+bool mtier_vma_eligible(struct vm_area_struct *vma);
+enum mtier_why mtier_folio_stays(struct folio *folio,
+				 struct vm_area_struct *vma);
+bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma);
+
+void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down);
+enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
+			       bool first);
+void mtier_guard_end(struct mtier_guard *guard);
+
+#endif /* _MM_MTIER_ELIGIBLE_H */

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a move tells of folios that did not go where they were to go.
+ * Included by ../move.c.
+ */
+#include <kunit/test.h>
+
+/* A folio on its LRU list with one reference, ours. */
+static struct folio *move_folio(struct kunit *test)
+{
+	struct folio *folio = folio_alloc(GFP_HIGHUSER_MOVABLE, 0);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	folio_add_lru(folio);
+	lru_add_drain();
+	return folio;
+}
+
+static int move_init(struct kunit *test)
+{
+	test->priv = mtier_move_alloc(16);
+	return test->priv ? 0 : -ENOMEM;
+}
+
+static void move_exit(struct kunit *test)
+{
+	mtier_move_free(test->priv);
+}
+
+static long move_stat(int nid, enum node_stat_item item)
+{
+	pg_data_t *pgdat = NODE_DATA(nid);
+	long sum = atomic_long_read(&pgdat->vm_stat[item]);
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		sum += per_cpu_ptr(pgdat->per_cpu_nodestats,
+				   cpu)->vm_node_stat_diff[item];
+	return sum;
+}
+
+/* Isolated pages of a node, to the page. */
+static long move_isolated(int nid)
+{
+	return move_stat(nid, NR_ISOLATED_ANON) +
+	       move_stat(nid, NR_ISOLATED_FILE);
+}
+
+/* Its owner frees it while it is isolated: nothing moved, and nothing is left. */
+static void freed_meanwhile_is_not_moved(struct kunit *test)
+{
+	struct folio *folio = move_folio(test);
+	struct mtier_move *mv = test->priv;
+	unsigned long pfn = folio_pfn(folio);
+	int nid = folio_nid(folio);
+	long isolated = move_isolated(nid);
+
+	mtier_move_up(mv, nid, 16);
+	KUNIT_EXPECT_TRUE(test, mtier_move_add(mv, folio));
+	KUNIT_EXPECT_EQ(test, move_isolated(nid), isolated + 1);
+	folio_put(folio);
+	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
+	KUNIT_EXPECT_EQ(test, mtier_move_fate(mv, pfn), MTIER_FATE_GONE);
+	KUNIT_EXPECT_EQ(test, move_isolated(nid), isolated);
+}
+
+static void freed_on_its_way_down_is_not_moved(struct kunit *test)
+{
+	struct folio *folio = move_folio(test);
+	struct mtier_move *mv = test->priv;
+	unsigned long pfn = folio_pfn(folio);
+	int nid = folio_nid(folio);
+	long isolated = move_isolated(nid);
+
+	mtier_move_down(mv, nid, nid, 16);
+	KUNIT_EXPECT_TRUE(test, mtier_move_add(mv, folio));
+	folio_put(folio);
+	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
+	KUNIT_EXPECT_EQ(test, mtier_move_fate(mv, pfn), MTIER_FATE_GONE);
+	KUNIT_EXPECT_EQ(test, move_isolated(nid), isolated);
+}
+
+/* Somebody has a reference that no page table knows of. */
+static void referenced_stays(struct kunit *test)
+{
+	struct folio *folio = move_folio(test);
+	struct mtier_move *mv = test->priv;
+	unsigned long pfn = folio_pfn(folio);
+	int nid = folio_nid(folio);
+	long isolated = move_isolated(nid);
+
+	mtier_move_down(mv, nid, nid, 16);
+	KUNIT_EXPECT_TRUE(test, mtier_move_add(mv, folio));
+	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
+	KUNIT_EXPECT_EQ(test, mtier_move_fate(mv, pfn), MTIER_FATE_STAYED);
+	KUNIT_EXPECT_EQ(test, mv->nr_copies, 0);
+	KUNIT_EXPECT_EQ(test, move_isolated(nid), isolated);
+	folio_put(folio);
+}
+
+static struct kunit_case mtier_move_cases[] = {
+	KUNIT_CASE(freed_meanwhile_is_not_moved),
+	KUNIT_CASE(freed_on_its_way_down_is_not_moved),
+	KUNIT_CASE(referenced_stays),
+	{ }
+};
+
+static struct kunit_suite mtier_move_suite = {
+	.name = "mtier_move",
+	.init = move_init,
+	.exit = move_exit,
+	.test_cases = mtier_move_cases,
+};
+
+kunit_test_suite(mtier_move_suite);

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Movement: whoever says where a page may be is obeyed by the time it is moved,
+ * not only when it was looked at.
+ *
+ * lab: topology=dram-cxl timeout=180s debug=yes
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mempolicy2_util.h"
+#include "mtier_util.h"
+
+/* More than a queue's batches hold at any time */
+#define LARGE	(48 * MT_MB)
+#define HALF	(128 * MT_PAGE)
+#define ROUNDS	12
+
+#define FILES	"/proc/sys/vm/mapped_file_policy"
+
+static struct mt_snap before;
+
+static unsigned long on(int node)
+{
+	return 1UL << node;
+}
+
+static long bind_slow(void *p, size_t size)
+{
+	return mp_old_bind(p, size, MPOL_BIND, on(mt_slow_node()),
+			   MPOL_MF_MOVE | MPOL_MF_STRICT);
+}
+
+static long unbind(void *p, size_t size)
+{
+	return mp_old_bind(p, size, MPOL_DEFAULT, 0, 0);
+}
+
+/* All that was queued has ended, one way or the other. */
+static bool drained(void)
+{
+	return MT_WAIT(!mt_queued_now(), 30000);
+}
+
+/*
+ * The queue is held back; mbind() says that the memory is where it is to stay; then
+ * the queue gets its turn.
+ */
+static int bound_meanwhile(void)
+{
+	char *p = mt_place(LARGE, mt_slow_node());
+	struct mt_toucher t;
+	long ret, there;
+	bool some, over;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_fast();
+	mt_set("promote/rate_mbps", 1);
+	mt_set("promote/batch_pages", 64);
+	mt_snap(&before);
+	mt_on();
+	mt_touch_start(&t, p, LARGE);
+	some = MT_WAIT(mt_since(&before, "pgpromote_success") > 0 &&
+		       mt_queued_now() > 1000, 30000);
+	ret = bind_slow(p, LARGE);
+	there = mt_pages_on(p, LARGE, mt_slow_node());
+	mt_set("promote/rate_mbps", 1024);
+	over = drained();
+	mt_touch_stop(&t);
+	mt_note("%ld of %ld pages on the slow node after mbind(), %ld at the end",
+		there, (long)(LARGE / MT_PAGE),
+		mt_pages_on(p, LARGE, mt_slow_node()));
+	mt_note_since(&before);
+	MT_ASSERT(some, "nothing was promoted, or all of it at once");
+	MT_ASSERT(!ret, "mbind: %s", strerror(-ret));
+	MT_ASSERT(there == (long)(LARGE / MT_PAGE), "mbind() left pages behind");
+	MT_ASSERT(over, "%lld are still queued", mt_queued_now());
+	MT_ASSERT(mt_all_on(p, LARGE, mt_slow_node()), "bound pages were moved");
+	MT_ASSERT(mt_since(&before, "mtier_drop_policy") > 0,
+		  "mtier_drop_policy counts nothing");
+	MT_ASSERT(mt_ended_since(&before) == mt_since(&before, "mtier_queued"),
+		  "queued %lld, ended %lld", mt_since(&before, "mtier_queued"),
+		  mt_ended_since(&before));
+	return MT_PASS;
+}
+
+/* At full speed mbind() comes in the middle of batches: what it says is exact. */
+static int bound_at_full_speed(void)
+{
+	char *p = mt_place(LARGE, mt_slow_node());
+	int round, early = 0, caught = 0;
+	struct mt_toucher t;
+	long there;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_fast();
+	mt_set("promote/rate_mbps", 65536);
+	mt_snap(&before);
+	mt_on();
+	mt_touch_start(&t, p, LARGE);
+	for (round = 0; round < ROUNDS; round++) {
+		struct mt_snap then;
+
+		mt_snap(&then);
+		early += !MT_WAIT(mt_since(&then, "pgpromote_success") > 0, 10000);
+		/* EIO names pages that somebody holds: say it again. */
+		if (!MT_WAIT(!bind_slow(p, LARGE), 10000))
+			break;
+		there = mt_pages_on(p, LARGE, mt_slow_node());
+		caught += there < (long)(LARGE / MT_PAGE);
+		drained();
+		caught += !mt_all_on(p, LARGE, mt_slow_node());
+		unbind(p, LARGE);
+	}
+	mt_touch_stop(&t);
+	mt_note_since(&before);
+	MT_ASSERT(round == ROUNDS, "mbind() does not succeed");
+	MT_ASSERT(!early, "in %d of %d rounds nothing was promoted", early,
+		  ROUNDS);
+	MT_ASSERT(!caught, "%d times bound pages were in DRAM", caught);
+	return MT_PASS;
+}
+
+/*
+ * The first half of a file is bound, through another mapping than the one that is
+ * used: its VMA is not split.
+ */
+static int half_of(int fd)
+{
+	char *p, *q;
+
+	p = mt_place_file(fd, 2 * HALF, mt_slow_node(), PROT_READ | PROT_WRITE);
+	MT_NEED(p, "no file on the slow node");
+	MT_ASSERT(!bind_slow(p, HALF), "mbind");
+	q = mmap(NULL, 2 * HALF, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	MT_ASSERT(q != MAP_FAILED, "mmap");
+	munmap(p, 2 * HALF);
+	mt_touch(q, 2 * HALF, false);
+	MT_ASSERT(mt_all_on(q, 2 * HALF, mt_slow_node()), "it is not there");
+	mt_fast();
+	mt_on();
+	MT_ASSERT(mt_moves_to(q + HALF, HALF, mt_fast_node(), 10000),
+		  "the free half stayed");
+	MT_ASSERT(mt_stays(q, HALF, mt_slow_node()), "the bound half moved");
+	munmap(q, 2 * HALF);
+	return MT_PASS;
+}
+
+static int half_of_tmpfs(void)
+{
+	return half_of(memfd_create("half", MFD_CLOEXEC));
+}
+
+static int half_of_ext4(void)
+{
+	const char *dir = mt_ext4();
+	char path[160];
+	int fd, ret;
+
+	MT_NEED(dir, "no ext4");
+	MT_NEED(!mt_write(FILES, "1"), "no CONFIG_MAPPED_FILE_POLICY");
+	snprintf(path, sizeof(path), "%s/half", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	unlink(path);
+	ret = half_of(fd);
+	close(fd);
+	mt_write(FILES, "0");
+	return ret;
+}
+
+/* More address spaces than a batch can hold map the same memory; one is bound. */
+#define MANY	80
+
+static void maps_it(void *p)
+{
+	mt_touch(p, HALF, false);
+	for (;;)
+		pause();
+}
+
+static void maps_it_bound(void *p)
+{
+	/* Of this mapping only: the memory itself has no policy. */
+	mt_set_policy(MPOL_BIND, on(mt_slow_node()));
+	maps_it(p);
+}
+
+static int one_of_many(void)
+{
+	void *p = mmap(NULL, HALF, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pid[MANY];
+	int i, ret;
+
+	MT_ASSERT(p != MAP_FAILED, "mmap");
+	mt_bind_to(mt_slow_node());
+	mt_touch(p, HALF, true);
+	mt_bind_default();
+	MT_ASSERT(mt_all_on(p, HALF, mt_slow_node()), "it is not there");
+	for (i = 0; i < MANY; i++)
+		pid[i] = mt_spawn(i == MANY / 2 ? maps_it_bound : maps_it, p);
+	mt_fast();
+	mt_on();
+	ret = mt_stays(p, HALF, mt_slow_node());
+	mt_kill(pid[MANY / 2]);
+	MT_ASSERT(ret, "it moved although one of them is bound");
+	ret = mt_moves_to(p, HALF, mt_fast_node(), 20000);
+	for (i = 0; i < MANY; i++)
+		if (i != MANY / 2)
+			mt_kill(pid[i]);
+	MT_ASSERT(ret, "it stayed when that one was gone");
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_BREAKS("T8 what is bound while it waits stays",
+			  bound_meanwhile, MT_SAB_ASK),
+		MT_CHECK("T8 mbind() is exact at full speed",
+			 bound_at_full_speed),
+		MT_BREAKS("T8 half of a tmpfs file is bound by another mapping",
+			  half_of_tmpfs, MT_SAB_VARIES),
+		MT_BREAKS("T8 half of an ext4 file is bound by another mapping",
+			  half_of_ext4, MT_SAB_VARIES),
+		MT_BREAKS("T8 one of many that share memory is bound",
+			  one_of_many, MT_SAB_ASK),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}
