@@ -366,6 +366,8 @@ enum mtier_node_state {
  * @fail_stamp: jiffies of the last batch; old news does not count
  * @off_lru: a folio was not on its LRU list when it was to be isolated
  * @next_drain: jiffies before which not to drain LRU batches again
+ * @drain_ms: how long that was from the last time
+ * @drained: they were drained after the last batch
  * @retry_ms: how long it waited for room the last time
  * @pressure: the queue is too full for the scanner to go on
  * @batch: entries taken off the queue, batch_pages of them at most
@@ -387,6 +389,8 @@ struct mtier_node {
 	unsigned long fail_stamp;
 	bool off_lru;
 	unsigned long next_drain;
+	unsigned int drain_ms;
+	bool drained;
 	unsigned int retry_ms;
 	bool pressure;
 	unsigned long *batch;

@@ -47,8 +47,12 @@
  */
 #define MTIER_FULL_RETRY_MIN_MS	10
 #define MTIER_FULL_RETRY_MAX_MS	100
-/* Shortest time between two drains of all CPUs' LRU batches. */
-#define MTIER_LRU_DRAIN_MS	100
+/*
+ * Time between two drains of all CPUs' LRU batches, which interrupt everybody:
+ * twice as long after one that did not help.
+ */
+#define MTIER_LRU_DRAIN_MIN_MS	1000
+#define MTIER_LRU_DRAIN_MAX_MS	64000
 /* Of the migrators; the scanner has none, being capped by cpu_percent. */
 #define MTIER_PROMOTE_NICE	(-5)
 /* In mtier_node.targets: no fallback; and: done with. */
@@ -113,26 +117,33 @@ bool mtier_promote_enqueue(int nid, unsigned long pfn)
  * @full: its target has no room
  *
  * Context: any but NMI, under rcu_read_lock().
- * Return: the verdict of mtier_may_queue().
+ * Return: false if its queue is under pressure, else the verdict of
+ * mtier_may_queue().
  */
 bool mtier_promote_may_queue(int nid, bool full)
 {
 	struct mtier_node *node = rcu_dereference(mtier_nodes[nid]);
 
-	return node && mtier_may_queue(READ_ONCE(node->queue.fill),
-				       READ_ONCE(mtier_conf.batch_pages), full);
+	if (!node || (READ_ONCE(node->pressure) &&
+		      !mtier_sabotaged(MTIER_SAB_BOUND)))
+		return false;
+	return mtier_may_queue(READ_ONCE(node->queue.fill),
+			       READ_ONCE(mtier_conf.batch_pages), full);
 }
 
 /**
  * mtier_promote_pressure() - should the scanner wait?
  *
- * Return: true from the moment a queue is three quarters full until it is half
- * empty.
+ * A node is under pressure from the moment its queue is three quarters full
+ * until it is half empty. Its pages wait for their turn then, but those of other
+ * nodes do not wait for it.
+ *
+ * Return: true if all nodes are under pressure whose pages could be found.
  */
 bool mtier_promote_pressure(void)
 {
+	bool some = false, all = true;
 	struct mtier_node *node;
-	bool pressure = false;
 	int nid;
 
 	if (mtier_sabotaged(MTIER_SAB_BOUND))
@@ -142,13 +153,17 @@ bool mtier_promote_pressure(void)
 		node = rcu_dereference(mtier_nodes[nid]);
 		if (!node)
 			continue;
-		node->pressure = mtier_pressure(READ_ONCE(node->queue.fill),
-						READ_ONCE(node->queue.cap),
-						node->pressure);
-		pressure |= node->pressure;
+		WRITE_ONCE(node->pressure,
+			   mtier_pressure(READ_ONCE(node->queue.fill),
+					  READ_ONCE(node->queue.cap),
+					  node->pressure));
+		if (node->pressure)
+			some = true;
+		else if (mtier_node_mapped(nid))
+			all = false;
 	}
 	rcu_read_unlock();
-	return pressure;
+	return some && all;
 }
 
 /**
@@ -471,11 +486,19 @@ static void mtier_sort(struct mtier_node *node, unsigned int n)
  */
 static void mtier_drain_lru(struct mtier_node *node)
 {
-	if (!node->off_lru || time_before(jiffies, node->next_drain))
+	/* The first batch after one tells whether it helped. */
+	if (node->drained) {
+		node->drain_ms = node->off_lru ?
+			min(2 * node->drain_ms, MTIER_LRU_DRAIN_MAX_MS) :
+			MTIER_LRU_DRAIN_MIN_MS;
+		node->next_drain = jiffies + msecs_to_jiffies(node->drain_ms);
+	}
+	node->drained = node->off_lru &&
+			time_after_eq(jiffies, node->next_drain);
+	if (!node->drained)
 		return;
 	lru_add_drain_all();
 	node->off_lru = false;
-	node->next_drain = jiffies + msecs_to_jiffies(MTIER_LRU_DRAIN_MS);
 }
 
 static void mtier_drain(struct mtier_node *node)
@@ -569,6 +592,7 @@ static struct mtier_node *mtier_node_alloc(int nid)
 	node->nid = nid;
 	node->next_drain = jiffies;
 	node->retry_ms = MTIER_FULL_RETRY_MAX_MS;
+	node->drain_ms = MTIER_LRU_DRAIN_MIN_MS;
 	init_waitqueue_head(&node->wait);
 	node->move = mtier_move_alloc(MTIER_BATCH_MAX);
 	node->down = mtier_move_alloc(MTIER_BATCH_MAX);

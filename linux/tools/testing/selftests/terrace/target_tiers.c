@@ -110,6 +110,40 @@ static int middle_goes_on(void)
 	return MT_PASS;
 }
 
+/*
+ * Node 2's queue is so full that its pages have to wait, for half a minute at this
+ * rate.  Node 1's do not, and have a target of their own.
+ */
+static int waits_alone(void)
+{
+	enum { QUEUE = 32768 };
+	const size_t large = (QUEUE + 4096) * MT_PAGE;
+	struct mt_toucher t;
+	bool full, moved;
+	long long queued;
+	char *p, *q;
+
+	if (three_tiers())
+		return MT_SKIP;
+	p = mt_place(large, SLOW);
+	q = mt_place(SIZE, CXL);
+	MT_ASSERT(p && q, "no memory on nodes 1 and 2");
+	mt_fast();
+	mt_set("promote/queue_pages", QUEUE);
+	mt_set("promote/rate_mbps", 1);
+	mt_on();
+	mt_touch_start(&t, p, large);
+	full = MT_WAIT(mt_read_ll("node2/queued") >= QUEUE * 3 / 4, 20000);
+	moved = mt_moves_to(q, SIZE / 4, DRAM, 10000);
+	queued = mt_read_ll("node2/queued");
+	mt_touch_stop(&t);
+	mt_note("node 2 has %lld of %d queued", queued, QUEUE);
+	MT_ASSERT(full, "its queue does not fill up");
+	MT_ASSERT(moved, "node 1 had to wait for node 2");
+	MT_ASSERT(queued > QUEUE / 2, "nobody had to wait");
+	return MT_PASS;
+}
+
 int main(void)
 {
 	static const struct mt_check checks[] = {
@@ -118,6 +152,8 @@ int main(void)
 		MT_CHECK("O3 each slow node counts its own", counted_apart),
 		MT_CHECK("T4 M8 a full top tier does not stop the lower ones",
 			 middle_goes_on),
+		MT_CHECK("M8 a node that has to wait does not hold up another",
+			 waits_alone),
 	};
 
 	return mt_main(checks, ARRAY_LEN(checks));
