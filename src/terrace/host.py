@@ -22,8 +22,8 @@ _warned_no_dpkg = False
 
 
 def assume_yes() -> bool:
-    """True when nobody is to be asked: `--yes`, TERRACE_YES, or a CI machine."""
-    return bool(os.environ.get("TERRACE_YES")) or os.environ.get("CI") == "true"
+    """True when nobody is to be asked: `--yes`, which sets TERRACE_YES for this process and those it starts."""
+    return bool(os.environ.get("TERRACE_YES"))
 
 
 def cpu_count() -> int:
@@ -39,7 +39,8 @@ def clean_env(extra: Mapping[str, str] = {}) -> dict[str, str]:
 def require_packages(packages: Sequence[str], why: str) -> None:
     """Make sure that Debian packages are installed; `why` completes "needed to …".
 
-    Asks before it installs when there is a terminal and no `--yes`; uses sudo when not root.
+    Asks before it installs, unless there is `--yes`: with neither that nor a terminal nothing is installed. Uses sudo
+    when not root.
     Raises MissingError, naming the packages and the command that installs them, when they cannot be installed.
     """
     if shutil.which("dpkg-query") is None:
@@ -107,13 +108,16 @@ def _root_prefix(missing: Sequence[str], why: str) -> list[str]:
 
 
 def _install(missing: Sequence[str], why: str) -> None:
+    terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if not assume_yes() and not terminal:
+        raise _missing_error(missing, why, "no terminal to ask on, and no --yes, which installs without asking")
     prefix = _root_prefix(missing, why)
     command = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
     # Somebody else's apt-get, such as the daily one, is waited for.
     options = ["install", "--yes", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300", *missing]
     say(f"terrace: needed to {why}, not installed yet: {' '.join(missing)}")
     say(f"terrace: runs: {' '.join([*prefix, 'apt-get', *options])}")
-    if not assume_yes() and sys.stdin.isatty() and sys.stderr.isatty():
+    if not assume_yes():
         print("Go on? [Y/n] ", end="", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()
         if answer.strip().lower() not in ("", "y", "yes") or not answer:

@@ -108,9 +108,21 @@ def test_missing_package_without_root_or_sudo_is_named(fake_tools: Path, monkeyp
         host.require_packages(["flex", "bc"], "x")
 
 
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_nothing_is_installed_unasked(ci: str, fake_tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal there is nobody to agree: it installed all the same."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    monkeypatch.delenv("TERRACE_YES", raising=False)
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(MissingError, match=r"packages bc; no terminal to ask on, and no --yes"):
+        host.require_packages(["flex", "bc"], "x")
+    assert not (fake_tools / "apt").exists()
+
+
 def test_missing_package_is_installed_once(fake_tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("TERRACE_YES", "1")
     host.require_packages(["flex", "bc"], "x")
     calls = (fake_tools / "apt").read_text()
     assert calls == "update\ninstall --yes --no-install-recommends -o DPkg::Lock::Timeout=300 bc\n"
@@ -122,7 +134,7 @@ def test_missing_package_is_installed_once(fake_tools: Path, monkeypatch: pytest
 def test_two_that_miss_the_same_package_install_it_once(fake_tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a bare machine the demo's first two guests ran apt-get at once, and the second could not get its lock."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("TERRACE_YES", "1")
     together = threading.Barrier(2)
     real = host.missing_packages
 

@@ -180,7 +180,8 @@ def _to_install(name: str, message: str, packages: str) -> Check:
     command = f"apt-get install {packages}"
     able = shutil.which("apt-get") and (os.geteuid() == 0 or shutil.which("sudo"))
     if able:
-        return Check(name, "lab", "warn", message, f"installed when first needed; or now, as root: {command}")
+        fix = f"terrace asks and installs it when first needed (--yes: unasked); or now, as root: {command}"
+        return Check(name, "lab", "warn", message, fix)
     return Check(name, "lab", "fail", message, f"as root: {command} (or what your system calls it)")
 
 
