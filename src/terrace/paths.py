@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where things are: the repository, its build folder, and the cache shared by all checkouts."""
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -12,9 +13,18 @@ def repo_root() -> Path:
 
 
 def build_dir() -> Path:
-    """The checkout's one ignored folder for everything built; made when missing."""
+    """The one folder of this checkout for everything built; made when missing.
+
+    It is ignored by git. Where the checkout is read-only it is a folder of this checkout's own in the cache.
+    """
     path = repo_root() / "build"
-    path.mkdir(exist_ok=True)
+    with contextlib.suppress(OSError):
+        path.mkdir(exist_ok=True)
+        # Not by the permissions alone: those say nothing of a file system that is mounted read-only.
+        if os.access(path, os.W_OK):
+            return path
+    path = cache_dir() / "checkouts" / _own_name()
+    path.mkdir(parents=True, exist_ok=True)
     return path
 
 
@@ -26,9 +36,14 @@ def trees_dir() -> Path:
     path = build_dir()
     if " " not in str(path) and ":" not in str(path):
         return path
-    path = cache_dir() / "trees" / hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    path = cache_dir() / "trees" / _own_name()
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def _own_name() -> str:
+    """A folder's name that no other checkout has."""
+    return hashlib.sha256(str(repo_root()).encode()).hexdigest()[:12]
 
 
 def cache_dir() -> Path:

@@ -191,3 +191,20 @@ def test_kernel_trees_are_never_below_a_path_with_a_space(tmp_path: Path, monkey
         monkeypatch.setattr(paths, "repo_root", lambda name=name: tmp_path / name)
         found.add(paths.trees_dir())
     assert len(found) == 2 and all(path.parent == tmp_path / "cache" / "trees" for path in found)
+
+
+def test_what_a_read_only_checkout_builds_is_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERRACE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "a/build").mkdir(parents=True)
+    monkeypatch.setattr(paths, "repo_root", lambda: tmp_path / "a")
+    assert paths.build_dir() == tmp_path / "a/build"
+    with monkeypatch.context() as mounted:
+        mounted.setattr(os, "access", lambda path, mode: False)
+        assert paths.build_dir().parent == tmp_path / "cache" / "checkouts"
+    found = set()
+    # Nobody makes a folder there, not even root.
+    for name in ("self", "1"):
+        monkeypatch.setattr(paths, "repo_root", lambda name=name: Path("/proc") / name)
+        found.add(paths.build_dir())
+        assert paths.trees_dir() == paths.build_dir()
+    assert len(found) == 2 and all(path.parent == tmp_path / "cache" / "checkouts" for path in found)

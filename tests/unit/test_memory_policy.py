@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import jsonschema
@@ -250,6 +251,30 @@ def test_the_tool_calls_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         calls.set_task(Policy(BIND, (0,), {0: 3}))
     with pytest.raises(OSError, match="Numerical result out of range"):
         calls.set_task(Policy(WEIGHTED, (5000,)))
+
+
+@pytest.mark.parametrize("compiler", [True, False])
+def test_a_place_that_cannot_be_written_is_not_blamed_on_the_kernel(
+    compiler: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From a read-only checkout `exec --membind 0` said that the kernel refused: Read-only file system."""
+
+    def read_only() -> Path:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(library, "build_dir", read_only)
+    monkeypatch.setattr(library, "cache_dir", read_only)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if compiler:
+        assert PolicyCalls().has_weights() in (True, False)
+        assert not list(tmp_path.iterdir())
+        return
+    # Not above: a library that is loaded answers to its name in this process.
+    monkeypatch.setattr(library, "SONAME", "libterrace-that-is-nowhere.so")
+    monkeypatch.setenv("PATH", "")
+    wish = Placement(membind="0")
+    with pytest.raises(MissingError, match="apt-get install gcc"):
+        place.apply(wish, KernelFiles(tmp_path), PolicyCalls())
 
 
 def test_the_library_is_bound_as_its_header_declares() -> None:

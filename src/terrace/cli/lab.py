@@ -14,7 +14,7 @@ from terrace.lab.machine import PORTS, Machine, qemu_argv
 from terrace.lab.run import GuestResult, Sink, choose_topology, run_in_guest
 from terrace.lab.shell import raw_terminal, shell_command, terminal_size
 from terrace.lab.topology import load_topology, topology_names
-from terrace.paths import build_dir
+from terrace.paths import build_dir, trees_dir
 from terrace.testing.kunit import judge_kunit
 from terrace.testing.results import Reporter
 from terrace.units import factor, format_size, parse_size, parse_time_ns, whole_number
@@ -155,7 +155,7 @@ def _dry_argv(args: argparse.Namespace) -> list[str]:
     """The command line as it would be; the numbers of the sockets are those of a fresh process."""
     tree = "linux-stock" if args.kernel == "stock" else "linux-terrace"
     machine = Machine(
-        vmlinux=args.vmlinux or build_dir() / tree / f"out-{args.kernel}" / "vmlinux",
+        vmlinux=args.vmlinux or trees_dir() / tree / f"out-{args.kernel}" / "vmlinux",
         initrd=build_dir() / "guest" / "initramfs",
         console=args.console or Path("console.log"),
         topology=choose_topology(args.topology, args.cpus, args.memory_scale),

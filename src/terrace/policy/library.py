@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from terrace.errors import BuildError, MissingError
@@ -43,9 +45,9 @@ def load() -> ctypes.CDLL:
 
     Raises MissingError when there is none and no compiler to build one, BuildError with the compiler's own words.
     """
-    path = build()
     try:
-        library = ctypes.CDLL(str(path) if path else SONAME)
+        path = build()
+        library = ctypes.CDLL(str(path)) if path else _load_without_a_place()
         for name, (returns, takes) in FUNCTIONS.items():
             function = getattr(library, name)
             function.restype, function.argtypes = returns, takes
@@ -58,9 +60,12 @@ def load() -> ctypes.CDLL:
 
 
 def build() -> Path | None:
-    """The library of this checkout, compiled when its sources changed; None when there is no compiler."""
+    """The library of this checkout, compiled when its sources changed; None without a compiler, or a place to keep it.
+
+    Raises BuildError with the compiler's own words.
+    """
     name = f"libterrace-{_digest()}.so"
-    folders = [path / "libterrace" for path in (build_dir(), cache_dir())]
+    folders = list(_folders())
     for folder in folders:
         if (folder / name).exists():
             return folder / name
@@ -73,7 +78,22 @@ def build() -> Path | None:
         except OSError:
             # Read-only, as the host's files are in a guest
             continue
-    return _compile(Path(tempfile.mkdtemp(prefix="libterrace-")) / name)
+    return None
+
+
+def _folders() -> Iterator[Path]:
+    """Where the library may be, as far as these places are there: none in a guest whose files are all the host's."""
+    for place in (build_dir, cache_dir):
+        with contextlib.suppress(OSError):
+            yield place() / "libterrace"
+
+
+def _load_without_a_place() -> ctypes.CDLL:
+    """Compiled for this process alone, else the one that is installed. Raises OSError when there is neither."""
+    if shutil.which("gcc") is None:
+        return ctypes.CDLL(SONAME)
+    with tempfile.TemporaryDirectory(prefix="libterrace-") as scratch:
+        return ctypes.CDLL(str(_compile(Path(scratch) / SONAME)))
 
 
 def _sources() -> list[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from terrace.errors import UsageError
 from terrace.kernel.source import find as find_source
 from terrace.kernel.tree import stock
-from terrace.paths import build_dir, repo_root
+from terrace.paths import repo_root, trees_dir
 from terrace.units import parse_time_ns
 
 SELFTESTS = Path("linux/tools/testing/selftests/terrace")
@@ -137,7 +137,7 @@ def kernel_includes(programs: Sequence[Program]) -> list[Path]:
     texts = (path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.[ch]"))
     if not any("kselftest" in text for text in texts):
         return []
-    ready = [build_dir() / name for name in ("linux-terrace", "linux-stock")]
+    ready = [trees_dir() / name for name in ("linux-terrace", "linux-stock")]
     root = next((path for path in ready if (path / "tools" / "testing").is_dir()), None) or stock(find_source())
     folder = root / "tools" / "testing" / "selftests"
     return [folder, folder / "mm"]
