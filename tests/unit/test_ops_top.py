@@ -65,7 +65,7 @@ def test_depth_limits_the_levels(tmp_path: Path) -> None:
 
 def test_huge_pages_count_as_what_they_are(tmp_path: Path) -> None:
     machine(tmp_path)
-    first, second = residents.processes(KernelFiles(tmp_path), 2)
+    first, second = residents.processes(KernelFiles(tmp_path), 2, {1})
     assert (first.name, first.pid) == ("postgres", 300)
     assert first.nodes == {0: 500 * PAGE + 2 * MIB, 1: 1500 * PAGE}
     assert second.name == "sh"
@@ -76,8 +76,27 @@ def test_only_the_largest_processes_are_walked(tmp_path: Path) -> None:
     (tmp_path / "proc/301/numa_maps").unlink()
     (tmp_path / "proc/301/numa_maps").mkdir()
     files = KernelFiles(tmp_path)
-    assert [found.pid for found in residents.processes(files, 1)] == [300]
+    assert [found.pid for found in residents.processes(files, 1, {1})] == [300]
     assert not files.unreadable
+    # Nobody has slow memory where there is none: then the largest in all are the lines.
+    assert [found.pid for found in residents.processes(files, 1, set())] == [300]
+    assert not files.unreadable
+
+
+def test_a_small_process_on_slow_memory_comes_before_large_ones_in_dram(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The largest were taken and then sorted: who has the most slow memory was not among them."""
+    tree = machine(tmp_path)
+    for pid, name, fast, slow, huge in ((302, "cache", 9000, 0, 0), (303, "victim", 0, 1600, 0), (304, "db", 1, 0, 9)):
+        tree.put(f"proc/{pid}/comm", name)
+        tree.put(f"proc/{pid}/statm", f"9999 {fast + slow} 1 1 0 1 0")
+        tree.put(f"proc/{pid}/status", f"Name:\t{name}\nHugetlbPages:\t{huge * 2048:8} kB")
+        text = f"7f00 default N0={fast} N1={slow} kernelpagesize_kB=4\n"
+        tree.put(f"proc/{pid}/numa_maps", text + f"7f80 default N1={huge} kernelpagesize_kB=2048")
+    for limit, names in ((1, ["db"]), (2, ["db", "victim"]), (3, ["db", "victim", "postgres"])):
+        document = json.loads(shown(tmp_path, capsys, "--by", "process", "--json", "--limit", str(limit)))
+        assert [row["name"] for row in document["rows"]] == names
 
 
 def test_speeds_are_of_what_happened_in_between(tmp_path: Path) -> None:

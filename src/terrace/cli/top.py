@@ -19,7 +19,7 @@ from terrace.units import parse_time_ns
 EPILOG = """\
 Who has the most memory on slow nodes comes first. Control groups count what is below them, and
 the kernel keeps their numbers anyway. For a process it has to walk all of its page tables, with
-mmap_lock held for reading: only the processes with the most memory are looked at.
+mmap_lock held for reading: the largest are looked at first, until no other can belong to the lines.
 """
 
 
@@ -63,7 +63,8 @@ def main(args: argparse.Namespace) -> int:
 
 def _look(args: argparse.Namespace, files: KernelFiles) -> list[Resident]:
     if args.by == "process":
-        return residents.processes(files, args.limit)
+        nodes, _ = read_nodes(files)
+        return residents.processes(files, args.limit, {node.node for node in nodes if not node.top})
     return residents.cgroups(files, args.depth)
 
 

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import bisect
 import re
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from terrace.ops.counters import DEMOTED
+from terrace.ops.report import page_bytes
 from terrace.sysfs import KernelFiles, parse_table, to_int
 
 CGROUPS = "sys/fs/cgroup"
 _ON_NODE = re.compile(r"\bN(\d+)=(\d+)")
+_HUGE_KB = re.compile(r"^HugetlbPages:\s+(\d+) kB$", re.MULTILINE)
 _PAGE_KB = re.compile(r"\bkernelpagesize_kB=(\d+)")
 #: Lines of memory.numa_stat that are a group's own pages; what else there is overlaps with them.
 _OWN = ("anon", "file")
@@ -32,7 +36,7 @@ class Resident:
         """Bytes on all nodes."""
         return sum(self.nodes.values())
 
-    def on(self, nodes: set[int]) -> int:
+    def on(self, nodes: Set[int]) -> int:
         """Bytes on these nodes."""
         return sum(size for node, size in self.nodes.items() if node in nodes)
 
@@ -73,19 +77,33 @@ def _folders(files: KernelFiles, folder: str) -> list[str]:
     return [name for name in files.names(folder) if files.real_path(f"{folder}/{name}").is_dir()]
 
 
-def processes(files: KernelFiles, most: int) -> list[Resident]:
-    """The ``most`` processes with the largest resident memory that may be read.
+def processes(files: KernelFiles, most: int, slow: Set[int]) -> list[Resident]:
+    """At least the ``most`` processes with the most memory on ``slow`` nodes, then in all, of those that may be read.
 
-    Reading numa_maps walks all page tables of a process with its mmap_lock held for reading: so not of all.
+    Reading numa_maps walks all page tables of a process with its mmap_lock held for reading. So the largest come first,
+    and no more are read once those left are smaller than what the last of the ``most`` has on slow nodes.
     """
     sizes = []
     for name in files.names("proc"):
-        if name.isdecimal():
-            pages = to_int((files.get(f"proc/{name}/statm") or "").partition(" ")[2].partition(" ")[0])
-            if pages:
-                sizes.append((pages, int(name)))
-    found = (_process(files, pid) for _, pid in sorted(sizes, reverse=True)[:most])
-    return [resident for resident in found if resident]
+        if name.isdecimal() and (size := _size(files, name)):
+            sizes.append((size, int(name)))
+    found: list[Resident] = []
+    ranks: list[tuple[int, int]] = []
+    for size, pid in sorted(sizes, reverse=True):
+        if len(ranks) >= most and ranks[-most] >= (size if slow else 0, size):
+            break
+        if resident := _process(files, pid):
+            found.append(resident)
+            bisect.insort(ranks, (resident.on(slow), resident.total))
+    return found
+
+
+def _size(files: KernelFiles, pid: str) -> int:
+    """Bytes that a process has at most on all nodes; 0 for a thread of the kernel."""
+    pages = to_int((files.get(f"proc/{pid}/statm") or "").partition(" ")[2].partition(" ")[0])
+    # Not among the resident pages.
+    huge = _HUGE_KB.search(files.get(f"proc/{pid}/status") or "")
+    return (pages or 0) * page_bytes() + (int(huge[1]) * 1024 if huge else 0)
 
 
 def _process(files: KernelFiles, pid: int) -> Resident | None:
