@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Sizes, times and node sets as people write them."""
 
+import math
 import re
 from collections.abc import Callable, Iterable
 
@@ -18,6 +19,7 @@ _TIME_UNITS_NS = {
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _SIZE = re.compile(_NUMBER + r"\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _TIME = re.compile(_NUMBER + r"\s*(ns|us|ms|s|min|h)")
+_INTERVAL_MAX_S = 24 * 3600.0
 _SIZE_STEPS = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 _TIME_STEPS = (
     (3_600_000_000_000, "h"),
@@ -85,6 +87,21 @@ def parse_time_ns(text: str) -> int:
     if not match:
         raise UsageError(f"time '{text}' is not a number with one of the units ns, us, ms, s, min, h (example: 5ms)")
     return _scaled(match[1], _TIME_UNITS_NS[match[2]])
+
+
+def parse_interval_s(text: str) -> float:
+    """Seconds of the value of --interval: `500ms`, `2min`, or seconds where there is no unit, as for vmstat and top.
+
+    Raises UsageError when it is none of these, or more than a day.
+    """
+    word = text.strip()
+    try:
+        seconds = parse_time_ns(f"{word}s" if re.fullmatch(_NUMBER, word, re.ASCII) else word) / 1e9
+    except UsageError:
+        seconds = math.inf
+    if seconds > _INTERVAL_MAX_S:
+        raise UsageError(f"--interval {text}: use seconds (5), or a time with its unit (500ms, 2min), of 24h at most")
+    return seconds
 
 
 def format_time_ns(count: int) -> str:

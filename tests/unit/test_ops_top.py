@@ -45,7 +45,7 @@ def machine(root: Path) -> Tree:
 
 
 def shown(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert run("top", "--root", str(root), "--interval", "1ms", *words) == 0
+    assert run("top", "--root", str(root), "--interval", "0.001", *words) == 0
     return capsys.readouterr().out
 
 

@@ -50,6 +50,19 @@ def test_bad_time_is_named(text: str) -> None:
         units.parse_time_ns(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("5", 5.0), ("0", 0.0), (" 0.5 ", 0.5), ("500ms", 0.5), ("24h", 86400.0)]
+)
+def test_an_interval_without_a_unit_is_seconds(text: str, seconds: float) -> None:
+    assert units.parse_interval_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "-1", "5 apples", "1e3", "25h", "999999999999h", "٥"])
+def test_a_bad_interval_is_named_with_what_is_allowed(text: str) -> None:
+    with pytest.raises(UsageError, match=f"--interval {text}: use seconds"):
+        units.parse_interval_s(text)
+
+
 @given(st.integers(0, 1 << 62))
 def test_formatted_size_reads_back_within_its_last_digit(count: int) -> None:
     back = units.parse_size(units.format_size(count))

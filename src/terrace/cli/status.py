@@ -12,13 +12,13 @@ from terrace.errors import UsageError
 from terrace.ops import report, snapshot
 from terrace.output import emit_json
 from terrace.sysfs import KernelFiles
-from terrace.units import parse_time_ns
+from terrace.units import parse_interval_s
 
 EPILOG = """\
-Rates are over --interval; with 0 there are none, and the answer comes at once. Sizes count in
-powers of 1024. TIER: 0 is the fastest; out of a 'top' tier nothing is promoted. READ: latency
-and bandwidth that the firmware states (HMAT). PROMOTED (pages) and DROPPED (folios) count
-since the engine was switched on, the counters of /proc/vmstat since boot.
+Rates are over --interval (5 or 5s, 500ms, 2min); with 0 there are none, and the answer comes at
+once. Sizes count in powers of 1024. TIER: 0 is the fastest; out of a 'top' tier nothing is
+promoted. READ: latency and bandwidth that the firmware states (HMAT). PROMOTED (pages) and
+DROPPED (folios) count since the engine was switched on, the counters of /proc/vmstat since boot.
 """
 
 
@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C; with --json one line each")
-    parser.add_argument("--interval", metavar="TIME", help="time that rates are taken over (default: 1s; --watch: 2s)")
+    parser.add_argument(
+        "--interval", metavar="TIME", help="seconds, or 500ms, that rates are taken over (1s; --watch: 2s)"
+    )
     parser.add_argument("--count", type=int, metavar="N", help="with --watch: stop after N")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/reference/json.md)")
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
@@ -36,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run the verb."""
     default = "2s" if args.watch else "1s"
-    seconds = _seconds(args.interval or default)
+    seconds = parse_interval_s(args.interval or default)
     if args.watch and seconds == 0:
         raise UsageError("--watch needs an --interval above 0")
     if args.count is not None and (not args.watch or args.count < 1):
@@ -48,10 +50,6 @@ def main(args: argparse.Namespace) -> int:
     time.sleep(seconds)
     _print(args, report.make(snapshot.take(files), before, files.unreadable))
     return 0
-
-
-def _seconds(text: str) -> float:
-    return 0.0 if text.strip() == "0" else parse_time_ns(text) / 1e9
 
 
 def _watch(args: argparse.Namespace, seconds: float) -> int:

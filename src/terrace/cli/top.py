@@ -14,7 +14,7 @@ from terrace.ops.residents import Resident
 from terrace.ops.topology import read_nodes
 from terrace.output import emit_json
 from terrace.sysfs import KernelFiles
-from terrace.units import parse_time_ns
+from terrace.units import parse_interval_s
 
 EPILOG = """\
 Who has the most memory on slow nodes comes first. Control groups count what is below them, and
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", choices=("cgroup", "process"), default="cgroup", help="what a line is (cgroup)")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="lines (20)")
     parser.add_argument("--depth", type=int, default=3, metavar="N", help="levels of control groups (3)")
-    parser.add_argument("--interval", default="2s", metavar="TIME", help="time between two looks (2s)")
+    parser.add_argument("--interval", default="2s", metavar="TIME", help="between two looks: seconds, or 500ms (2s)")
     parser.add_argument("--count", type=int, metavar="N", help="stop after N; default: on a terminal never, else 1")
     parser.add_argument("--json", action="store_true", help="print JSON, with --count one document a line")
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
@@ -42,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
         value = getattr(args, name)
         if value is not None and value < least:
             raise UsageError(f"--{name} {value}: use a whole number of {least} or more")
-    seconds = parse_time_ns(args.interval) / 1e9
+    seconds = parse_interval_s(args.interval)
     if seconds <= 0:
         raise UsageError(f"--interval {args.interval}: use a time above 0")
     live = args.count is None and sys.stdout.isatty() and not args.json
