@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The demo: figures from raw results, the table and what is expected, the plugin's arguments, abench's own checks."""
 
+import argparse
 import json
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from terrace.cli import demo as verb
 from terrace.demo import cases, counter, figures, report, runner
 from terrace.demo.counter import Counts
 from terrace.demo.figures import Figures
@@ -140,6 +142,12 @@ def test_the_json_says_how_to_measure_it_again() -> None:
     assert (again["kind"], again["version"]) == ("demo", 1)
     assert again["kernels"]["stock"] == {"version": "6.12.1", "config_hash": "c0ffee", "content_hash": "abc"}
     assert [case["name"] for case in again["cases"]] == [case.name for case in cases.MAIN]
+
+
+def test_git_does_not_see_the_picture() -> None:
+    parser = argparse.ArgumentParser()
+    verb.add_arguments(parser)
+    assert parser.parse_args([]).picture.name in (repo_root() / ".gitignore").read_text().splitlines()
 
 
 @pytest.mark.parametrize("size", [0, 4096, (64 << 20) + 1, 8 << 30])
