@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What bench.toml may say, and the matrix of cells that it makes."""
 
+import json
+import shlex
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +17,7 @@ from terrace.bench.session import flavours_of
 from terrace.errors import UsageError
 from terrace.lab import qemu
 from terrace.lab.topology import MIB
+from terrace.paths import repo_root
 
 WIDE = (
     TEXT.replace('["32M"]', '["64M", "32M"]').replace('["1/2"]', '["spare", "1/4"]')
@@ -47,6 +50,18 @@ def test_the_machine_leaves_a_part_of_the_load_in_fast_memory() -> None:
     words = loads.words(cell, programs, Path("/tmp/place"))
     assert words[:6] == ["/b/ballast", "--node", "0", "--leave", str(16 * MIB), "--"]
     assert words[words.index("--place") + 1] == "/tmp/place"
+    told = loads.describe(words, (Path("/b"), Path("/tmp")))
+    assert told.startswith("ballast --node 0 --leave 16777216 -- abench --json") and " --place place" in told
+    assert "/sys/kernel/mm/numa/demotion_enabled=0" in told
+
+
+def test_no_recorded_command_carries_a_folder_of_who_ran_it() -> None:
+    """Commands of `oracle` had the temporary folder of their run in them, and what a ballast started its checkout's."""
+    found = sorted((repo_root() / "bench").glob("*/results/*.json"))
+    assert found
+    for path in found:
+        for word in shlex.split(json.loads(path.read_text()).get("command", "")):
+            assert "/" not in word or word.startswith(("/sys/", "/proc/")), f"{path}: {word}"
 
 
 def test_bounds_start_where_they_stay() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The command that a cell's guest runs: ballast where fast memory is short, then the workload with its words."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,6 +65,10 @@ def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str
     return command
 
 
-def describe(command: Sequence[str]) -> str:
-    """The command as a person would type it."""
-    return shlex.join(command)
+def describe(command: Sequence[str], private: Sequence[Path]) -> str:
+    """The command as a person would type it, for the record; what lies in one of `private` goes by its name alone."""
+    return shlex.join(Path(word).name if _is_below(word, private) else word for word in command)
+
+
+def _is_below(word: str, folders: Sequence[Path]) -> bool:
+    return os.path.isabs(word) and any(Path(word).is_relative_to(folder) for folder in folders)

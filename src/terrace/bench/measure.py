@@ -5,7 +5,6 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +22,7 @@ from terrace.kernel.build import Kernel, build
 from terrace.lab.machine import QEMU
 from terrace.lab.qemu import require_qemu
 from terrace.lab.run import GuestResult, run_in_guest
+from terrace.paths import build_dir
 
 PAGE = 4096
 TIMEOUT_S = 1200.0
@@ -94,7 +94,9 @@ def _measure(job: Job) -> dict[str, Any]:
         extra: dict[str, Any] = {}
         if job.profile:
             extra = {"accesses": instrument.accesses(cell.size // PAGE), "chosen_shift": instrument.shift()}
-    return {**_document(job, kernel, command, result, reading), **extra}
+        # Neither whose checkout it was nor a folder that is gone says anything about the result.
+        shown = loads.describe(command, (build_dir(), folder))
+    return {**_document(job, kernel, shown, result, reading), **extra}
 
 
 def _place_file(folder: Path, placement: str | None) -> Path | None:
@@ -122,9 +124,7 @@ def _result(guest: GuestResult) -> dict[str, Any]:
     return result
 
 
-def _document(
-    job: Job, kernel: Kernel, command: Sequence[str], result: dict[str, Any], reading: Reading
-) -> dict[str, Any]:
+def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], reading: Reading) -> dict[str, Any]:
     policy = POLICIES[job.cell.policy]
     out = printed(result)
     machine = job.cell.machine()
@@ -148,7 +148,7 @@ def _document(
             "qemu": qemu_version(),
             "icount_shift": job.shift,
         },
-        "command": loads.describe([Path(command[0]).name, *command[1:]]),
+        "command": command,
         "figures": figures_of(policy, job.cell.dram, out, reading),
         "timeline_ms_share": out.samples,
         "series_ms_fast_slow": reading.series,
