@@ -85,7 +85,7 @@ def _run(words: list[str]) -> int:
     # Neither help nor a mistake needs packages.
     if hasattr(module, "check_arguments"):
         module.check_arguments(args)
-    if verb.needs:
+    if verb.needs and (not hasattr(module, "needs_packages") or module.needs_packages(args)):
         from terrace import venv
 
         venv.enter(verb.needs, words)

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from terrace import cli, host, output, paths
+from terrace import __main__ as door
+from terrace import cli, host, output, paths, venv
 from terrace.errors import MissingError
+from terrace.lab import qemu
 
 DOOR = paths.repo_root() / "terrace"
 
@@ -37,6 +39,41 @@ def test_verbs_without_packages_explain_themselves(name: str, tmp_path: Path) ->
     done = _run(str(DOOR), name, "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"usage: terrace {name}")
+
+
+def test_looking_at_experiments_downloads_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`bench list` made an environment with Dask and matplotlib in it first."""
+
+    class Download(Exception):
+        pass
+
+    def enter(needs: str, words: Sequence[str]) -> None:
+        raise Download
+
+    monkeypatch.setattr(venv, "enter", enter)
+    monkeypatch.setattr(qemu, "host_memory", lambda: 1 << 40)
+    assert door._run(["bench", "list"]) == 0
+    assert "smoke" in capsys.readouterr().out
+    assert door._run(["bench", "run", "smoke", "--dry-run"]) == 0
+    assert "smoke/32M-dram1of2-terrace-seed1" in capsys.readouterr().out
+    for words in (["bench", "run", "smoke"], ["bench", "report"]):
+        with pytest.raises(Download):
+            door._run(words)
+
+
+@pytest.mark.parametrize("words", [["list"], ["run", "smoke", "--dry-run"]])
+def test_looking_at_experiments_takes_only_the_systems_python(words: list[str], tmp_path: Path) -> None:
+    """Its modules are imported without the packages: with -S and -I there are none."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(paths.repo_root() / 'src')!r})\n"
+        "from terrace.lab import qemu; qemu.host_memory = lambda: 1 << 40\n"
+        f"from terrace.__main__ import main; sys.exit(main({['bench', *words]!r}))"
+    )
+    done = _run(sys.executable, "-S", "-I", "-c", code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not list(tmp_path.glob("**/venv"))
 
 
 def test_works_through_links_and_odd_folders(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 """The verbs of `terrace`, one module each, imported only when used.
 
 A verb module has `add_arguments(parser)` and `main(args) -> int` (the exit code). It may have `check_arguments(args)`,
-which refuses bad words before anything is installed; one with packages of its own can be imported without them.
+which refuses bad words before anything is installed; one with packages of its own can be imported without them, and may
+have `needs_packages(args) -> bool`, which says whether these words are among those that take them.
 """
 
 import importlib.util

@@ -47,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     worker.add_argument("--jobs", type=jobs, metavar="N", help="guests at a time (one for each CPU)")
 
 
+def needs_packages(args: argparse.Namespace) -> bool:
+    """Not to see what there is, and what would be run."""
+    return args.bench_verb != "list" and not (args.bench_verb == "run" and args.dry_run)
+
+
 def main(args: argparse.Namespace) -> int:
     """Run the verb."""
     if args.bench_verb == "list":
