@@ -2,12 +2,14 @@
 """The `terrace` command: picks the verb, makes sure of what it needs, runs it, and turns errors into messages."""
 
 import argparse
+import contextlib
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
+from typing import TextIO
 
 from terrace import __version__, cli, output
 from terrace.errors import TerraceError
@@ -16,29 +18,62 @@ from terrace.errors import TerraceError
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's own) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    # Closed by who started us, the streams are None.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     for number in (signal.SIGTERM, signal.SIGHUP):
         # Not where nohup set it to be ignored.
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)
     try:
-        code = _run(words)
+        return _outcome(words)
+    finally:
+        _leave_nothing_to_write()
+
+
+def _outcome(words: list[str]) -> int:
+    """The exit code; every error is told here."""
+    try:
+        try:
+            code = _run(words)
+        except SystemExit as done:
+            # Help was printed, or a word refused: what is still in the buffer can meet a closed pipe, too.
+            code = done.code if isinstance(done.code, int) else 1
         sys.stdout.flush()
         return code
     except TerraceError as error:
-        print(f"{output.style('terrace:', 'red', sys.stderr)} {error}", file=sys.stderr)
+        _tell(f"{output.style('terrace:', 'red', sys.stderr)} {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("terrace: interrupted", file=sys.stderr)
+        _tell("terrace: interrupted")
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # Whoever read our output has seen enough; keep the interpreter from flushing into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # Whoever read our output has seen enough.
         return 128 + signal.SIGPIPE
     except OSError as error:
         if os.environ.get("TERRACE_DEBUG"):
             raise
-        print(f"terrace: {error} (TERRACE_DEBUG=1 shows where)", file=sys.stderr)
+        _tell(f"terrace: {error} (TERRACE_DEBUG=1 shows where)")
         return 1
+
+
+def _nowhere() -> TextIO:
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
+def _tell(text: str) -> None:
+    """A last message; when nobody listens there is still the exit code."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def _leave_nothing_to_write() -> None:
+    """Keep the interpreter, which flushes as it ends, from complaining of a closed pipe."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

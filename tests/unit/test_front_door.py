@@ -4,6 +4,7 @@
 import contextlib
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -116,6 +117,59 @@ def test_ends_in_order_when_told_to() -> None:
     )
     done = _run(sys.executable, "-c", code, cwd=paths.repo_root())
     assert (done.returncode, done.stdout) == (143, "cleaned up\n")
+
+
+def _into_a_closed_pipe(cwd: Path, *words: str, stream: str = "stdout") -> "subprocess.CompletedProcess[str]":
+    """Run with `stream` into a pipe that nobody reads any more: no race with a reader."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: writer}
+    env = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
+    try:
+        return subprocess.run([str(DOOR), *words], cwd=cwd, env=env, text=True, check=False, **streams)  # type: ignore[call-overload,no-any-return]
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["help"],
+        ["--version"],
+        ["kernel", "check", "--list"],
+        *([name, "--help"] for name in cli.verbs()),
+        ["set", "--list"],
+        ["status", "--interval", "0"],
+        ["features"],
+        ["doctor"],
+        ["lab", "list"],
+        ["bench", "list"],
+        ["top", "--interval", "0.001", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_a_closed_pipe_is_silent(words: list[str], tmp_path: Path) -> None:
+    done = _into_a_closed_pipe(tmp_path, *words)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_mistake_has_its_exit_code_though_nobody_hears_of_it(tmp_path: Path) -> None:
+    for words, code in ((["lab", "run"], 2), (["bench", "run", "nothing", "--dry-run"], 2), (["set", "--loud"], 2)):
+        done = _into_a_closed_pipe(tmp_path, *words, stream="stderr")
+        assert (done.returncode, done.stdout) == (code, ""), words
+
+
+def test_streams_that_were_closed_from_the_start_are_no_traceback(tmp_path: Path) -> None:
+    for streams in (">&-", "2>&-", ">&- 2>&-"):
+        done = _run("sh", "-c", f'"$1" --help {streams}', "sh", str(DOOR), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), streams
+
+
+def test_a_program_that_exec_starts_ends_by_a_closed_pipe(tmp_path: Path) -> None:
+    """Python ignores SIGPIPE, and so did whatever it became: `terrace exec -- yes | head -1` ended with an error."""
+    done = _into_a_closed_pipe(tmp_path, "exec", "--", "yes")
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
 
 
 @pytest.fixture

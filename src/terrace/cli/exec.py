@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import signal
 import sys
 
 from terrace.errors import MissingError, TerraceError, UsageError
@@ -77,6 +78,9 @@ def main(args: argparse.Namespace) -> int:
     if args.show:
         return _show(files, calls, args.json)
     sys.stdout.flush()
+    # Python ignores these, and what is ignored stays so over exec: the program is to end by a closed pipe, as ever.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(command[0], command)
     except FileNotFoundError:
