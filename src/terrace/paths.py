@@ -4,7 +4,13 @@
 import contextlib
 import hashlib
 import os
+import re
+import stat
 from pathlib import Path
+
+from terrace.errors import UsageError
+
+_VAR_TMP = Path("/var/tmp")
 
 
 def repo_root() -> Path:
@@ -29,16 +35,42 @@ def build_dir() -> Path:
 
 
 def trees_dir() -> Path:
-    """Where kernel trees are: `build_dir`, or a folder of this checkout's own in the cache.
-
-    The kernel's Makefile refuses a path with a space or a colon in it.
-    """
+    """Where kernel trees are: `build_dir`, or a folder of this checkout's own where make can have it."""
     path = build_dir()
-    if " " not in str(path) and ":" not in str(path):
-        return path
-    path = cache_dir() / "trees" / _own_name()
+    return path if _fit_for_make(path) else make_dir("trees")
+
+
+def make_dir(kind: str) -> Path:
+    """A folder of this checkout's own for one kind of thing that make builds; made when missing."""
+    path = make_cache_dir() / kind / _own_name()
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def make_cache_dir() -> Path:
+    """The cache of what make builds: `cache_dir`, or a folder below /var/tmp where that has a space in its path.
+
+    Raises UsageError when that folder is somebody else's.
+    """
+    path = cache_dir()
+    if _fit_for_make(path):
+        return path
+    plain = _VAR_TMP / f"terrace-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        plain.mkdir(mode=0o700)
+    # Anybody may make a folder there, and programs from it are run.
+    found = plain.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise UsageError(
+            f"{path}: make cannot build in a path with a space or a colon, and {plain}, used instead, is not a folder "
+            "that you alone can write to; name a cache folder with TERRACE_CACHE=/some/path"
+        )
+    return plain
+
+
+def _fit_for_make(path: Path) -> bool:
+    """Make takes a path with a space in it for two; the kernel's Makefile refuses it, and one with a colon."""
+    return not re.search(r"[\s:]", str(path))
 
 
 def _own_name() -> str:

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from terrace import __main__ as door
 from terrace import cli, host, output, paths, venv
-from terrace.errors import MissingError
+from terrace.errors import MissingError, UsageError
 from terrace.lab import qemu
 
 DOOR = paths.repo_root() / "terrace"
@@ -299,3 +300,22 @@ def test_what_a_read_only_checkout_builds_is_in_the_cache(tmp_path: Path, monkey
         found.add(paths.build_dir())
         assert paths.trees_dir() == paths.build_dir()
     assert len(found) == 2 and all(path.parent == tmp_path / "cache" / "checkouts" for path in found)
+
+
+def test_make_builds_where_no_space_is_though_home_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's Makefile refused the checkout's folder, and then the one in the cache."""
+    monkeypatch.setenv("TERRACE_CACHE", str(tmp_path / "my cache"))
+    monkeypatch.setattr(paths, "_VAR_TMP", tmp_path)
+    monkeypatch.setattr(paths, "repo_root", lambda: tmp_path / "my tree")
+    (tmp_path / "my tree").mkdir()
+    mine = tmp_path / f"terrace-{os.getuid()}"
+    assert paths.trees_dir().parent == mine / "trees"
+    assert paths.make_dir("policy").parent == mine / "policy"
+    assert mine.stat().st_mode & 0o777 == 0o700
+    mine.chmod(0o777)
+    with pytest.raises(UsageError, match=r"my cache: make cannot build(.|\n)*TERRACE_CACHE="):
+        paths.trees_dir()
+    shutil.rmtree(mine)
+    mine.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="that you alone can write to"):
+        paths.trees_dir()

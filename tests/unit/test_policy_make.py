@@ -17,9 +17,9 @@ def _checkout(folder: Path) -> Path:
     return folder / PARTS[0]
 
 
-def _objects(folder: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+def _objects(folder: Path, cache: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["make", "-s", "-j2", "-C", str(folder), "objects", "SANITIZE=", "CFLAGS=-O0"],
+        ["make", "-s", "-j2", "-C", str(folder), "objects", "SANITIZE=", "CFLAGS=-O0", *words],
         env={**os.environ, "XDG_CACHE_HOME": str(cache)},
         capture_output=True,
         text=True,
@@ -42,3 +42,12 @@ def test_nothing_is_built_in_the_source_folder(tmp_path: Path) -> None:
     before = sorted((tmp_path / "here").rglob("*"))
     assert _objects(folder, tmp_path / "cache").returncode == 0
     assert sorted((tmp_path / "here").rglob("*")) == before
+
+
+def test_a_cache_with_a_space_is_refused_by_name_and_another_folder_serves(tmp_path: Path) -> None:
+    folder = _checkout(tmp_path / "here")
+    done = _objects(folder, tmp_path / "a cache")
+    assert done.returncode == 2
+    assert "a cache/terrace/policy" in done.stderr and "make O=DIR" in done.stderr
+    assert _objects(folder, tmp_path / "a cache", f"O={tmp_path}/out").returncode == 0
+    assert not (tmp_path / "a").exists()

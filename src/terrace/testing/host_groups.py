@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from terrace.host import clean_env
-from terrace.paths import repo_root
+from terrace.paths import make_dir, repo_root
 from terrace.testing.results import TestResult
 from terrace.testing.select import Selector
 from terrace.testing.tap import leaves, parse_tap
@@ -197,7 +197,7 @@ def run_policy(wanted: Selector, group: str = "policy") -> Iterator[TestResult]:
         yield TestResult(group, group, "skip", f"there is no {POLICY}/Makefile")
         return
     began = time.monotonic()
-    code, text = _run(["make", "-s", "-C", str(folder), "check"], _TOOL_LIMIT_S)
+    code, text = _run(["make", "-s", "-C", str(folder), f"O={make_dir('policy')}", "check"], _TOOL_LIMIT_S)
     report = parse_tap(text.splitlines())
     results = [TestResult(group, name, tap.status, tap.note) for name, tap in leaves(report.results, 1)]
     yield from (result for result in results if wanted(f"{group}/{result.name}"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from terrace.errors import BuildError
 from terrace.host import clean_env, cpu_count, require_packages
 from terrace.lab.run import GuestResult, run_in_guest
-from terrace.paths import cache_dir
+from terrace.paths import make_cache_dir
 from terrace.testing.results import TestResult
 from terrace.testing.select import Selector
 
@@ -140,7 +140,7 @@ def _numactl_commands() -> dict[str, str]:
 
 def _numactl() -> Path:
     """Its sources, built as its README says; kept in the cache. Raises MissingError, BuildError."""
-    target = cache_dir() / "suites" / "numactl"
+    target = make_cache_dir() / "suites" / "numactl"
     if (target / ".built").exists():
         return target
     require_packages(
