@@ -2,6 +2,7 @@
 """terrace test as a command: what it needs is there before it runs, and nothing keeps it from its summary."""
 
 import argparse
+import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -163,6 +164,25 @@ def test_pytest_leaves_out_what_left_the_gate(tmp_path: Path, monkeypatch: pytes
     assert [(r.name, r.status) for r in gate] == [("tests/unit/test_x.py::test_same_examples", "pass")]
     suite = list(host_groups.run_pytest("unit", "tests/unit", lambda name: True, True))
     assert [r.status for r in suite] == ["fail", "fail"]
+
+
+def test_the_temporary_trees_of_tests_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three runs' worth of them stayed in /tmp, and what a test made there without pytest for ever."""
+    folder = tmp_path / "tests/unit"
+    folder.mkdir(parents=True)
+    (folder / "test_x.py").write_text(
+        "import tempfile\n"
+        "def test_passes(tmp_path): (tmp_path / 'a').write_text('x'); tempfile.mkdtemp()\n"
+        "def test_fails(tmp_path): (tmp_path / 'a').write_text('x'); assert False\n"
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(host_groups, "repo_root", lambda: tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    found = list(host_groups.run_pytest("unit", "tests/unit", lambda name: True, True))
+    assert [result.status for result in found] == ["pass", "fail"]
+    assert not list(temporary.iterdir())
 
 
 @pytest.mark.parametrize("group", ["unit", "policy"])

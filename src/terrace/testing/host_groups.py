@@ -79,9 +79,11 @@ def run_pytest(
     if without is not None:
         chosen += ["--hypothesis-profile=gate", *(f"--deselect={name}" for name in without)]
     with tempfile.TemporaryDirectory(prefix="terrace-test-") as scratch:
+        # What tests leave in the folder for temporary files goes with it; a guest's root reads what others may read.
+        Path(scratch).chmod(0o755)
         report = Path(scratch) / "report.xml"
         words = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *chosen]
-        code, text = _run(words, _PYTEST_LIMIT_S, extra)
+        code, text = _run(words, _PYTEST_LIMIT_S, {**(extra or {}), "TMPDIR": scratch})
         results = list(_read_junit(group, report)) if report.exists() else []
     yield from results
     failed = any(result.status == "fail" for result in results)
