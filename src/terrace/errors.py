@@ -23,12 +23,6 @@ class MissingError(TerraceError):
     exit_code = 3
 
 
-class TimeoutError_(TerraceError):
-    """Something took longer than its limit."""
-
-    exit_code = 124
-
-
 class BuildError(TerraceError):
     """A kernel or a guest could not be built or booted."""
 

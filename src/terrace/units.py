@@ -21,13 +21,6 @@ _SIZE = re.compile(_NUMBER + r"\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _TIME = re.compile(_NUMBER + r"\s*(ns|us|ms|s|min|h)")
 _INTERVAL_MAX_S = 24 * 3600.0
 _SIZE_STEPS = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
-_TIME_STEPS = (
-    (3_600_000_000_000, "h"),
-    (60_000_000_000, "min"),
-    (1_000_000_000, "s"),
-    (1_000_000, "ms"),
-    (1_000, "us"),
-)
 
 
 def _scaled(number: str, unit: int) -> int:
@@ -75,7 +68,13 @@ def factor(option: str) -> Callable[[str], float]:
 
 def format_size(count: int) -> str:
     """Bytes with the largest unit that keeps the number at 1 or more, and one decimal: 0B, 512B, 4K, 1.5G, 2T."""
-    return _formatted(count, _SIZE_STEPS, "B")
+    for unit, name in _SIZE_STEPS:
+        tenths = (abs(count) * 10 + unit // 2) // unit
+        if abs(count) >= unit:
+            sign = "-" if count < 0 else ""
+            number = f"{tenths // 10}" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}"
+            return f"{sign}{number}{name}"
+    return f"{count}B"
 
 
 def parse_time_ns(text: str) -> int:
@@ -102,21 +101,6 @@ def parse_interval_s(text: str) -> float:
     if seconds > _INTERVAL_MAX_S:
         raise UsageError(f"--interval {text}: use seconds (5), or a time with its unit (500ms, 2min), of 24h at most")
     return seconds
-
-
-def format_time_ns(count: int) -> str:
-    """Nanoseconds with the largest unit that keeps the number at 1 or more: 5ms, 1.5s, 2min."""
-    return _formatted(count, _TIME_STEPS, "ns")
-
-
-def _formatted(count: int, steps: tuple[tuple[int, str], ...], smallest: str) -> str:
-    for unit, name in steps:
-        tenths = (abs(count) * 10 + unit // 2) // unit
-        if abs(count) >= unit:
-            sign = "-" if count < 0 else ""
-            number = f"{tenths // 10}" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}"
-            return f"{sign}{number}{name}"
-    return f"{count}{smallest}"
 
 
 def parse_nodes(text: str, known: Iterable[int]) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from terrace.paths import repo_root
-from terrace.testing.compile import compile_program
+from terrace.testing.compile import compile_programs
 from terrace.testing.programs import find_programs
 
 TERRACE = str(repo_root() / "terrace")
@@ -105,7 +105,7 @@ def test_a_stock_kernel_is_told_of_and_can_be_fallen_back_on(stock_vmlinux: Path
 
 def test_policies_without_weights_cost_what_they_did(vmlinux: Path, stock_vmlinux: Path) -> None:
     (program,) = [program for program in find_programs() if program.name == "mempolicy2_cost"]
-    path = compile_program(program)
+    ((_, path),) = compile_programs([program])
 
     def faults(kernel: Path) -> dict[str, float]:
         """Instructions' worth of guest time for a fault."""

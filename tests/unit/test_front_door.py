@@ -48,11 +48,11 @@ def test_looking_at_experiments_downloads_nothing(
 ) -> None:
     """`bench list` made an environment with Dask and matplotlib in it first."""
 
-    class Download(Exception):
+    class DownloadError(Exception):
         pass
 
     def enter(needs: str, words: Sequence[str]) -> None:
-        raise Download
+        raise DownloadError
 
     monkeypatch.setattr(venv, "enter", enter)
     monkeypatch.setattr(qemu, "host_memory", lambda: 1 << 40)
@@ -61,7 +61,7 @@ def test_looking_at_experiments_downloads_nothing(
     assert door._run(["bench", "run", "smoke", "--dry-run"]) == 0
     assert "smoke/32M-dram1of2-terrace-seed1" in capsys.readouterr().out
     for words in (["bench", "run", "smoke"], ["bench", "report"]):
-        with pytest.raises(Download):
+        with pytest.raises(DownloadError):
             door._run(words)
 
 

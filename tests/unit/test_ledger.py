@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from terrace.bench.clock import all_idle_ns, choose_shift, clock_ratio, insn_clock_ratio, within_tolerance
+from terrace.bench.clock import choose_shift, clock_ratio, insn_clock_ratio, within_tolerance
 from terrace.bench.ledger import Ledger, Region, Tier, parse_ledger, read_ledger
 from terrace.errors import UsageError
 from terrace.paths import repo_root
@@ -75,7 +75,7 @@ def test_the_hit_ratio_is_of_accesses_to_memory() -> None:
     region = ledger().region()
     assert region.fast_hit_ratio() == pytest.approx(0.3)
     assert region.fast_hit_ratio([0, 1]) == 1
-    empty = Region(1, 0, 0, 0, 0, 0, 0, {}, ())
+    empty = Region(1, 0, 0, 0, 0, 0, {}, ())
     assert empty.fast_hit_ratio() is None
 
 
@@ -133,6 +133,3 @@ def test_ratios() -> None:
     assert clock_ratio(1.0, 0.0) == math.inf
     assert not within_tolerance(1.6)
     assert not within_tolerance(0.6)
-    region = ledger(insns=1000, modelled_ns=1500.0).region()
-    assert all_idle_ns(5000.0, region, 1) == 3000.0
-    assert all_idle_ns(1000.0, region, 1) == 0.0

@@ -39,8 +39,3 @@ def insn_clock_ratio(region: Region, shift: int) -> float:
 def within_tolerance(ratio: float) -> bool:
     """True when the two clocks differ by no more than TOLERANCE, either way."""
     return 1 / TOLERANCE <= ratio <= TOLERANCE
-
-
-def all_idle_ns(guest_ns: float, region: Region, shift: int) -> float:
-    """Guest time in which no CPU executed anything: timers waited for. Modelled time does not contain it."""
-    return max(0.0, guest_ns - region.guest_insns * 2.0**shift)

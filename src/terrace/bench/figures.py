@@ -26,7 +26,6 @@ class Printed:
     elapsed_ns: int
     samples: list[list[float]]
     vmstat: dict[str, int]
-    kthread_cpu_ns: dict[str, int]
     shootdowns: int
     latency_ns: dict[str, float]
     ops: int | None
@@ -36,14 +35,10 @@ def printed(result: Mapping[str, Any]) -> Printed:
     """A workload's result. Raises KeyError or TypeError where something is missing, ValueError for another schema."""
     if (result["schema"], result["version"]) != ("terrace.workload", 1):
         raise ValueError(f"a result of schema {result['schema']!r}; this tool reads terrace.workload, version 1")
-    kthreads: dict[str, int] = {}
-    for thread in result["kthreads"]:
-        kthreads[thread["name"]] = kthreads.get(thread["name"], 0) + thread["cpu_ns"]
     return Printed(
         elapsed_ns=result["elapsed_ns"],
         samples=[[ms, fast / known if known else 0.0] for ms, fast, known in result["samples"]],
         vmstat=dict(result["vmstat"]),
-        kthread_cpu_ns=kthreads,
         shootdowns=result["shootdowns"],
         latency_ns=dict(result.get("latency_ns") or {}),
         ops=result.get("ops"),

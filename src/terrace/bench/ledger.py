@@ -135,7 +135,6 @@ class Region:
     number: int
     modelled_ns: float
     guest_insns: int
-    host_ns: int
     shootdowns: int
     shootdowns_received: int
     shootdown_ns: float
@@ -241,7 +240,6 @@ def _region(item: Mapping[str, Any]) -> Region:
         number=item["number"],
         modelled_ns=item["modelled_ns"],
         guest_insns=item["guest_insns"],
-        host_ns=item["host_ns"],
         shootdowns=item["shootdowns"],
         shootdowns_received=item["shootdowns_received"],
         shootdown_ns=item["shootdown_ns"],

@@ -62,10 +62,9 @@ def time_to(samples: Sequence[Sequence[float]], share: float) -> float | None:
 
 @dataclass(frozen=True)
 class Line:
-    """y = intercept + slope * x, and how much of the spread it explains."""
+    """The slope of a line, and how much of the spread it explains."""
 
     slope: float
-    intercept: float
     r2: float
 
 
@@ -79,7 +78,7 @@ def fit(points: Sequence[tuple[float, float]]) -> Line | None:
     slope = sum((x - mid_x) * (y - mid_y) for x, y in points) / spread
     total = sum((y - mid_y) ** 2 for _, y in points)
     rest = sum((y - mid_y - slope * (x - mid_x)) ** 2 for x, y in points)
-    return Line(slope, mid_y - slope * mid_x, 1 - rest / total if total else 1.0)
+    return Line(slope, 1 - rest / total if total else 1.0)
 
 
 def thin(samples: Sequence[Sequence[float]], points: int) -> list[Sequence[float]]:

@@ -23,7 +23,7 @@ from terrace.kernel import source as linux_source
 from terrace.kernel.config import Flavour, Wish
 from terrace.kernel.source import Source
 from terrace.output import Progress, say
-from terrace.paths import build_dir, cache_dir, trees_dir
+from terrace.paths import build_dir, cache_dir
 
 PACKAGES = (
     "build-essential",
@@ -102,12 +102,6 @@ def find_built(flavour: str, *, linux: Path | None = None) -> Kernel | None:
     # The compiler is part of what identifies a kernel: it has to be there to find one.
     require_packages(PACKAGES, "build a kernel")
     return _from_cache(_plan(config.flavour(flavour), linux_source.find(linux)))
-
-
-def out_dir(flavour: str, source: Source) -> Path:
-    """Where `flavour` is compiled: a direct subfolder of its tree, so that all paths the compiler sees are relative."""
-    kind = "terrace" if config.flavour(flavour).patched else "stock"
-    return trees_dir() / f"linux-{kind}{source.tag}" / f"out-{flavour}"
 
 
 def make_command(out: Path, *words: str, localversion: str | None = None) -> list[str]:

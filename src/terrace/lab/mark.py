@@ -15,7 +15,6 @@ _MAGIC = 0x5454
 _TASK = 1
 _REGION = 2
 APP = 1
-SAMPLER = 2
 
 
 def region(number: int) -> None:
@@ -24,7 +23,7 @@ def region(number: int) -> None:
 
 
 def task(number: int) -> None:
-    """The calling thread is of that kind from now on: APP or SAMPLER."""
+    """The calling thread is of that kind from now on: APP, or another WL_KIND of guest/wl.h."""
     _mark(_TASK, number)
 
 

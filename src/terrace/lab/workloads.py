@@ -20,11 +20,10 @@ ARENA = 0x100000000000
 
 @dataclass(frozen=True)
 class Program:
-    """One workload: `latency` says whether its result has latency_ns, `operation` what it counts."""
+    """One workload: `latency` says whether its result has latency_ns."""
 
     name: str
     purpose: str
-    operation: str
     sources: tuple[str, ...] = ()
     latency: bool = False
 
@@ -34,17 +33,17 @@ class Program:
 
 
 _PROGRAMS = (
-    Program("abench", "random page accesses, all pages alike", "a visit of a page"),
-    Program("stream", "bandwidth of copy, scale, add, triad", "all four kernels once"),
-    Program("mlc", "latency under a load of reads and writes", "a line of a generator"),
-    Program("xslookup", "Monte Carlo cross-section lookups on a unionized grid", "a lookup"),
-    Program("kvzipf", "key-value store, zipfian keys, YCSB mixes A to F", "a YCSB operation", ("wl_zipf.c",), True),
-    Program("pmlat", "latency of single page accesses, and the long ones", "an access", latency=True),
-    Program("phase", "page accesses with a hot set that moves", "a visit of a page"),
-    Program("scanhot", "a streaming scan beside a hot set", "a visit of a hot page"),
-    Program("bfs", "breadth-first search in a Kronecker graph", "a search"),
-    Program("buildlike", "short-lived children, private mappings, files", "a child"),
-    Program("chase", "dependent reads along a random cycle", "a step"),
+    Program("abench", "random page accesses, all pages alike"),
+    Program("stream", "bandwidth of copy, scale, add, triad"),
+    Program("mlc", "latency under a load of reads and writes"),
+    Program("xslookup", "Monte Carlo cross-section lookups on a unionized grid"),
+    Program("kvzipf", "key-value store, zipfian keys, YCSB mixes A to F", ("wl_zipf.c",), True),
+    Program("pmlat", "latency of single page accesses, and the long ones", latency=True),
+    Program("phase", "page accesses with a hot set that moves"),
+    Program("scanhot", "a streaming scan beside a hot set"),
+    Program("bfs", "breadth-first search in a Kronecker graph"),
+    Program("buildlike", "short-lived children, private mappings, files"),
+    Program("chase", "dependent reads along a random cycle"),
 )
 WORKLOADS: Mapping[str, Program] = MappingProxyType({program.name: program for program in _PROGRAMS})
 

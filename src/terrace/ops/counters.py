@@ -60,8 +60,5 @@ PAUSES: dict[str, str] = {
     "mtier_backpressure": "pauses of the scanner because a queue was filling up",
 }
 
-#: Pages promoted, as the engine counts them by kind.
-PROMOTED = ("mtier_promoted_anon", "mtier_promoted_file", "mtier_promoted_shmem")
-
 #: Pages demoted, by who found them cold.
 DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "mtier_demoted")

@@ -43,14 +43,6 @@ def compile_programs(
         yield from zip(programs, pool.map(lambda program: _tried(partial(work, program)), programs), strict=True)
 
 
-def compile_program(program: Program, includes: Sequence[Path] = ()) -> Path:
-    """One program as a file the guest can run. Raises BuildError with the compiler's words."""
-    ((_, made),) = compile_programs([program], includes)
-    if isinstance(made, BuildError):
-        raise made
-    return made
-
-
 def _tried(work: "partial[Path]") -> Path | BuildError:
     try:
         return work()

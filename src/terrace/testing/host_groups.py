@@ -114,6 +114,7 @@ def lint_checks() -> dict[str, list[str]]:
         "ruff": [*python, "ruff", "check", "--no-cache", "."],
         "ruff-format": [*python, "ruff", "format", "--no-cache", "--check", "."],
         "mypy": [*python, "mypy"],
+        "vulture": [*python, "vulture"],
         "codespell": [*python, "codespell_lib", *_spelled()],
         "shellcheck": ["shellcheck", *_shell_scripts()],
         "house": [],
