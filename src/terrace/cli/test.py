@@ -5,8 +5,8 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from terrace.errors import MissingError, TerraceError, UsageError
@@ -19,6 +19,7 @@ from terrace.testing.host_groups import lint_checks, list_pytest, run_lint, run_
 from terrace.testing.kunit import KERNEL, KunitRun, kunit_names, run_kunit
 from terrace.testing.programs import SELFTESTS, Program, find_programs
 from terrace.testing.results import Reporter, TestResult
+from terrace.testing.second import retriable, second_tries
 from terrace.testing.select import Selector, parse_selector
 from terrace.testing.selftest import OVERTIME, SelftestRun, run_selftests
 from terrace.testing.suites import run_suites, suite_names
@@ -48,6 +49,8 @@ class Request:
     stretch: int = 1
     gate: Gate | None = None
     deadline: float = math.inf
+    #: The check of kunit that runs alone; "": all of them.
+    kunit: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Group:
     in_gate: bool = False
     #: Runs only when it is named: needs what not every machine can get.
     named_only: bool = False
+    #: What of a check's name says with which others it is tried once more; all of a group together: "".
+    unit: Callable[[str], str] = lambda name: ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=math.inf,
         metavar="TIME",
         help="begin no group and boot no machine for selftests after so long (75min); what is left is skipped",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="the gate without its second try: what fails once has failed"
     )
     parser.add_argument("--list", action="store_true", help="print the tests and run none")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for every test")
@@ -127,7 +135,7 @@ def main(args: argparse.Namespace) -> int:
     deadline = time.monotonic() + args.within
     request = Request(wanted, args.k is None, reporter, vmlinux, args.stretch, gate, deadline)
     for group in groups:
-        _run_group(group, request)
+        _run_group(group, request, again=gate is not None and not args.strict)
     if args.json:
         args.json.write_text(json.dumps(reporter.as_json(), indent=1) + "\n", encoding="utf-8")
     _tell_failures(reporter)
@@ -135,6 +143,8 @@ def main(args: argparse.Namespace) -> int:
         _tell_left_out(gate)
     if not reporter.results:
         raise UsageError(f"-k '{args.k}' picks no test; terrace test --list shows their names")
+    if passed := reporter.on_second_try():
+        print(f"{len(passed)} passed on a second try: {', '.join(passed)}", flush=True)
     print(reporter.summary(), flush=True)
     return 1 if reporter.count("fail") else 0
 
@@ -168,8 +178,10 @@ def _names(group: Group, gate: Gate | None) -> list[str]:
     return [name for name in names if gate is None or gate.counts(f"{group.name}/{name}")]
 
 
-def _run_group(group: Group, request: Request) -> None:
+def _run_group(group: Group, request: Request, again: bool) -> None:
+    """Run one group; `again`: what failed in it, and is not final, once more."""
     reporter = request.reporter
+    earlier = len(reporter.results)
     if not request.all_wanted and not _may_have(group, request.wanted):
         return
     reporter.begin(group.name, group.what)
@@ -179,15 +191,40 @@ def _run_group(group: Group, request: Request) -> None:
         return
     try:
         for result in group.run(request):
-            # A check that has left may be part of a program that has not.
-            if request.gate is None or request.gate.counts(f"{result.group}/{result.name}"):
+            if _counts(request, result):
                 reporter.add(result)
+        if again:
+            _try_again(group, request, reporter.results[earlier:])
     except TerraceError as error:
-        reporter.add(TestResult(group.name, group.name, "fail", str(error)))
+        reporter.add(TestResult(group.name, group.name, "fail", str(error), final=True))
     except OSError as error:
         # A program that is not there, a full disk: the other groups still run, and the summary is told.
-        reporter.add(TestResult(group.name, group.name, "fail", f"the group {group.name} could not go on: {error}"))
+        why = f"the group {group.name} could not go on: {error}"
+        reporter.add(TestResult(group.name, group.name, "fail", why, final=True))
     reporter.end(group.name)
+
+
+def _counts(request: Request, result: TestResult) -> bool:
+    """Not what has left the gate, which may be part of a program that has not; but what is final counts always."""
+    return request.gate is None or result.final or request.gate.counts(f"{result.group}/{result.name}")
+
+
+def _try_again(group: Group, request: Request, results: Sequence[TestResult]) -> None:
+    def run_alone(names: Sequence[str]) -> Iterator[TestResult]:
+        request.reporter.note(f"once more, alone: {', '.join(names)}")
+        chosen = {f"{group.name}/{name}" for name in names}
+        # A program of selftest is picked by its own name, which is in front of its checks'.
+        programs = {name.partition(":")[0] for name in chosen if group.name == "selftest"}
+        alone = replace(
+            request,
+            wanted=lambda name: name in chosen or name in programs,
+            all_wanted=False,
+            kunit=names[0] if group.name == "kunit" else "",
+        )
+        return group.run(alone)
+
+    for first, second in second_tries(retriable(results), group.unit, run_alone):
+        request.reporter.settle(first, second)
 
 
 def _may_have(group: Group, wanted: Selector) -> bool:
@@ -256,7 +293,7 @@ def _lab(request: Request) -> Iterator[TestResult]:
 
 
 def _kunit(request: Request) -> Iterator[TestResult]:
-    results = run_kunit(KunitRun(_kernel(request, "terrace")))
+    results = run_kunit(KunitRun(_kernel(request, "terrace"), glob=request.kunit))
     return (result for result in results if result.name == KERNEL or request.wanted(f"kunit/{result.name}"))
 
 
@@ -342,9 +379,16 @@ GROUPS = {
             in_gate=True,
         ),
         Group("lab", "the lab and the test runner themselves", lambda: list_pytest("tests/lab"), _lab),
-        Group("kunit", "KUnit in the booted kernel", kunit_names, _kunit, in_gate=True),
+        Group("kunit", "KUnit in the booted kernel", kunit_names, _kunit, in_gate=True, unit=lambda name: name),
         Group("bench", "an experiment from end to end", bench_names, _bench),
-        Group("selftest", "programs in the guest", lambda: [p.name for p in find_programs()], _selftest, in_gate=True),
+        Group(
+            "selftest",
+            "programs in the guest",
+            lambda: [p.name for p in find_programs()],
+            _selftest,
+            in_gate=True,
+            unit=lambda name: name.partition(":")[0],
+        ),
         Group(
             "selftest-debug",
             "the same on the kernel that checks itself",

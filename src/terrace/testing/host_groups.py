@@ -88,12 +88,11 @@ def run_pytest(
     yield from results
     failed = any(result.status == "fail" for result in results)
     if code not in (0, 1) or (code == 1 and not failed) or not results:
-        yield TestResult(group, "pytest", "fail", f"pytest ended with {code}\n{_tail(text)}")
+        yield TestResult(group, "pytest", "fail", f"pytest ended with {code}\n{_tail(text)}", final=True)
 
 
 def _read_junit(group: str, report: Path) -> Iterator[TestResult]:
     for case in ElementTree.parse(report).iter("testcase"):
-        file = case.get("file") or case.get("classname", "").replace(".", "/")
         status, detail = "pass", ""
         for kind, meaning in (("failure", "fail"), ("error", "fail"), ("skipped", "skip")):
             found = case.find(kind)
@@ -101,7 +100,20 @@ def _read_junit(group: str, report: Path) -> Iterator[TestResult]:
                 status = meaning
                 message = found.get("message") or ""
                 detail = message if meaning == "skip" else found.text or message
-        yield TestResult(group, f"{file}::{case.get('name')}", status, detail, float(case.get("time", "0")))
+        yield TestResult(group, _node_id(case), status, detail, float(case.get("time", "0")))
+
+
+def _node_id(case: ElementTree.Element) -> str:
+    """The test's name as pytest takes it, so that it can be asked for: FILE::CLASS::NAME.
+
+    Not by the report's `file`, which for a state machine of hypothesis is a file of hypothesis.
+    """
+    words = case.get("classname", "").split(".")
+    for count in range(len(words), 0, -1):
+        file = "/".join(words[:count]) + ".py"
+        if (repo_root() / file).is_file():
+            return "::".join([file, *words[count:], case.get("name", "")])
+    return f"{case.get('file')}::{case.get('name')}"
 
 
 # ---- lint ----
@@ -207,4 +219,4 @@ def run_policy(wanted: Selector, group: str = "policy") -> Iterator[TestResult]:
     failed = any(result.status == "fail" for result in results)
     if report.problems or not results or (code and not failed):
         detail = "\n".join([f"make check ended with {code}", *report.problems, _tail(text)])
-        yield TestResult(group, "make-check", "fail", detail, time.monotonic() - began)
+        yield TestResult(group, "make-check", "fail", detail, time.monotonic() - began, final=True)

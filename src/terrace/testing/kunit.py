@@ -60,7 +60,7 @@ def judge_kunit(guest: GuestResult, group: str) -> Iterator[TestResult]:
     for found in guest.reports:
         problems += [f"the kernel reported: {found.title}", *found.lines]
     if problems:
-        yield TestResult(group, KERNEL, "fail", "\n".join(problems), guest.run_s)
+        yield TestResult(group, KERNEL, "fail", "\n".join(problems), guest.run_s, final=True)
 
 
 def _read_log(log: str) -> TapReport:

@@ -14,7 +14,11 @@ _DETAIL_LINES = 60
 
 @dataclass(frozen=True)
 class TestResult:
-    """One test: status is pass, fail or skip; `detail` says why not pass; `seconds` of host time, 0 when unknown."""
+    """One test: status is pass, fail or skip; `detail` says why not pass; `seconds` of host time, 0 when unknown.
+
+    A failure that is `final` is never tried again: a report of the kernel, a hang, wrong data, no way to go on.
+    `tries` is 2 where there was a second try.
+    """
 
     __test__ = False
 
@@ -23,6 +27,8 @@ class TestResult:
     status: str
     detail: str = ""
     seconds: float = 0.0
+    final: bool = False
+    tries: int = 1
 
 
 @dataclass
@@ -58,6 +64,24 @@ class Reporter:
             why = f": {result.detail.splitlines()[0]}" if result.detail else ""
             self._print(f"  {result.status} {result.group}/{result.name}{took}{why}")
 
+    def settle(self, first: TestResult | None, second: TestResult) -> None:
+        """What a second try came to, in the place of the first one (None: what only the second one met)."""
+        if first is None:
+            self.add(second)
+            return
+        self.results[self.results.index(first)] = second
+        name = f"{second.group}/{second.name}"
+        if second.status == "pass":
+            self._print(f"  {output.style('passed on a second try', 'yellow', self.stream)} {name}")
+            return
+        self._print(f"  {output.style('FAIL', 'red', self.stream)} {name}, on the second try, too")
+        for line in second.detail.splitlines()[-_DETAIL_LINES:]:
+            self._print(f"       {line}")
+
+    def on_second_try(self) -> list[str]:
+        """`group/name` of what passed on its second try."""
+        return [f"{r.group}/{r.name}" for r in self.results if r.status == "pass" and r.tries > 1]
+
     def end(self, group: str) -> None:
         """A group is over."""
         took = output.format_duration(time.monotonic() - self._group_started)
@@ -84,6 +108,7 @@ class Reporter:
             "passed": self.count("pass"),
             "failed": self.count("fail"),
             "skipped": self.count("skip"),
+            "passed_on_second_try": self.on_second_try(),
             "tests": [asdict(result) for result in self.results],
         }
 

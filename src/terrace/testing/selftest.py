@@ -26,6 +26,8 @@ OVERTIME = "the time of --within is over"
 _SKIP_EXIT = 4
 _OUTPUT_LINES = 40
 _START = re.compile(r"^terrace-test: start (\S+)$")
+# What MT_DATA says of a failed check (terrace_run.h).
+_WRONG_DATA = "wrong data"
 _LEAK_TEST = "kmemleak"
 # Boot, set-up and leak scans, in host seconds, beside the time of the tests themselves.
 _EXTRA_S = 240.0
@@ -126,7 +128,7 @@ def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[Tes
     includes = kernel_includes(programs)
     for program, made in compile_programs(programs, includes):
         if isinstance(made, BuildError):
-            yield TestResult(run.group, program.name, "fail", str(made))
+            yield TestResult(run.group, program.name, "fail", str(made), final=True)
         else:
             built.append((program, made))
     built.sort(key=lambda pair: (pair[0].machine, pair[0].name))
@@ -167,7 +169,7 @@ def _run_machine(run: SelftestRun, machine: MachineKey, pending: list[tuple[Prog
         yield from _judge_machine(run, machine, boot, guest, [*unblamed, *sum(blamed.values(), [])])
         if boot.done and rest:
             names = ", ".join(program.name for program, _ in rest)
-            yield TestResult(run.group, f"machine:{machine.topology}", "fail", f"never started: {names}")
+            yield TestResult(run.group, f"machine:{machine.topology}", "fail", f"never started: {names}", final=True)
             return
         pending = rest
 
@@ -214,7 +216,9 @@ def _dead_boot(
 ) -> TestResult:
     names = ", ".join(program.name for program, _ in pending)
     why = guest.explain() or f"the batch program ended with {guest.exit_code}: {guest.stderr.decode(errors='replace')}"
-    return TestResult(run.group, f"machine:{machine.topology}", "fail", f"{why}\nnot run: {names}", guest.run_s)
+    return TestResult(
+        run.group, f"machine:{machine.topology}", "fail", f"{why}\nnot run: {names}", guest.run_s, final=True
+    )
 
 
 def _judge(
@@ -224,7 +228,7 @@ def _judge(
     group = run.group
     if not outcome.ended:
         detail = "\n".join([f"while this ran, {guest.explain()}", "its output:", *outcome.lines[-_OUTPUT_LINES:]])
-        yield TestResult(group, program.name, "fail", detail, outcome.seconds)
+        yield TestResult(group, program.name, "fail", detail, outcome.seconds, final=True)
         return
     tap = parse_tap(outcome.lines)
     results = [_from_tap(group, program, name, result.status, result.note) for name, result in leaves(tap.results, 0)]
@@ -237,11 +241,14 @@ def _judge(
     yield from results
     if problems:
         shown = [line for report in reports for line in report.lines] or outcome.lines[-_OUTPUT_LINES:]
-        yield TestResult(group, program.name, "fail", "\n".join([*problems, *shown]), outcome.seconds)
+        # What takes ten times its usual time hangs.
+        final = bool(reports) or outcome.how == "timeout"
+        yield TestResult(group, program.name, "fail", "\n".join([*problems, *shown]), outcome.seconds, final)
 
 
 def _from_tap(group: str, program: Program, name: str, status: str, note: str) -> TestResult:
-    return TestResult(group, f"{program.name}:{name}", status, note)
+    final = status == "fail" and _WRONG_DATA in note
+    return TestResult(group, f"{program.name}:{name}", status, note, final=final)
 
 
 def _exit_problems(limit_s: int, outcome: _Outcome, results: Sequence[TestResult]) -> list[str]:
@@ -262,10 +269,14 @@ def _judge_machine(
     """What belongs to no test: reports during boot, leaks, a machine that died between two tests."""
     name = f"machine:{machine.topology}"
     for report in reports:
-        yield TestResult(run.group, name, "fail", "\n".join([f"the kernel reported: {report.title}", *report.lines]))
+        detail = "\n".join([f"the kernel reported: {report.title}", *report.lines])
+        yield TestResult(run.group, name, "fail", detail, final=True)
     if boot.done and run.leaks:
         leaks = [line for line in boot.leaks if line.strip()]
         detail = "\n".join(["memory that nothing points to any more:", *leaks]) if leaks else ""
-        yield TestResult(run.group, f"{_LEAK_TEST}:{machine.topology}", "fail" if leaks else "pass", detail)
+        yield TestResult(
+            run.group, f"{_LEAK_TEST}:{machine.topology}", "fail" if leaks else "pass", detail, final=bool(leaks)
+        )
     if not boot.done and boot.running is None:
-        yield TestResult(run.group, name, "fail", guest.explain() or f"batch ended with {guest.exit_code}", guest.run_s)
+        why = guest.explain() or f"batch ended with {guest.exit_code}"
+        yield TestResult(run.group, name, "fail", why, guest.run_s, final=True)

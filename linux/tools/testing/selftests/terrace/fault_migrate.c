@@ -215,7 +215,7 @@ static int one_level(const struct mt_cgroup *cg, int n, enum kind kind)
 	MT_ASSERT(on(u.fd, PAGES, 0) == (moves ? PAGES : 0),
 		  "level %d, kind %d: %ld of %ld pages on node 0", n, kind,
 		  on(u.fd, PAGES, 0), PAGES);
-	MT_ASSERT(intact(u.fd, PAGES), "it says something else now");
+	MT_DATA(intact(u.fd, PAGES), "it says something else now");
 	close(u.fd);
 	return MT_PASS;
 }

@@ -65,6 +65,13 @@ void mt_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 		}							\
 	} while (0)
 
+/*
+ * The same for what memory or files hold: whoever reads the notes of a failed
+ * check knows by these words that it is not to be tried again.
+ */
+#define MT_DATA(cond, fmt, ...)						\
+	MT_ASSERT(cond, "wrong data: " fmt, ##__VA_ARGS__)
+
 /* In a check: skip, with the reason, unless @cond. */
 #define MT_NEED(cond, ...)						\
 	do {								\
