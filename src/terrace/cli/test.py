@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.host import require_packages
@@ -22,6 +23,7 @@ from terrace.testing.results import Reporter, TestResult
 from terrace.testing.second import retriable, second_tries
 from terrace.testing.select import Selector, parse_selector
 from terrace.testing.selftest import OVERTIME, SelftestRun, run_selftests
+from terrace.testing.soak import BUSY_LOOPS, Soak, busy_loops
 from terrace.testing.suites import run_suites, suite_names
 from terrace.units import parse_time_ns, whole_number
 
@@ -51,6 +53,13 @@ class Request:
     deadline: float = math.inf
     #: The check of kunit that runs alone; "": all of them.
     kunit: str = ""
+    #: In the form that the gate has, whatever is picked: without sabotages, properties with the same input each time.
+    soak: bool = False
+
+    @property
+    def as_gate(self) -> bool:
+        """Whether tests run as the gate runs them."""
+        return self.soak or self.gate is not None
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,8 @@ class Group:
     in_gate: bool = False
     #: Runs only when it is named: needs what not every machine can get.
     named_only: bool = False
+    #: The kernel that it boots.
+    flavour: str = ""
     #: What of a check's name says with which others it is tried once more; all of a group together: "".
     unit: Callable[[str], str] = lambda name: ""
 
@@ -87,6 +98,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=math.inf,
         metavar="TIME",
         help="begin no group and boot no machine for selftests after so long (75min); what is left is skipped",
+    )
+    parser.add_argument(
+        "--soak",
+        type=whole_number("--soak", 1, 10000),
+        metavar="N",
+        help="what -k or --group names N times, as the gate runs it, with four busy loops beside it; prints the counts",
     )
     parser.add_argument(
         "--strict", action="store_true", help="the gate without its second try: what fails once has failed"
@@ -117,6 +134,10 @@ def check_arguments(args: argparse.Namespace) -> None:
     """Refuse what there is not before anything is installed."""
     parse_selector(args.k)
     _choose(args.group)
+    if args.soak is not None and args.k is None and args.group is None:
+        raise UsageError("--soak is for the tests that -k or --group names: --soak 50 -k promote_kinds")
+    if args.soak is not None and (args.all or args.list or args.strict):
+        raise UsageError("--soak goes without --all, --list and --strict")
     if args.vmlinux is not None and not args.vmlinux.is_file():
         raise UsageError(f"--vmlinux {args.vmlinux}: no such file")
 
@@ -130,6 +151,8 @@ def main(args: argparse.Namespace) -> int:
         groups = [group for group in groups if group.in_gate]
     if args.list:
         return _list(groups, wanted, gate)
+    if args.soak is not None:
+        return _soak(args, groups, wanted)
     reporter = Reporter(verbose=args.verbose)
     vmlinux = args.vmlinux.absolute() if args.vmlinux else None
     deadline = time.monotonic() + args.within
@@ -137,7 +160,7 @@ def main(args: argparse.Namespace) -> int:
     for group in groups:
         _run_group(group, request, again=gate is not None and not args.strict)
     if args.json:
-        args.json.write_text(json.dumps(reporter.as_json(), indent=1) + "\n", encoding="utf-8")
+        _write_json(args.json, reporter.as_json())
     _tell_failures(reporter)
     if gate:
         _tell_left_out(gate)
@@ -147,6 +170,48 @@ def main(args: argparse.Namespace) -> int:
         print(f"{len(passed)} passed on a second try: {', '.join(passed)}", flush=True)
     print(reporter.summary(), flush=True)
     return 1 if reporter.count("fail") else 0
+
+
+def _write_json(file: Path, document: dict[str, Any]) -> None:
+    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -> int:
+    """Every round in fresh guests; 0 when all that was picked passed in all of them."""
+    # -k alone means the gate's groups: on another kernel the same program would be no evidence.
+    picked = [group for group in groups if (group.in_gate or args.group) and _may_have(group, wanted)]
+    if not picked:
+        raise UsageError(f"-k '{args.k}' picks no test of {', '.join(g.name for g in groups if g.in_gate)}")
+    vmlinux = args.vmlinux.absolute() if args.vmlinux else None
+    deadline = time.monotonic() + args.within
+    request = Request(wanted, args.k is None, Reporter(), vmlinux, args.stretch, None, deadline, soak=True)
+    soak = Soak(args.soak)
+
+    def one_round() -> Iterator[TestResult]:
+        for group in picked:
+            yield from (result for result in group.run(request) if result.detail != OVERTIME)
+
+    print(f"{args.soak} rounds of {', '.join(g.name for g in picked)} beside {BUSY_LOOPS} busy loops …", flush=True)
+    # What a first round has to build or install is not part of it.
+    _prepare(picked, request)
+    with busy_loops():
+        for number in soak.run(one_round, lambda: time.monotonic() < deadline):
+            failed = sum(count.failed for count in soak.counts.values())
+            print(f"round {number} of {args.soak}: {failed} failed so far", flush=True)
+    if args.json:
+        _write_json(args.json, soak.as_json())
+    for line in soak.lines():
+        print(line)
+    if soak.final:
+        print("ended early: a kernel report, a hang or wrong data needs no count")
+    elif soak.done < soak.rounds:
+        print(f"{OVERTIME}: {soak.done} of {soak.rounds} rounds")
+    return 0 if soak.good else 1
+
+
+def _prepare(groups: Sequence[Group], request: Request) -> None:
+    for flavour in dict.fromkeys(group.flavour for group in groups if group.flavour):
+        _kernel(request, flavour)
 
 
 def _gate() -> Gate:
@@ -264,7 +329,8 @@ def _kernel(request: Request, flavour: str) -> Path:
 def _unit(request: Request) -> Iterator[TestResult]:
     require_packages(_HOST_PACKAGES, "compile what the unit tests run")
     require_qemu()
-    without = request.gate.left_of("unit") if request.gate else None
+    left = request.gate.left_of("unit") if request.gate else []
+    without = left if request.as_gate else None
     return run_pytest("unit", "tests/unit", request.wanted, request.all_wanted, without=without)
 
 
@@ -304,7 +370,7 @@ def _selftest(request: Request) -> Iterator[TestResult]:
         "selftest",
         kernel,
         stretch=request.stretch,
-        sabotage=request.gate is None,
+        sabotage=not request.as_gate,
         deadline=request.deadline,
         note=request.reporter.note,
     )
@@ -379,7 +445,15 @@ GROUPS = {
             in_gate=True,
         ),
         Group("lab", "the lab and the test runner themselves", lambda: list_pytest("tests/lab"), _lab),
-        Group("kunit", "KUnit in the booted kernel", kunit_names, _kunit, in_gate=True, unit=lambda name: name),
+        Group(
+            "kunit",
+            "KUnit in the booted kernel",
+            kunit_names,
+            _kunit,
+            in_gate=True,
+            flavour="terrace",
+            unit=lambda name: name,
+        ),
         Group("bench", "an experiment from end to end", bench_names, _bench),
         Group(
             "selftest",
@@ -387,6 +461,7 @@ GROUPS = {
             lambda: [p.name for p in find_programs()],
             _selftest,
             in_gate=True,
+            flavour="terrace",
             unit=lambda name: name.partition(":")[0],
         ),
         Group(
@@ -394,6 +469,7 @@ GROUPS = {
             "the same on the kernel that checks itself",
             lambda: [p.name for p in _debug_programs()],
             _selftest_debug,
+            flavour="debug",
         ),
         Group("suites", "public tests of memory policies; only when named", suite_names, _suites, named_only=True),
     )
