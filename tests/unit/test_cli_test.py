@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from terrace.cli import test as verb
+from terrace.kernel.check import CHECKS
 from terrace.paths import repo_root
-from terrace.testing import host_groups
+from terrace.testing import host_groups, journal
 from terrace.testing.gate import load_gate
 from terrace.testing.programs import MachineKey, Program, find_programs
 from terrace.testing.results import TestResult
@@ -66,6 +67,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     (tmp_path / "gate.toml").write_text(LEFT)
     monkeypatch.setattr(verb, "load_gate", partial(load_gate, path=tmp_path / "gate.toml"))
+    monkeypatch.setattr(journal, "build_dir", lambda: tmp_path)
     monkeypatch.setattr(verb, "find_programs", lambda: PROGRAMS)
     monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
     monkeypatch.setattr(verb, "run_selftests", run_them)
@@ -113,6 +115,8 @@ def test_every_check_is_in_the_gate_or_in_the_suite_alone() -> None:
     assert [group.name for group in verb.GROUPS.values() if group.in_gate] == [
         *("lint", "unit", "policy", "patches", "kunit", "selftest"),
     ]
+    checks = [*verb.GROUPS["patches"].names(), *verb.GROUPS["checks"].names()]
+    assert sorted(checks) == sorted(check.name for check in CHECKS)
     gate = verb._gate()
     everything = {program.name for program in find_programs()}
     assert gate.selftests < everything

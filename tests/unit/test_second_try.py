@@ -13,7 +13,7 @@ import pytest
 from terrace.cli import test as verb
 from terrace.lab.run import GuestResult
 from terrace.paths import repo_root
-from terrace.testing import kunit, selftest
+from terrace.testing import journal, kunit, selftest
 from terrace.testing.gate import Gate, load_gate
 from terrace.testing.kunit import KunitRun
 from terrace.testing.programs import MachineKey, Program
@@ -58,6 +58,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     made = Lab()
     (tmp_path / "gate.toml").write_text(GATE)
     monkeypatch.setattr(verb, "load_gate", partial(load_gate, path=tmp_path / "gate.toml"))
+    monkeypatch.setattr(journal, "build_dir", lambda: tmp_path)
     monkeypatch.setattr(verb, "find_programs", lambda: PROGRAMS)
     monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
     monkeypatch.setattr(verb, "run_selftests", made.run)

@@ -12,11 +12,12 @@ from typing import Any
 
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.host import require_packages
-from terrace.kernel.check import run_checks
+from terrace.kernel.check import CHECKS, run_checks
 from terrace.lab.qemu import require_qemu
 from terrace.testing.bench_group import bench_names, run_bench
 from terrace.testing.gate import Gate, load_gate
 from terrace.testing.host_groups import lint_checks, list_pytest, run_lint, run_policy, run_pytest
+from terrace.testing.journal import Journal, tree_hash, unit_of
 from terrace.testing.kunit import KERNEL, KunitRun, kunit_names, run_kunit
 from terrace.testing.programs import SELFTESTS, Program, find_programs
 from terrace.testing.results import Reporter, TestResult
@@ -27,6 +28,8 @@ from terrace.testing.soak import BUSY_LOOPS, Soak, busy_loops
 from terrace.testing.suites import run_suites, suite_names
 from terrace.units import parse_time_ns, whole_number
 
+# The exit code of a suite that has not run whole, though nothing failed.
+_UNFINISHED = 4
 _SLOW_DEBUG = 4
 # What the debug kernel takes to build on two slow cores: not begun when --within leaves less.
 _DEBUG_BUILD_S = 24 * 60.0
@@ -55,6 +58,12 @@ class Request:
     kunit: str = ""
     #: In the form that the gate has, whatever is picked: without sabotages, properties with the same input each time.
     soak: bool = False
+    #: What a run of the suite that was cut off has come to.
+    journal: Journal | None = None
+
+    def done_of(self, group: str) -> frozenset[str]:
+        """Programs and checks of a group that ran before this run was cut off."""
+        return self.journal.done_of(group) if self.journal else frozenset()
 
     @property
     def as_gate(self) -> bool:
@@ -90,8 +99,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="the suite: all groups, whole; hours. What is named by -k or --group is run in any case",
+        help="the suite: all groups, whole; hours. Goes on where it was cut off. What is named by -k or --group is run "
+        "in any case",
     )
+    parser.add_argument("--again", action="store_true", help="with --all: begin anew")
     parser.add_argument(
         "--within",
         type=_seconds,
@@ -138,6 +149,8 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("--soak is for the tests that -k or --group names: --soak 50 -k promote_kinds")
     if args.soak is not None and (args.all or args.list or args.strict):
         raise UsageError("--soak goes without --all, --list and --strict")
+    if args.again and not args.all:
+        raise UsageError("--again goes with --all: nothing else is kept from run to run")
     if args.vmlinux is not None and not args.vmlinux.is_file():
         raise UsageError(f"--vmlinux {args.vmlinux}: no such file")
 
@@ -156,12 +169,20 @@ def main(args: argparse.Namespace) -> int:
     reporter = Reporter(verbose=args.verbose)
     vmlinux = args.vmlinux.absolute() if args.vmlinux else None
     deadline = time.monotonic() + args.within
-    request = Request(wanted, args.k is None, reporter, vmlinux, args.stretch, gate, deadline)
-    for group in groups:
-        _run_group(group, request, again=gate is not None and not args.strict)
+    journal = _journal(args, groups) if args.all else None
+    request = Request(wanted, args.k is None, reporter, vmlinux, args.stretch, gate, deadline, journal=journal)
+    try:
+        for group in groups:
+            _run_group(group, request, again=gate is not None and not args.strict)
+    except (KeyboardInterrupt, SystemExit):
+        if journal:
+            _tell_failures(reporter)
+            _tell_not_run(journal, groups, request)
+        raise
     if args.json:
         _write_json(args.json, reporter.as_json())
     _tell_failures(reporter)
+    left = journal is not None and _tell_not_run(journal, groups, request)
     if gate:
         _tell_left_out(gate)
     if not reporter.results:
@@ -169,7 +190,50 @@ def main(args: argparse.Namespace) -> int:
     if passed := reporter.on_second_try():
         print(f"{len(passed)} passed on a second try: {', '.join(passed)}", flush=True)
     print(reporter.summary(), flush=True)
-    return 1 if reporter.count("fail") else 0
+    if reporter.count("fail"):
+        return 1
+    return _UNFINISHED if left else 0
+
+
+def _journal(args: argparse.Namespace, groups: Sequence[Group]) -> Journal:
+    """What this very run, of this very tree, has come to so far."""
+    vmlinux = str(args.vmlinux.absolute()) if args.vmlinux else None
+    words = {"groups": [group.name for group in groups], "k": args.k, "stretch": args.stretch, "vmlinux": vmlinux}
+    journal = Journal(tree_hash(), words, afresh=args.again)
+    if journal.resumed:
+        print(f"goes on with the run of {_when(journal.began)}, which has {len(journal.kept)} results", flush=True)
+    elif journal.given_up:
+        print(f"begins anew: the tree is not that of the run of {_when(journal.given_up)}", flush=True)
+    return journal
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _tell_not_run(journal: Journal, groups: Sequence[Group], request: Request) -> bool:
+    """Say what a run of the suite has not run, and whether the same command would."""
+    left = [text for group in groups if group.name not in journal.ended for text in [_left_of(group, request)] if text]
+    whole = all(group in groups or group.named_only for group in GROUPS.values())
+    never = [group.name for group in GROUPS.values() if whole and group not in groups]
+    if left:
+        print(f"not run yet: {', '.join(left)}; the same command goes on with that", flush=True)
+    else:
+        journal.finish()
+    if never:
+        print(f"not in the suite: {', '.join(never)}; --group runs it", flush=True)
+    return bool(left)
+
+
+def _left_of(group: Group, request: Request) -> str:
+    """A group that is not over, in words; "" when -k picks nothing of it."""
+    if not request.all_wanted and not _may_have(group, request.wanted):
+        return ""
+    closed = {unit_of(r.name) for r in request.reporter.results if r.group == group.name and r.closes}
+    if not closed:
+        return group.name
+    names = [name for name in group.names() if request.wanted(f"{group.name}/{name}") and name not in closed]
+    return f"{len(names)} of {group.name} ({', '.join(names)})"
 
 
 def _write_json(file: Path, document: dict[str, Any]) -> None:
@@ -250,6 +314,12 @@ def _run_group(group: Group, request: Request, again: bool) -> None:
     if not request.all_wanted and not _may_have(group, request.wanted):
         return
     reporter.begin(group.name, group.what)
+    journal = request.journal
+    if journal:
+        reporter.results += journal.kept_of(group.name)
+        if group.name in journal.ended:
+            reporter.end(group.name)
+            return
     if time.monotonic() > request.deadline:
         reporter.add(TestResult(group.name, group.name, "skip", OVERTIME))
         reporter.end(group.name)
@@ -258,6 +328,10 @@ def _run_group(group: Group, request: Request, again: bool) -> None:
         for result in group.run(request):
             if _counts(request, result):
                 reporter.add(result)
+                if journal and result.detail != OVERTIME:
+                    journal.add(result)
+        if journal and not any(r.detail == OVERTIME for r in reporter.results if r.group == group.name):
+            journal.end(group.name)
         if again:
             _try_again(group, request, reporter.results[earlier:])
     except TerraceError as error:
@@ -348,6 +422,23 @@ def _patches(request: Request) -> Iterator[TestResult]:
             )
 
 
+def _other_checks() -> list[str]:
+    return [check.name for check in CHECKS if check.name not in _PATCH_CHECKS]
+
+
+def _checks(request: Request) -> Iterator[TestResult]:
+    done = request.done_of("checks")
+    for name in _other_checks():
+        if not request.wanted(f"checks/{name}") or name in done:
+            continue
+        if time.monotonic() > request.deadline:
+            yield TestResult("checks", name, "skip", OVERTIME)
+            continue
+        (result,) = run_checks([name])
+        status = "pass" if result.passed else "fail"
+        yield TestResult("checks", name, status, "\n".join(result.problems), result.seconds, closes=True)
+
+
 def _lab(request: Request) -> Iterator[TestResult]:
     kernels = {"TERRACE_TEST_VMLINUX": str(_kernel(request, "terrace"))}
     # Not in the tests' own time: on a slow machine a first build takes longer than all of them.
@@ -365,6 +456,8 @@ def _kunit(request: Request) -> Iterator[TestResult]:
 
 def _selftest(request: Request) -> Iterator[TestResult]:
     programs = _picked("selftest", _programs(request.gate), request)
+    if not programs:
+        return iter([])
     kernel = _kernel(request, "terrace")
     run = SelftestRun(
         "selftest",
@@ -379,6 +472,8 @@ def _selftest(request: Request) -> Iterator[TestResult]:
 
 def _selftest_debug(request: Request) -> Iterator[TestResult]:
     programs = _picked("selftest-debug", _debug_programs(), request)
+    if not programs:
+        return iter([])
     if not request.vmlinux and _too_late_to_build("debug", request.deadline):
         return iter([TestResult("selftest-debug", program.name, "skip", OVERTIME) for program in programs])
     kernel = _kernel(request, "debug")
@@ -418,7 +513,8 @@ def _picked(group: str, programs: list[Program], request: Request) -> list[Progr
     """The programs that -k leaves. That there are none at all is a failure: nothing may pass because it is missing."""
     if not programs:
         raise MissingError(f"there are no test programs in {SELFTESTS}")
-    return [program for program in programs if request.wanted(f"{group}/{program.name}")]
+    done = request.done_of(group)
+    return [program for program in programs if request.wanted(f"{group}/{program.name}") and program.name not in done]
 
 
 def _programs(gate: Gate | None) -> list[Program]:
@@ -471,6 +567,7 @@ GROUPS = {
             _selftest_debug,
             flavour="debug",
         ),
+        Group("checks", "sizes, configurations, other architectures, each patch by itself", _other_checks, _checks),
         Group("suites", "public tests of memory policies; only when named", suite_names, _suites, named_only=True),
     )
 }

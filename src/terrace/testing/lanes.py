@@ -5,7 +5,7 @@ Only for guests whose time is counted in instructions: they use one core each an
 """
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -29,10 +29,10 @@ def deal(items: Sequence[Item], lanes: int) -> list[list[Item]]:
     return [list(items[lane::lanes]) for lane in range(min(lanes, len(items)))]
 
 
-def run_lanes(work: Callable[[Item], Sequence[Result]], items: Sequence[Item]) -> Iterator[Result]:
+def run_lanes(work: Callable[[Item], Iterable[Result]], items: Sequence[Item]) -> Iterator[Result]:
     """What `work` gives for each item, a process for each; what it prints comes at once.
 
-    Results come when their lane has ended, and can be pickled. An exception in a lane ends the others and is raised
+    Results come as they are given, and can be pickled. An exception in a lane ends the others and is raised
     here, and so does one here, also Ctrl-C. Raises TerraceError for a lane that died.
     """
     fork = get_context("fork")
@@ -49,8 +49,10 @@ def run_lanes(work: Callable[[Item], Sequence[Result]], items: Sequence[Item]) -
         while waiting:
             for ready in wait(waiting):
                 assert isinstance(ready, Connection)
-                waiting.remove(ready)
-                yield from _receive(ready)
+                received = _receive(ready)
+                if not received:
+                    waiting.remove(ready)
+                yield from received
     finally:
         for lane in lanes:
             if lane.pid is not None:
@@ -59,6 +61,7 @@ def run_lanes(work: Callable[[Item], Sequence[Result]], items: Sequence[Item]) -
 
 
 def _receive(receiver: Connection) -> Sequence[Any]:
+    """The next result of a lane; none when it is through."""
     try:
         results, error = receiver.recv()
     except EOFError:
@@ -69,12 +72,14 @@ def _receive(receiver: Connection) -> Sequence[Any]:
     return found
 
 
-def _lane(work: Callable[[Item], Sequence[Result]], item: Item, sender: Connection) -> None:
+def _lane(work: Callable[[Item], Iterable[Result]], item: Item, sender: Connection) -> None:
     # Whoever ends us ends us: what a handler of the parent would do is the parent's business.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     die_with_parent(signal.SIGTERM)()
     try:
-        sender.send((work(item), None))
+        for result in work(item):
+            sender.send(([result], None))
+        sender.send(([], None))
     except Exception as error:
         sender.send(([], error))

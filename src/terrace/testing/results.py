@@ -17,7 +17,8 @@ class TestResult:
     """One test: status is pass, fail or skip; `detail` says why not pass; `seconds` of host time, 0 when unknown.
 
     A failure that is `final` is never tried again: a report of the kernel, a hang, wrong data, no way to go on.
-    `tries` is 2 where there was a second try.
+    `tries` is 2 where there was a second try. `closes` is set on the last result of a unit (a program, a check) of a
+    group whose units can be run one by one: what it gave is complete.
     """
 
     __test__ = False
@@ -29,6 +30,11 @@ class TestResult:
     seconds: float = 0.0
     final: bool = False
     tries: int = 1
+    closes: bool = False
+
+
+def _shown(result: TestResult) -> dict[str, Any]:
+    return {name: value for name, value in asdict(result).items() if name != "closes"}
 
 
 @dataclass
@@ -109,7 +115,7 @@ class Reporter:
             "failed": self.count("fail"),
             "skipped": self.count("skip"),
             "passed_on_second_try": self.on_second_try(),
-            "tests": [asdict(result) for result in self.results],
+            "tests": [_shown(result) for result in self.results],
         }
 
     def _print(self, text: str) -> None:

@@ -128,7 +128,7 @@ def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[Tes
     includes = kernel_includes(programs)
     for program, made in compile_programs(programs, includes):
         if isinstance(made, BuildError):
-            yield TestResult(run.group, program.name, "fail", str(made), final=True)
+            yield TestResult(run.group, program.name, "fail", str(made), final=True, closes=True)
         else:
             built.append((program, made))
     built.sort(key=lambda pair: (pair[0].machine, pair[0].name))
@@ -136,7 +136,7 @@ def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[Tes
     counting = [pair for pair in built if pair[0].machine.icount >= 0]
     yield from _run_machines(run, [pair for pair in built if pair[0].machine.icount < 0])
     lanes = lanes_for(max((_memory(pair[0].machine) for pair in counting), default=0))
-    yield from run_lanes(lambda members: list(_run_machines(run, members)), deal(counting, lanes))
+    yield from run_lanes(lambda members: _run_machines(run, members), deal(counting, lanes))
 
 
 def _memory(machine: MachineKey) -> int:
@@ -165,7 +165,9 @@ def _run_machine(run: SelftestRun, machine: MachineKey, pending: list[tuple[Prog
             if outcome is None:
                 rest.append((program, path))
                 continue
-            yield from _judge(run, program, outcome, guest, blamed.pop(program.name, []))
+            *others, last = _judge(run, program, outcome, guest, blamed.pop(program.name, []))
+            yield from others
+            yield replace(last, closes=True)
         yield from _judge_machine(run, machine, boot, guest, [*unblamed, *sum(blamed.values(), [])])
         if boot.done and rest:
             names = ", ".join(program.name for program, _ in rest)
