@@ -24,6 +24,7 @@
 #define pr_fmt(fmt) "tlb_defer: " fmt
 
 #include <linux/cpu.h>
+#include <linux/export.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/memory.h>
@@ -47,6 +48,8 @@
 #define TLB_DEFER_FORGET	256
 
 DEFINE_STATIC_KEY_FALSE(tlb_defer_key);
+/* get_write_access() is inline, in whatever module opens a file for writing. */
+EXPORT_SYMBOL(tlb_defer_key);
 
 struct tlb_defer_conf tlb_defer_conf = {
 	.limit_ticks = 3,

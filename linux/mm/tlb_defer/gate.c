@@ -28,6 +28,7 @@
  *
  * Locks: none of its own; see engine.c.
  */
+#include <linux/export.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
@@ -103,3 +104,4 @@ void __tlb_defer_write_access(struct inode *inode)
 	/* Before i_writecount is decremented: see the migrator's last look. */
 	smp_mb__after_atomic();
 }
+EXPORT_SYMBOL(__tlb_defer_write_access);

@@ -37,7 +37,7 @@ _DEBUG_BUILD_S = 24 * 60.0
 # a run of all there is.
 _HOST_PACKAGES = ("gcc", "libc6-dev", "make")
 # Those of `kernel check` that need no kernel built from end to end; that of the series has checkpatch in it.
-_PATCH_CHECKS = ("hooks", "budget", "kernel-doc", "series", "sparse")
+_PATCH_CHECKS = ("hooks", "budget", "exports", "kernel-doc", "series", "sparse")
 
 
 @dataclass(frozen=True)

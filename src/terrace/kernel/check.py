@@ -15,7 +15,7 @@ from typing import Any
 
 from terrace.errors import BuildError, TerraceError, UsageError
 from terrace.host import clean_env, cpu_count, require_packages
-from terrace.kernel import arch, bisect, build, config, patches, series, tree
+from terrace.kernel import arch, bisect, build, config, exports, patches, series, tree
 from terrace.kernel import source as linux_source
 from terrace.kernel.source import Source
 from terrace.paths import build_dir, repo_root
@@ -290,6 +290,11 @@ def _check_configs(source: Source) -> list[str]:
     return []
 
 
+def _check_exports(source: Source) -> list[str]:
+    """What inlines of Linux headers call of ours is exported to modules."""
+    return exports.problems()
+
+
 def _check_arch(source: Source) -> list[str]:
     """Our objects compile for arm64 and riscv, and every architecture's tables have our calls."""
     return arch.check_all(source)
@@ -306,6 +311,7 @@ CHECKS = tuple(
     for name, run, slow in (
         ("hooks", _check_hooks, False),
         ("budget", _check_budget, False),
+        ("exports", _check_exports, False),
         ("checkpatch", _check_checkpatch, False),
         ("kernel-doc", _check_kernel_doc, False),
         ("configs", _check_configs, False),
