@@ -12,6 +12,9 @@ from typing import Any
 
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.host import require_packages
+from terrace.kernel import matrix
+from terrace.kernel import source as linux_source
+from terrace.kernel.build import PACKAGES as KERNEL_PACKAGES
 from terrace.kernel.check import CHECKS, run_checks
 from terrace.lab.qemu import require_qemu
 from terrace.testing.bench_group import bench_names, run_bench
@@ -423,7 +426,7 @@ def _patches(request: Request) -> Iterator[TestResult]:
 
 
 def _other_checks() -> list[str]:
-    return [check.name for check in CHECKS if check.name not in _PATCH_CHECKS]
+    return [check.name for check in CHECKS if check.name not in (*_PATCH_CHECKS, "matrix")]
 
 
 def _checks(request: Request) -> Iterator[TestResult]:
@@ -437,6 +440,25 @@ def _checks(request: Request) -> Iterator[TestResult]:
         (result,) = run_checks([name])
         status = "pass" if result.passed else "fail"
         yield TestResult("checks", name, status, "\n".join(result.problems), result.seconds, closes=True)
+
+
+def _configs(request: Request) -> Iterator[TestResult]:
+    done = request.done_of("configs")
+    chosen = [name for name in matrix.names() if request.wanted(f"configs/{name}") and name not in done]
+    if not chosen:
+        return
+    require_packages(KERNEL_PACKAGES, "build a kernel")
+    source = linux_source.find(None)
+    for name in chosen:
+        if time.monotonic() > request.deadline:
+            yield TestResult("configs", name, "skip", OVERTIME)
+            continue
+        request.reporter.note(f"configuration {name}")
+        began = time.monotonic()
+        problems = matrix.check(name, source)
+        took = time.monotonic() - began
+        status = "fail" if problems else "pass"
+        yield TestResult("configs", name, status, "\n".join(problems), took, closes=True)
 
 
 def _lab(request: Request) -> Iterator[TestResult]:
@@ -540,6 +562,7 @@ GROUPS = {
             _patches,
             in_gate=True,
         ),
+        Group("configs", "our code with other options on and off, and with modules", matrix.names, _configs),
         Group("lab", "the lab and the test runner themselves", lambda: list_pytest("tests/lab"), _lab),
         Group(
             "kunit",

@@ -15,7 +15,7 @@ from typing import Any
 
 from terrace.errors import BuildError, TerraceError, UsageError
 from terrace.host import clean_env, cpu_count, require_packages
-from terrace.kernel import arch, bisect, build, config, exports, patches, series, tree
+from terrace.kernel import arch, bisect, build, config, exports, matrix, patches, series, tree
 from terrace.kernel import source as linux_source
 from terrace.kernel.source import Source
 from terrace.paths import build_dir, repo_root
@@ -295,6 +295,11 @@ def _check_exports(source: Source) -> list[str]:
     return exports.problems()
 
 
+def _check_matrix(source: Source) -> list[str]:
+    """Our code compiles with other options on and off, and the modules of one configuration link."""
+    return [f"{name}: {problem}" for name in matrix.names() for problem in matrix.check(name, source)]
+
+
 def _check_arch(source: Source) -> list[str]:
     """Our objects compile for arm64 and riscv, and every architecture's tables have our calls."""
     return arch.check_all(source)
@@ -320,5 +325,6 @@ CHECKS = tuple(
         ("bloat", _check_bloat, False),
         ("bisect", _check_bisect, True),
         ("arch", _check_arch, True),
+        ("matrix", _check_matrix, True),
     )
 )

@@ -356,6 +356,9 @@ static inline void numa_scan_begin(struct numa_scan *scan) { }
 static inline void numa_scan_end(struct numa_scan *scan) { }
 static inline void numa_scan_show(struct task_struct *p, struct seq_file *m) { }
 
+/* The walk: fair.c has it only for NUMA balancing, as it has what they call. */
+#ifdef CONFIG_NUMA_BALANCING
+
 static inline unsigned long numa_scan_from(struct numa_scan *scan)
 {
 	return scan->mm->numa_scan_offset;
@@ -401,6 +404,8 @@ static inline bool numa_scan_pause(struct numa_scan *scan,
 {
 	return false;
 }
+
+#endif /* CONFIG_NUMA_BALANCING */
 
 #endif /* CONFIG_NUMA_SCAN_MODES */
 
