@@ -38,6 +38,8 @@ DECLARE_STATIC_KEY_FALSE(tlb_defer_key);
 
 void __tlb_defer_flush_mm(struct mm_struct *mm, enum tlb_defer_site site);
 void __tlb_defer_write_access(struct inode *inode);
+bool __tlb_defer_fork_begin(struct mm_struct *mm);
+void __tlb_defer_fork_flush(struct mm_struct *mm, bool begun);
 void __tlb_defer_tick(void);
 void __tlb_defer_drain(void);
 struct tlb_defer_batch *__tlb_defer_begin(int reason);

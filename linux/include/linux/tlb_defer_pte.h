@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Deferred TLB flush of migrated pages: the calls that look at an entry, for
- * mm/rmap.c, mm/memory.c and mm/gup.c. See <linux/tlb_defer.h>.
+ * mm/rmap.c, mm/memory.c, mm/gup.c and kernel/fork.c. See <linux/tlb_defer.h>.
  */
 #ifndef _LINUX_TLB_DEFER_PTE_H
 #define _LINUX_TLB_DEFER_PTE_H
 
 #include <linux/pgtable.h>
 #include <linux/tlb_defer.h>
+#include <asm/tlbflush.h>
 
 #ifdef CONFIG_TLB_DEFER
 
@@ -50,11 +51,37 @@ static inline void tlb_defer_swapin(struct mm_struct *mm, pte_t pte)
 		__tlb_defer_flush_mm(mm, TLB_DEFER_SITE_SWAPIN);
 }
 
+/**
+ * tlb_defer_fork_begin() - before entries are write protected for a child (D7)
+ * @mm: the parent's; the caller holds its mmap_lock for writing
+ *
+ * Return: what tlb_defer_fork_flush() needs.
+ */
+static inline bool tlb_defer_fork_begin(struct mm_struct *mm)
+{
+	return tlb_defer_on() && __tlb_defer_fork_begin(mm);
+}
+
+/**
+ * tlb_defer_fork_flush() - flush entries that were write protected (D7)
+ * @mm: the parent's; its mmap_lock is still held
+ * @begun: of tlb_defer_fork_begin(); it may have been switched off since
+ */
+static inline void tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
+{
+	if (tlb_defer_on() || begun)
+		__tlb_defer_fork_flush(mm, begun);
+	else
+		flush_tlb_mm(mm);
+}
+
 #else /* !CONFIG_TLB_DEFER */
 
 #define tlb_defer_pte(mm, pte, address)		false
 #define tlb_defer_follow(mm, pte, write)	do { } while (0)
 #define tlb_defer_swapin(mm, pte)		do { } while (0)
+#define tlb_defer_fork_begin(mm)		false
+#define tlb_defer_fork_flush(mm, begun)		((void)(begun), flush_tlb_mm(mm))
 
 #endif /* CONFIG_TLB_DEFER */
 #endif /* _LINUX_TLB_DEFER_PTE_H */

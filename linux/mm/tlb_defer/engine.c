@@ -80,6 +80,9 @@ static unsigned long longest_us;
 /* Migrations under way that may defer; the waiter is tlb_defer_set_mode(). */
 static atomic_t batches;
 
+/* How often it was switched on; see tlb_defer_forks_known() */
+static u32 switched_on;
+
 /* jiffies of the last tick that sent the worker */
 static unsigned long sent_at;
 
@@ -520,6 +523,42 @@ void tlb_defer_longest_reset(void)
 /* ---- modes ---- */
 
 /**
+ * tlb_defer_init_mm() - Nothing is deferred in a new address space
+ * @mm: it; may be a copy of another one
+ */
+void tlb_defer_init_mm(struct mm_struct *mm)
+{
+	mm->tlb_defer = (struct tlb_defer_mm){
+		.switched_on = READ_ONCE(switched_on),
+	};
+}
+
+/**
+ * tlb_defer_forks_known() - Does every fork of an address space say so? (D7)
+ * @mm: it; the caller holds the page table lock of the entry that it asks for
+ *
+ * A fork that began while all was off has not told. It holds mmap_lock until
+ * its flush, so once the lock was seen free there is none of that kind: who takes
+ * it after that finds the hooks on.
+ *
+ * Return: false if there may be one that does not; only for a moment, and only
+ * for an address space that is older than the mode.
+ */
+bool tlb_defer_forks_known(struct mm_struct *mm)
+{
+	/* Pairs with start(): the hooks were on before */
+	u32 now = smp_load_acquire(&switched_on);
+
+	if (likely(READ_ONCE(mm->tlb_defer.switched_on) == now) ||
+	    tlb_defer_fork_sabotaged())
+		return true;
+	if (rwsem_is_locked(&mm->mmap_lock))
+		return false;
+	WRITE_ONCE(mm->tlb_defer.switched_on, now);
+	return true;
+}
+
+/**
  * tlb_defer_enter() - A migration that may defer begins
  *
  * Return: false if it may not. Else tlb_defer_leave() has to follow.
@@ -548,6 +587,8 @@ static void start(void)
 {
 	/* The hooks first, then what they watch. */
 	static_branch_enable(&tlb_defer_key);
+	/* Pairs with tlb_defer_forks_known() */
+	smp_store_release(&switched_on, switched_on + 1);
 	WRITE_ONCE(tlb_defer_conf.mode, TLB_DEFER_QUARANTINE);
 }
 

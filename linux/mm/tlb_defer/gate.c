@@ -31,20 +31,12 @@
 #include <linux/export.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/mm_inline.h>
 #include <linux/pagemap.h>
 #include <linux/vmstat.h>
 #include <asm/tlbflush.h>
 
 #include "tlb_defer.h"
-
-/**
- * tlb_defer_init_mm() - Nothing is deferred in a new address space
- * @mm: it; may be a copy of another one
- */
-void tlb_defer_init_mm(struct mm_struct *mm)
-{
-	mm->tlb_defer = (struct tlb_defer_mm){};
-}
 
 static bool skipped(enum tlb_defer_site site)
 {
@@ -85,6 +77,33 @@ void __tlb_defer_flush_mm(struct mm_struct *mm, enum tlb_defer_site site)
 	/* Every write fault that takes a page as it is comes here. */
 	if (unlikely(READ_ONCE(mm->tlb_defer.gen)))
 		flush_mm(mm, site);
+}
+
+/**
+ * __tlb_defer_fork_begin() - Entries will be write protected for a child (D7)
+ * @mm: the parent's; its mmap_lock is held for writing
+ *
+ * Return: true if __tlb_defer_fork_flush() has something to end.
+ */
+bool __tlb_defer_fork_begin(struct mm_struct *mm)
+{
+	if (tlb_defer_fork_sabotaged())
+		return false;
+	inc_tlb_flush_pending(mm);
+	return true;
+}
+
+/**
+ * __tlb_defer_fork_flush() - Flush entries that were write protected (D7)
+ * @mm: the parent's
+ * @begun: of __tlb_defer_fork_begin()
+ */
+void __tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
+{
+	tlb_defer_fork_window();
+	flush_tlb_mm(mm);
+	if (begun)
+		dec_tlb_flush_pending(mm);
 }
 
 /**

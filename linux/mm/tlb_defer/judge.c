@@ -3,7 +3,7 @@
  * Deferred TLB flush of migrated pages: whose flush can wait.
  *
  * A folio is deferred whole or not at all (D3): if one of its entries is
- * writable, dirty (D1), or may be so in a TLB (D2), then those that were
+ * writable, dirty (D1), or may be so in a TLB (D2, D7), then those that were
  * cleared before it join the batch that migration flushes before it copies, for
  * else it would cost both an interrupt and a frame that waits. Every folio that
  * is not deferred is counted under the first reason.
@@ -267,14 +267,14 @@ void __tlb_defer_keep(struct folio *src)
 
 static enum vm_event_item judge_pte(struct mm_struct *mm, pte_t pte)
 {
-	/* D1: W without D in a TLB is walked again before the first store. */
+	/* D1: another CPU could store through the new entry without a fault. */
 	if (pte_write(pte) && !tlb_defer_sabotaged(TLB_DEFER_SAB_WRITE))
 		return TLB_DEFER_REFUSED_WRITE;
 	/* D1: write protected, say by fork, but maybe not flushed yet */
 	if (pte_dirty(pte) && !tlb_defer_sabotaged(TLB_DEFER_SAB_DIRTY))
 		return TLB_DEFER_REFUSED_DIRTY;
-	/* D2: mprotect and the like flush when they are through. */
-	if (mm_tlb_flush_pending(mm))
+	/* D2: mprotect and the like flush when they are through; D7: so does fork. */
+	if (mm_tlb_flush_pending(mm) || !tlb_defer_forks_known(mm))
 		return TLB_DEFER_REFUSED_PENDING;
 	if (time_before(jiffies, READ_ONCE(mm->tlb_defer.resume)) &&
 	    READ_ONCE(mm->tlb_defer.resume))
@@ -299,6 +299,7 @@ bool __tlb_defer_pte(struct mm_struct *mm, pte_t pte, unsigned long address)
 		return false;
 	if (!batch->refused)
 		batch->refused = judge_pte(mm, pte);
+	tlb_defer_judged();
 	if (batch->refused)
 		return false;
 	/* Increments tlb_gen, a full barrier: the entry is clear before. */

@@ -6,11 +6,13 @@
  * forever lets no generation pass by itself, so that stale translations live
  * until somebody needs them gone. race_us makes the time that long between the
  * first look at a folio, and for writers of its file, and clearing its entries, and
- * again between that and the verdict.
+ * again between that and the verdict. A fork waits as well, before its flush, until
+ * somebody has looked at an entry: what is migrated by then met D7.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/init.h>
+#include <linux/wait.h>
 
 #include "tlb_defer.h"
 
@@ -27,6 +29,38 @@ void tlb_defer_race_window(void)
 
 	if (us)
 		usleep_range(us, us + 100);
+}
+
+/* Entries that were looked at, and who waits for the next one */
+static atomic_t judged = ATOMIC_INIT(0);
+static DECLARE_WAIT_QUEUE_HEAD(judged_wait);
+
+/**
+ * tlb_defer_judged() - An entry was looked at
+ *
+ * Under its page table lock.
+ */
+void tlb_defer_judged(void)
+{
+	atomic_inc(&judged);
+	if (READ_ONCE(race_us))
+		wake_up(&judged_wait);
+}
+
+/**
+ * tlb_defer_fork_window() - Let a migration come between entries and flush (D7)
+ *
+ * It may have been there before, or not come at all: ten times as long as who
+ * migrates waits, no longer.
+ */
+void tlb_defer_fork_window(void)
+{
+	u32 us = READ_ONCE(race_us);
+	int before = atomic_read(&judged);
+
+	if (us)
+		wait_event_timeout(judged_wait, atomic_read(&judged) != before,
+				   usecs_to_jiffies(10 * us));
 }
 
 static int __init tlb_defer_sabotage_init(void)

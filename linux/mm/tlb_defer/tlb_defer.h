@@ -53,6 +53,7 @@ bool tlb_defer_paused(void);
 int tlb_defer_set_mode(enum tlb_defer_mode mode);
 bool tlb_defer_enter(void);
 void tlb_defer_leave(void);
+bool tlb_defer_forks_known(struct mm_struct *mm);
 long tlb_defer_held_pages(void);
 unsigned long tlb_defer_longest_us(void);
 void tlb_defer_longest_reset(void);
@@ -67,7 +68,7 @@ bool tlb_defer_arch_idle(int cpu);
 /* Bits of the debugfs file tlb_defer/sabotage; each breaks one invariant. */
 enum tlb_defer_sabotage {
 	TLB_DEFER_SAB_WRITE,	/* D1: writable entries are deferred */
-	TLB_DEFER_SAB_DIRTY,	/* D1: dirty entries are deferred */
+	TLB_DEFER_SAB_DIRTY,	/* D1, D7: dirty entries are deferred */
 	TLB_DEFER_SAB_UNMAP,	/* A1: unmaps and mprotect do not flush */
 	TLB_DEFER_SAB_REUSE,	/* A2: write faults do not flush */
 	TLB_DEFER_SAB_FORCE,	/* A4: FOLL_FORCE does not flush */
@@ -80,12 +81,15 @@ enum tlb_defer_sabotage {
 	TLB_DEFER_SAB_CAP,	/* any number of frames may wait */
 	TLB_DEFER_SAB_REASON,	/* D4: also who needs the frames now defers */
 	TLB_DEFER_SAB_RECHECK,	/* B3: a writer that came meanwhile is missed */
+	TLB_DEFER_SAB_FORK,	/* D7: a fork under way is not noticed */
 };
 
 #ifdef CONFIG_TLB_DEFER_SABOTAGE
 extern u32 tlb_defer_sabotage_mask;
 extern bool tlb_defer_forever_set;
 void tlb_defer_race_window(void);
+void tlb_defer_fork_window(void);
+void tlb_defer_judged(void);
 
 static inline bool tlb_defer_sabotaged(enum tlb_defer_sabotage what)
 {
@@ -98,6 +102,8 @@ static inline bool tlb_defer_forever(void)
 }
 #else
 static inline void tlb_defer_race_window(void) {}
+static inline void tlb_defer_fork_window(void) {}
+static inline void tlb_defer_judged(void) {}
 
 static inline bool tlb_defer_sabotaged(enum tlb_defer_sabotage what)
 {
@@ -109,5 +115,12 @@ static inline bool tlb_defer_forever(void)
 	return false;
 }
 #endif
+
+/* D7. An entry that is dirty, too, is refused by either rule: break both. */
+static inline bool tlb_defer_fork_sabotaged(void)
+{
+	return tlb_defer_sabotaged(TLB_DEFER_SAB_FORK) ||
+	       tlb_defer_sabotaged(TLB_DEFER_SAB_DIRTY);
+}
 
 #endif /* _MM_TLB_DEFER_H */

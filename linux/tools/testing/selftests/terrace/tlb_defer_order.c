@@ -428,6 +428,48 @@ static int fork_storm(void)
 	return MT_PASS;
 }
 
+/*
+ * Writable and not dirty: once fork has write protected it, the entry does not show
+ * that a TLB may hold it writable. No store of ours is lost in this machine, which
+ * walks again before it sets the dirty bit; so see whether it was deferred. Fork
+ * waits until somebody has looked at an entry: that was before its flush.
+ */
+static int fork_is_told(void)
+{
+	volatile uint64_t *p = map_anon();
+	struct mt_snap before;
+	unsigned int forks;
+
+	MT_NEED(td_swap_on(), "no swap on zram");
+	td_forever(!pass);
+	/* Once without a fork, or all would be refused for the mode's being new. */
+	MT_ASSERT(td_swap_out((void *)p), "not swapped out");
+	mprotect((void *)p, MT_PAGE, PROT_READ);
+	(void)*p;
+	mt_snap(&before);
+	pthread_join(start_to_move((void *)p), NULL);
+	MT_ASSERT(mt_since(&before, "tlb_defer_pages"), "was not deferred");
+	mprotect((void *)p, MT_PAGE, PROT_READ | PROT_WRITE);
+	mt_snap(&before);
+	for (forks = 0; forks < 10 * times; forks++) {
+		if (mt_since(&before, "tlb_defer_refused_pending") +
+		    mt_since(&before, "tlb_defer_pages") >= times / 2)
+			break;
+		MT_ASSERT(td_swap_out((void *)p), "not swapped out");
+		(void)*p;
+		td_race_us(30000);
+		fork_while_it_moves((void *)p);
+		td_race_us(0);
+	}
+	mt_note("%u forks, %lld refused in between, %lld deferred", forks,
+		mt_since(&before, "tlb_defer_refused_pending"),
+		mt_since(&before, "tlb_defer_pages"));
+	MT_ASSERT(!mt_since(&before, "tlb_defer_pages"), "was deferred");
+	MT_ASSERT(mt_since(&before, "tlb_defer_refused_pending") >= times / 2,
+		  "too few in between");
+	return MT_PASS;
+}
+
 /* ---- B: through the file ---- */
 
 static bool store(int fd, uint64_t number)
@@ -539,6 +581,8 @@ static const struct mt_check checks[] = {
 	  TD_SAB_DIRTY },
 	{ "D1: no store is lost while the address space is forked", fork_storm,
 	  TD_SAB_DIRTY },
+	{ "D7: a clean page does not wait while the address space is forked",
+	  fork_is_told, TD_SAB_FORK },
 	{ "B1: a store by somebody who has the file open is seen",
 	  writers_are_seen, TD_SAB_FILE },
 	{ "B2: a store after opening the file is seen", by_open, TD_SAB_OPEN },

@@ -32,6 +32,7 @@ static const char * const sabotages[] = {
 	[TD_SAB_CAP] = "cap",
 	[TD_SAB_REASON] = "reason",
 	[TD_SAB_RECHECK] = "recheck",
+	[TD_SAB_FORK] = "fork",
 };
 
 static const char *mount_dir;

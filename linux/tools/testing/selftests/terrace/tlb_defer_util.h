@@ -38,6 +38,7 @@ enum td_sabotage {
 	TD_SAB_CAP,
 	TD_SAB_REASON,
 	TD_SAB_RECHECK,
+	TD_SAB_FORK,
 };
 
 unsigned int td_times(unsigned int n);
