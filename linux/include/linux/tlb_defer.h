@@ -44,7 +44,7 @@ void __tlb_defer_tick(void);
 void __tlb_defer_drain(void);
 struct tlb_defer_batch *__tlb_defer_begin(int reason);
 void __tlb_defer_end(struct tlb_defer_batch *outer);
-void __tlb_defer_folio_begin(struct folio *src);
+void __tlb_defer_folio_begin(struct folio *src, bool batched);
 int __tlb_defer_folio_end(struct folio *src);
 void __tlb_defer_keep(struct folio *src);
 void tlb_defer_init_mm(struct mm_struct *mm);
@@ -130,11 +130,12 @@ static inline void tlb_defer_end(struct tlb_defer_batch *outer)
 /**
  * tlb_defer_folio_begin() - before the entries of a folio are replaced
  * @src: locked folio that migrates
+ * @batched: its entries are flushed with those of others, not one by one
  */
-static inline void tlb_defer_folio_begin(struct folio *src)
+static inline void tlb_defer_folio_begin(struct folio *src, bool batched)
 {
 	if (tlb_defer_on())
-		__tlb_defer_folio_begin(src);
+		__tlb_defer_folio_begin(src, batched);
 }
 
 /**
@@ -170,7 +171,7 @@ static inline void tlb_defer_keep(struct folio *src, int state)
 #define tlb_defer_drain(may_sleep)		do { } while (0)
 #define tlb_defer_begin(reason)			NULL
 #define tlb_defer_end(outer)			((void)(outer))
-#define tlb_defer_folio_begin(src)		do { } while (0)
+#define tlb_defer_folio_begin(src, batched)	do { } while (0)
 #define tlb_defer_folio_end(src)		0
 #define tlb_defer_keep(src, state)		do { } while (0)
 #define tlb_defer_init_mm(mm)			do { } while (0)

@@ -156,11 +156,19 @@ static enum vm_event_item judge_file(struct folio *src)
 	return 0;
 }
 
+/* Each entry is flushed when it is cleared, so that nothing is left to defer. */
+static bool flushed_at_once(struct folio *src, bool batched)
+{
+	return !batched || (folio_test_large(src) && folio_entire_mapcount(src));
+}
+
 static enum vm_event_item judge_folio(struct tlb_defer_batch *batch,
-				      struct folio *src)
+				      struct folio *src, bool batched)
 {
 	long nr = folio_nr_pages(src);
 
+	if (flushed_at_once(src, batched))
+		return TLB_DEFER_REFUSED_KIND;
 	if (folio_test_ksm(src) || folio_is_zone_device(src) ||
 	    folio_test_hugetlb(src) || folio_contain_hwpoisoned_page(src))
 		return TLB_DEFER_REFUSED_KIND;
@@ -174,8 +182,9 @@ static enum vm_event_item judge_folio(struct tlb_defer_batch *batch,
 /**
  * __tlb_defer_folio_begin() - Look at a folio whose entries will be cleared
  * @src: locked folio
+ * @batched: its entries are flushed with those of others, not one by one
  */
-void __tlb_defer_folio_begin(struct folio *src)
+void __tlb_defer_folio_begin(struct folio *src, bool batched)
 {
 	struct tlb_defer_batch *batch = current->tlb_defer;
 
@@ -183,7 +192,7 @@ void __tlb_defer_folio_begin(struct folio *src)
 		return;
 	batch->folio = src;
 	batch->entries = 0;
-	batch->refused = judge_folio(batch, src);
+	batch->refused = judge_folio(batch, src, batched);
 	tlb_defer_race_window();
 }
 

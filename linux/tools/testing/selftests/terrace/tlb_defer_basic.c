@@ -112,6 +112,30 @@ static int counters_add_up(void)
 	return MT_PASS;
 }
 
+/* Huge mappings are flushed when they are cleared, by interrupt: that is a need. */
+static int huge_is_refused(void)
+{
+	struct mt_snap before;
+	char *p = mt_place_thp(MT_HUGE, td_node_a());
+	struct td_reader r;
+
+	MT_NEED(p && mt_is_thp(p), "no huge page");
+	mt_snap(&before);
+	td_reader_start(&r, p, TD_READER_CPU);
+	MT_ASSERT(td_move(p, 1, td_node_b()) == 1 &&
+		  td_move(p, 1, td_node_a()) == 1, "did not move");
+	td_reader_stop(&r);
+	mt_note("%lld pages of another kind, %lld that needed no flush",
+		mt_since(&before, "tlb_defer_refused_kind"),
+		mt_since(&before, "tlb_defer_no_need"));
+	MT_ASSERT(mt_is_thp(p), "is not huge any more");
+	MT_ASSERT(mt_since(&before, "tlb_defer_refused_kind") >=
+		  2 * (long long)(MT_HUGE / MT_PAGE), "not counted");
+	MT_ASSERT(!mt_since(&before, "tlb_defer_no_need"),
+		  "counted as if nobody had been interrupted");
+	return MT_PASS;
+}
+
 /* An address space that is flushed all the time is left alone. */
 static int backs_off(void)
 {
@@ -150,6 +174,8 @@ static const struct mt_check checks[] = {
 	{ "who has to be flushed all the time is left alone", backs_off,
 	  TD_SAB_NONE },
 	{ "every page is counted", counters_add_up, TD_SAB_NONE },
+	{ "huge pages are not counted as in no need of a flush",
+	  huge_is_refused, TD_SAB_NONE },
 };
 
 int main(void)
