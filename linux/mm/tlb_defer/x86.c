@@ -32,9 +32,15 @@ bool tlb_defer_arch_catch_up(void)
 	/* No user translations, or none before switch_mm_irqs_off() looks. */
 	if (mm == &init_mm || this_cpu_read(cpu_tlbstate_shared.is_lazy))
 		return false;
-	/* Only seen with interrupts off; nobody can be in the middle of it. */
-	if (WARN_ON_ONCE(mm == LOADED_MM_SWITCHING))
-		return false;
+	/*
+	 * Only seen with interrupts off; nobody can be in the middle of it. If
+	 * somebody is all the same, we do not know whose translations there
+	 * are: none of them may stay, or frames would go that are still read.
+	 */
+	if (WARN_ON_ONCE(mm == LOADED_MM_SWITCHING)) {
+		__flush_tlb_all();
+		return true;
+	}
 	/* Read before the flush: what comes later is not covered by it. */
 	gen = atomic64_read(&mm->context.tlb_gen);
 	if (this_cpu_read(cpu_tlbstate.ctxs[asid].tlb_gen) == gen)
