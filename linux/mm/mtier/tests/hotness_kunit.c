@@ -123,6 +123,27 @@ static void nobody_to_move_it_means_not_queued(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, queued(FAKE_PFN));
 }
 
+/* Nodes change: records of those that stay what they are stay, too. */
+static void records_outlive_a_change_of_other_nodes(struct kunit *test)
+{
+	const nodemask_t none = NODE_MASK_NONE;
+	const nodemask_t fake = nodemask_of_node(FAKE_NODE);
+
+	record(test, FAKE_PFN, 0);
+	mtier_hot_keep(&fake, &none);
+	KUNIT_EXPECT_TRUE(test, mtier_hot_tracked(FAKE_PFN));
+	/* It is above from now on: what was counted there means nothing. */
+	mtier_hot_keep(&none, &fake);
+	KUNIT_EXPECT_FALSE(test, mtier_hot_tracked(FAKE_PFN));
+	KUNIT_EXPECT_EQ(test, mtier_hot_bytes(), 0);
+	KUNIT_EXPECT_EQ(test, mtier_hot_add_section(FAKE_SECTION, FAKE_NODE,
+						    true), 0);
+	mtier_hot_keep(&none, &fake);
+	KUNIT_EXPECT_GT(test, mtier_hot_bytes(), 0);
+	mtier_hot_keep(&fake, &none);
+	KUNIT_EXPECT_EQ(test, mtier_hot_bytes(), 0);
+}
+
 /* H3: at most 0.2 % of slow memory. */
 static void records_are_small(struct kunit *test)
 {
@@ -138,6 +159,7 @@ static struct kunit_case mtier_hotness_cases[] = {
 	KUNIT_CASE(second_access_is_hot),
 	KUNIT_CASE(record_works_in_atomic_context),
 	KUNIT_CASE(nobody_to_move_it_means_not_queued),
+	KUNIT_CASE(records_outlive_a_change_of_other_nodes),
 	KUNIT_CASE(records_are_small),
 	{ }
 };
