@@ -35,8 +35,8 @@ def test_every_flavour_has_its_fragments(name: str) -> None:
     assert "CONFIG_NUMA=y\n" in config.render(wishes)
 
 
-@pytest.mark.parametrize("name", ["base", "series", "arch"])
-def test_static_keys_are_patched_into_every_kernel(name: str) -> None:
+@pytest.mark.parametrize("name", ["series", "arch"])
+def test_static_keys_are_patched_into_what_is_compiled_only(name: str) -> None:
     """Without it a key is a variable, which no distribution has, and what switching it may break stays unseen."""
     options = config.parse_fragment(config.fragment_text(name), name)
     assert options["CONFIG_JUMP_LABEL"].value == "y"

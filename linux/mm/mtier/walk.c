@@ -171,11 +171,12 @@ static struct mtier_hot_params mtier_walk_params(struct mtier_walk *w,
 						 int target)
 {
 	struct mtier_hot_params params = mtier_hot_params_for(target);
-	u32 row_ms = mtier_probe_window_ms(w->slot->look_ms, params.accesses);
+	u32 window_ms;
 
-	params.window_ticks = mtier_window_ticks(
-		w->slot->pass == MTIER_PASS_LOOK ? row_ms :
-		max(row_ms, mtier_hot_window_ms()));
+	window_ms = mtier_probe_window_ms(w->slot->look_ms, params.accesses);
+	if (w->slot->pass != MTIER_PASS_LOOK)
+		window_ms = max(window_ms, mtier_hot_window_ms());
+	params.window_ticks = mtier_window_ticks(window_ms);
 	return params;
 }
 

@@ -66,7 +66,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "no-balancing": ("NUMA_BALANCING=n",),
     "no-numa": ("NUMA=n",),
     "no-smp": ("SMP=n", "NUMA=n"),
-    "no-jump-label": ("JUMP_LABEL=n",),
+    "jump-label": ("JUMP_LABEL=y",),
     "no-huge-pages": ("TRANSPARENT_HUGEPAGE=n", "HUGETLBFS=n"),
     "no-swap": ("SWAP=n",),
     "no-memcg": ("MEMCG=n",),
