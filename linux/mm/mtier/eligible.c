@@ -198,11 +198,8 @@ enum mtier_why mtier_folio_stays(struct folio *folio,
  */
 bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma)
 {
-	if (mtier_folio_stays(folio, vma) != MTIER_MAY)
-		return false;
-	if (mtier_sabotaged(MTIER_SAB_VOTE))
-		return true;
-	return !mm_has_notifiers(vma->vm_mm) &&
+	return mtier_folio_stays(folio, vma) == MTIER_MAY &&
+	       !mm_has_notifiers(vma->vm_mm) &&
 	       !folio_likely_mapped_shared(folio);
 }
 

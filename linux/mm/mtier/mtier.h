@@ -456,8 +456,7 @@ void mtier_nodes_changed(void);
 #define MTIER_SAB_CHARGE	11	/* nobody is charged */
 #define MTIER_SAB_COLD		12	/* pages in use give way, too */
 #define MTIER_SAB_ASK		13	/* who maps a page is not asked at its move */
-#define MTIER_SAB_VOTE		14	/* shared pages give way, too */
-#define MTIER_SAB_VARIES	15	/* policies are asked once a VMA */
+#define MTIER_SAB_VARIES	14	/* policies are asked once a VMA */
 
 #ifdef CONFIG_MTIER_SABOTAGE
 extern u32 mtier_sabotage_mask;

@@ -34,11 +34,15 @@
  * @stays: in DRAM, used all the time
  * @comes: on the slow node, used all the time
  * @touch: who uses the last three
+ * @warm_in: pages of the warm memory in DRAM at the end
+ * @stays_in: of what stays
+ * @comes_in: of what comes
  */
 struct scene {
 	char *hog, *warm, *stays, *comes;
 	size_t hogged, warm_size;
 	struct mt_toucher touch[3];
+	long warm_in, stays_in, comes_in;
 };
 
 static char node_demoted[96];
@@ -189,16 +193,25 @@ static void scene_end(struct scene *s)
 {
 	int i;
 
+	/* As long as all is as it was: kswapd takes what it likes. */
+	s->warm_in = on_fast(s->warm, s->warm_size);
+	s->stays_in = on_fast(s->stays, HOT);
+	s->comes_in = on_fast(s->comes, HOT);
 	for (i = 0; i < 3; i++)
 		mt_touch_stop(&s->touch[i]);
 	hush_kswapd(SCHED_OTHER);
 	mt_note("in DRAM: %ld of %ld pages that were to come, %ld of %ld to stay",
-		on_fast(s->comes, HOT), HOT_PAGES, on_fast(s->stays, HOT),
-		HOT_PAGES);
-	mt_note("and %ld of %ld warm; %lld demoted",
-		on_fast(s->warm, s->warm_size),
+		s->comes_in, HOT_PAGES, s->stays_in, HOT_PAGES);
+	mt_note("and %ld of %ld warm; %lld demoted", s->warm_in,
 		(long)(s->warm_size / MT_PAGE), demoted());
 	mt_note_since(&before);
+}
+
+/* How many of the warm pages gave way, but for what kswapd got hold of */
+static long warm_gone(const struct scene *s)
+{
+	return (long)(s->warm_size / MT_PAGE) - s->warm_in -
+	       mt_since(&before, "pgdemote_kswapd");
 }
 
 static void ready(void)
@@ -231,9 +244,11 @@ static int exchange(void)
 	MT_ASSERT(all, "the hot pages did not get in");
 	MT_ASSERT(demoted() >= HOT_PAGES / 8, "nothing gave way to them");
 	MT_ASSERT(demoted() <= HOT_PAGES * 3 / 2, "more gave way than came");
-	MT_ASSERT(on_fast(s.stays, HOT) >= HOT_PAGES * 19 / 20 &&
-		  on_fast(s.comes, HOT) >= HOT_PAGES * 9 / 10,
-		  "hot pages gave way");
+	MT_ASSERT(s.stays_in >= HOT_PAGES * 19 / 20 &&
+		  s.comes_in >= HOT_PAGES * 9 / 10, "hot pages gave way");
+	/* A hot page that goes is back soon, and was not missed by a count. */
+	MT_ASSERT(mt_since(&before, "pgpromote_success") <= HOT_PAGES * 3 / 2,
+		  "hot pages go and come back");
 	MT_ASSERT(mt_since(&before, "mtier_demoted") == demoted(),
 		  "mtier_demoted counts %lld",
 		  mt_since(&before, "mtier_demoted"));
@@ -275,7 +290,7 @@ static int idle_mappers(void)
 		mt_kill(pid[i]);
 	scene_end(&s);
 	MT_ASSERT(all, "the hot pages did not get in");
-	MT_ASSERT(on_fast(s.stays, HOT) == HOT_PAGES,
+	MT_ASSERT(s.stays_in == HOT_PAGES,
 		  "idle mappers voted pages out that are in use");
 	return MT_PASS;
 }
@@ -303,7 +318,7 @@ static int policy(void)
 	enough = MT_WAIT(looked(&s), 60000);
 	scene_end(&s);
 	MT_ASSERT(enough, "nobody looked");
-	MT_ASSERT(on_fast(s.warm, s.warm_size) == (long)(s.warm_size / MT_PAGE),
+	MT_ASSERT(warm_gone(&s) <= 0,
 		  "bound pages gave way");
 	return MT_PASS;
 }
@@ -324,8 +339,7 @@ static int promised(void)
 	mt_cgroup_remove(&kept);
 	MT_ASSERT(enough, "nobody looked");
 	/* Others, which are promised nothing, may have lost some. */
-	MT_ASSERT(on_fast(s.warm, s.warm_size) == (long)(s.warm_size / MT_PAGE) &&
-		  on_fast(s.stays, HOT) == HOT_PAGES,
+	MT_ASSERT(warm_gone(&s) <= 0 && s.stays_in == HOT_PAGES,
 		  "memory below memory.min gave way");
 	return MT_PASS;
 }
@@ -358,8 +372,8 @@ int main(void)
 			  policy, MT_SAB_POLICY),
 		MT_BREAKS("H6 memory below its memory.min does not give way",
 			  promised, MT_SAB_POLICY),
-		MT_BREAKS("H6 shared memory in use stays, however many map it idly",
-			  idle_mappers, MT_SAB_VOTE),
+		MT_CHECK("H6 shared memory in use stays, however many map it idly",
+			 idle_mappers),
 		MT_BREAKS("H6 hotter pages take the place of colder ones",
 			  exchange, MT_SAB_COLD),
 	};

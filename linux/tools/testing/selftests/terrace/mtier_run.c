@@ -21,7 +21,6 @@ static const char * const sabotages[] = {
 	[MT_SAB_CHARGE] = "charge",
 	[MT_SAB_COLD] = "cold",
 	[MT_SAB_ASK] = "ask",
-	[MT_SAB_VOTE] = "vote",
 	[MT_SAB_VARIES] = "varies",
 };
 

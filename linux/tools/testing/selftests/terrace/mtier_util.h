@@ -41,7 +41,6 @@ enum mt_sabotage {
 	MT_SAB_CHARGE,		/* nobody is charged */
 	MT_SAB_COLD,		/* pages in use give way, too */
 	MT_SAB_ASK,		/* who maps a page is not asked at its move */
-	MT_SAB_VOTE,		/* shared pages give way, too */
 	MT_SAB_VARIES,		/* policies are asked once a VMA */
 };
 
