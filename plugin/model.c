@@ -133,15 +133,23 @@ static bool tlb_flushed(const struct model_cpu *cpu, uint64_t tag)
 	return (tag & ~(EPOCH_STEP - 1)) != cpu->epoch[kernel];
 }
 
-/* In place of an entry that was flushed, else of the least recent one. */
-static struct model_tlb_entry *tlb_fill(const struct model_cpu *cpu, const struct model_tlb *t,
-					const struct model_tlb_entry *entry)
+/* The way that the next entry of this set takes: that of one that was flushed, else the least recent one's. */
+static unsigned int tlb_victim(const struct model_cpu *cpu, const struct model_tlb *t, uint64_t tag)
 {
-	struct model_tlb_entry *set = tlb_set(t, entry->tag);
+	const struct model_tlb_entry *set = tlb_set(t, tag);
 	unsigned int i = 0;
 
 	while (i < t->ways - 1 && !tlb_flushed(cpu, set[i].tag))
 		i++;
+	return i;
+}
+
+static struct model_tlb_entry *tlb_fill(const struct model_cpu *cpu, const struct model_tlb *t,
+					const struct model_tlb_entry *entry)
+{
+	struct model_tlb_entry *set = tlb_set(t, entry->tag);
+	unsigned int i = tlb_victim(cpu, t, entry->tag);
+
 	memmove(&set[1], &set[0], i * sizeof(*set));
 	set[0] = *entry;
 	return &set[0];
@@ -418,6 +426,19 @@ static struct model_tlb_entry *find(struct model *m, struct model_cpu *cpu, cons
 	return NULL;
 }
 
+/*
+ * The second level makes room for an entry.  Small pages of user space that it gives up are told; one may
+ * be in the first level for a while yet, which a page that busy soon leaves and enters again.
+ */
+static void stlb_fill(struct model *m, struct model_cpu *cpu, const struct model_tlb_entry *entry)
+{
+	uint64_t old = tlb_set(&cpu->stlb, entry->tag)[tlb_victim(cpu, &cpu->stlb, entry->tag)].tag;
+
+	tlb_fill(cpu, &cpu->stlb, entry);
+	if (m->evicted && !(old & HUGE_TAG) && !(old & 1ull << 35) && !tlb_flushed(cpu, old))
+		m->evicted(cpu, (old & MODEL_VPN_MASK) << 12);
+}
+
 /* The translation of @vaddr, after what it costs to get it; NULL when there is none. */
 static const struct model_tlb_entry *translate(struct model *m, struct model_cpu *cpu, struct model_counts *counts,
 					       uint64_t vaddr, unsigned int flags, uintptr_t context,
@@ -445,7 +466,7 @@ static const struct model_tlb_entry *translate(struct model *m, struct model_cpu
 		if (!look_up(m, cpu, vaddr, context, &fresh, &huge))
 			return NULL;
 		*wait = walk(m, cpu, counts, vaddr, flags, huge);
-		tlb_fill(cpu, &cpu->stlb, &fresh);
+		stlb_fill(m, cpu, &fresh);
 	}
 	return tlb_fill(cpu, huge ? &cpu->dtlb_huge : &cpu->dtlb, &fresh);
 }

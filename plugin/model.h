@@ -163,10 +163,14 @@ typedef bool (*model_translate_t)(uintptr_t context, uint64_t vaddr, uint64_t *p
 /* An access missed all caches. Called with what model_access() was given. */
 typedef void (*model_missed_t)(struct model_cpu *cpu, struct model_counts *counts, uint64_t vaddr);
 
+/* The second level of the TLB gave up a small page of user space that was not flushed. */
+typedef void (*model_evicted_t)(const struct model_cpu *cpu, uint64_t vaddr);
+
 struct model {
 	struct model_config config;
 	model_translate_t translate;
 	model_missed_t missed;		/* may be NULL */
+	model_evicted_t evicted;	/* may be NULL */
 	struct model_cpu *cpu;
 	struct model_cache llc;
 	double load_per_byte[MODEL_MAX_NODES][MODEL_MAX_NODES][2];	/* ps; [of the CPU][of the memory][write] */

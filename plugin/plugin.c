@@ -17,6 +17,9 @@
  *   flush=ADDR          it flushes (flush_tlb_func): for another CPU if after "ipi"
  *   wake=ADDR           it sends an interrupt that wakes (native_smp_send_reschedule…); may be repeated
  *   huge=ADDR           it maps a huge page (pgtable_trans_huge_deposit)
+ *   clock=count|model   the guest's clock counts instructions (the default), or is the model's; the
+ *                       latter also bounds how far vCPUs' clocks drift apart, and has QEMU's TLBs
+ *                       forget what the modelled ones do (drive.h)
  *
  * Every flush that the guest executes (mov to CR0, CR3 and CR4, invlpg, invpcid) is seen as the
  * instruction, so that the modelled TLBs never hold what the guest's CPU would not.
@@ -26,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drive.h"
 #include "kinds.h"
 #include "machine.h"
 #include "pages.h"
@@ -44,6 +48,7 @@ struct vcpu {
 	bool live;			/* the model is on and the vCPU is not idle */
 	bool idle, serving, huge_due;
 	bool app;
+	uint64_t turn_ps;		/* the clock at which its turn ends */
 } __attribute__((aligned(64)));
 
 enum event { EVENT_SENT, EVENT_IPI, EVENT_LOCAL, EVENT_FLUSH, EVENT_WAKE, EVENT_HUGE, EVENT_START, NR_EVENTS };
@@ -54,7 +59,7 @@ static struct vcpu vcpus[MAX_VCPUS];
 static unsigned int nr_vcpus;
 static struct cpu_counts *counts;
 static struct model *model;
-static bool model_on;
+static bool model_on, driven;
 static struct {
 	uint64_t addr;
 	enum event event;
@@ -135,6 +140,8 @@ static void turn_on(void)
 	report_start();
 	for (unsigned int i = 0; i < nr_vcpus; i++)
 		update(&vcpus[i]);
+	if (driven)
+		drive_start();
 }
 
 static void changed(unsigned int vcpu)
@@ -189,6 +196,8 @@ static void advance(struct vcpu *v, unsigned int mode, uint64_t insns)
 	if (!v->live)
 		return;
 	model_insns(model, v->cpu, insns);
+	if (v->cpu->clock_ps >= v->turn_ps)
+		v->turn_ps = drive_turn_over(v->cpu);
 	if (v->cpu->clock_ps < next_step_ps)
 		return;
 	report_step();
@@ -240,6 +249,7 @@ static void halted(unsigned int vcpu, void *data)
 {
 	(void)data;
 	model_halt(vcpus[vcpu].cpu);
+	drive_halted(vcpus[vcpu].cpu);
 }
 
 static void happened(unsigned int vcpu, void *data)
@@ -427,6 +437,14 @@ static int parse_series(const char *option, const char *value)
 	return 0;
 }
 
+static int parse_clock(const char *option, const char *value)
+{
+	driven = !strcmp(value, "model");
+	if (!driven && strcmp(value, "count"))
+		return kinds_bad_option(option, "want count or model");
+	return 0;
+}
+
 static int parse_option(const char *option)
 {
 	const char *value = strchr(option, '=');
@@ -444,13 +462,15 @@ static int parse_option(const char *option)
 		return (pages_path = strdup(value)) ? 0 : -1;
 	if (kinds_option_is(option, length, "series"))
 		return parse_series(option, value);
+	if (kinds_option_is(option, length, "clock"))
+		return parse_clock(option, value);
 	for (enum event event = 0; event < NR_EVENTS; event++)
 		if (kinds_option_is(option, length, event_names[event]))
 			return add_event(option, value, event);
 	ret = kinds_option(option, length, value);
 	if (ret > 0)
-		return kinds_bad_option(option, "unknown; known are out, machine, start, series, pages, sent, ipi, "
-					"local, flush, wake, huge, switch, newtask, kind, path");
+		return kinds_bad_option(option, "unknown; known are out, machine, start, series, pages, clock, sent, "
+					"ipi, local, flush, wake, huge, switch, newtask, kind, path");
 	return ret;
 }
 
@@ -477,6 +497,39 @@ static int load_machine(void)
 	return 0;
 }
 
+static void cpu_made(qemu_plugin_id_t id, unsigned int vcpu)
+{
+	(void)id;
+	(void)vcpu;
+	if (drive_take_clock())
+		return;
+	fprintf(stderr, "timing: clock=model: QEMU's clock does not count instructions; start it with -icount\n");
+	exit(EXIT_FAILURE);
+}
+
+/* Before anything runs: a model that begins with the machine drives it from there. */
+static int take_over(qemu_plugin_id_t id)
+{
+	static char why[128];
+	const char *lacks;
+
+	for (unsigned int i = 0; i < nr_vcpus; i++)
+		vcpus[i].turn_ps = driven ? 0 : UINT64_MAX;
+	if (!driven)
+		return 0;
+	lacks = drive_setup(model);
+	if (lacks) {
+		snprintf(why, sizeof(why), "this QEMU does not export %s; one that is built with modules, as Debian's "
+			 "is, does", lacks);
+		return kinds_bad_option("clock=model", why);
+	}
+	model->evicted = drive_evicted;
+	qemu_plugin_register_vcpu_init_cb(id, cpu_made);
+	if (model_on)
+		drive_start();
+	return 0;
+}
+
 PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
 	static const struct kinds_hooks hooks = {
@@ -496,7 +549,7 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
 		return kinds_bad_option("out", "missing: say where the ledger goes");
 	if (!machine_path)
 		return kinds_bad_option("machine", "missing: say what machine to model");
-	if (kinds_check() || load_machine())
+	if (kinds_check() || load_machine() || take_over(id))
 		return -1;
 	counts = calloc(nr_vcpus, sizeof(*counts));
 	report_setup(model, counts);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "drive.h"
 #include "machine.h"
 #include "report.h"
 
@@ -22,7 +23,8 @@ struct cpu_note {
 
 struct note {
 	unsigned int number;
-	uint64_t now_ps, host_ns;
+	uint64_t now_ps, host_ns, all_idle_ns;
+	uint64_t skew_ps;	/* the worst since the note before */
 	struct cpu_note cpu[];
 };
 
@@ -57,6 +59,8 @@ static struct note *take_note(unsigned int number)
 	note->number = number;
 	note->now_ps = model_now_ps(model);
 	note->host_ns = host_ns();
+	drive_all_idle_ns(&note->all_idle_ns);
+	note->skew_ps = drive_take_skew_ps();
 	for (unsigned int i = 0; i < nr_cpus(); i++) {
 		const struct model_cpu *cpu = &model->cpu[i];
 
@@ -246,7 +250,7 @@ static void print_nodes(FILE *out, const struct note *a, const struct note *b)
 	fputs("}", out);
 }
 
-static void print_region(FILE *out, unsigned int number, const struct note *a, const struct note *b)
+static void print_region(FILE *out, unsigned int number, const struct note *a, const struct note *b, uint64_t skew_ps)
 {
 	uint64_t insns = 0, sent = 0, received = 0;
 
@@ -263,8 +267,9 @@ static void print_region(FILE *out, unsigned int number, const struct note *a, c
 		}
 	}
 	fprintf(out, "  {\"number\": %u, \"modelled_ns\": %.0f, \"guest_insns\": %" PRIu64 ", \"host_ns\": %" PRIu64
-		",\n   \"shootdowns\": %" PRIu64 ", \"shootdowns_received\": %" PRIu64 ", \"shootdown_ns\": %.0f,\n",
-		number, ns((int64_t)(b->now_ps - a->now_ps)), insns, b->host_ns - a->host_ns, sent, received,
+		", \"all_idle_ns\": %" PRIu64 ", \"skew_ns\": %.0f,\n   \"shootdowns\": %" PRIu64 ", \"shootdowns_received\": %" PRIu64 ", \"shootdown_ns\": %.0f,\n",
+		number, ns((int64_t)(b->now_ps - a->now_ps)), insns, b->host_ns - a->host_ns,
+		b->all_idle_ns - a->all_idle_ns, ns((int64_t)skew_ps), sent, received,
 		ns((int64_t)(sent * model->config.shootdown_send_ps +
 			     received * model->config.shootdown_receive_ps)));
 	print_nodes(out, a, b);
@@ -279,15 +284,21 @@ static void print_region(FILE *out, unsigned int number, const struct note *a, c
 /* Region K is from marker 2K-1 to the next marker 2K; region 0 is all from where the model began. */
 static void print_regions(FILE *out, const struct note *end)
 {
-	print_region(out, 0, start_note, end);
+	uint64_t skew_ps = end->skew_ps;
+
+	for (unsigned int i = 0; i < nr_notes; i++)
+		skew_ps = notes[i]->skew_ps > skew_ps ? notes[i]->skew_ps : skew_ps;
+	print_region(out, 0, start_note, end, skew_ps);
 	for (unsigned int i = 0; i < nr_notes; i++) {
 		if (notes[i]->number % 2 == 0)
 			continue;
+		skew_ps = 0;
 		for (unsigned int j = i + 1; j < nr_notes; j++) {
+			skew_ps = notes[j]->skew_ps > skew_ps ? notes[j]->skew_ps : skew_ps;
 			if (notes[j]->number != notes[i]->number + 1)
 				continue;
 			fputs(",\n", out);
-			print_region(out, notes[j]->number / 2, notes[i], notes[j]);
+			print_region(out, notes[j]->number / 2, notes[i], notes[j], skew_ps);
 			break;
 		}
 	}
@@ -333,8 +344,8 @@ int report_write(const char *path)
 		fclose(out);
 		return -ENOMEM;
 	}
-	fprintf(out, "{\"schema\": \"terrace.ledger\", \"version\": 1, \"abi\": %d,\n \"machine\": {",
-		TERRACE_PLUGIN_ABI);
+	fprintf(out, "{\"schema\": \"terrace.ledger\", \"version\": 2, \"abi\": %d, \"clock\": \"%s\",\n "
+		"\"machine\": {", TERRACE_PLUGIN_ABI, drive_all_idle_ns(&(uint64_t){ 0 }) ? "model" : "count");
 	machine_print(out, &model->config);
 	fputs("},\n \"regions\": [\n", out);
 	print_regions(out, end);

@@ -29,8 +29,10 @@ def document(policy: str, seconds: float, seed: int = 1, **changes: Any) -> dict
     flavour = "terrace" if policy == "terrace" else "stock"
     figures: dict[str, Any] = {
         "modelled_s": seconds,
-        "guest_s": seconds * 1.1,
-        "clock_ratio": 1.1,
+        "guest_s": seconds,
+        "clock_ratio": 1.0,
+        "all_idle_s": 0.0,
+        "skew_us": 20.0,
         "to_50_s": 0.1,
         "to_90_s": 0.2,
         "to_95_s": None,
@@ -69,7 +71,7 @@ def document(policy: str, seconds: float, seed: int = 1, **changes: Any) -> dict
         },
         "status": OK,
         "kernel": {"flavour": flavour, "version": "6.12", "content_hash": f"hash-{flavour}", "config_hash": "c"},
-        "machine": {"topology": "dram-cxl", "memory": [1, 1], "cpus": 2, "qemu": "7.2.22", "icount_shift": 2},
+        "machine": {"topology": "dram-cxl", "memory": [1, 1], "cpus": 2, "qemu": "7.2.22"},
         "figures": figures,
         "timeline_ms_share": [[0.0, 0.0], [100.0, 0.5]],
         "series_ms_fast_slow": [],

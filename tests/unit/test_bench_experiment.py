@@ -73,11 +73,11 @@ def test_bounds_start_where_they_stay() -> None:
 
 def test_one_kernel_may_run_all_policies() -> None:
     own = parse_text()
-    assert flavours_of(own, own.cells()) == {"stock", "terrace"}
+    assert flavours_of(own.cells()) == {"stock", "terrace"}
     assert "kernel" not in own.cells()[0].key()
     one = parse_text(TEXT + 'kernel = "terrace"\n')
     # Those of the runs before, too, which have a policy of stock's.
-    assert flavours_of(one, one.cells()) == {"terrace"}
+    assert flavours_of(one.cells()) == {"terrace"}
     assert one.cells()[0].key()["kernel"] == "terrace"
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from terrace.bench.clock import choose_shift, clock_ratio, insn_clock_ratio, within_tolerance
+from terrace.bench.clock import TOLERANCE, clock_ratio, require_right_clock, within_tolerance
 from terrace.bench.ledger import Ledger, Region, Tier, parse_ledger, read_ledger
-from terrace.errors import UsageError
+from terrace.errors import TerraceError, UsageError
 from terrace.paths import repo_root
 
 
@@ -38,6 +38,8 @@ def document(insns: int = 1000, modelled_ns: float = 2000.0) -> dict[str, Any]:
         "number": 1,
         "modelled_ns": modelled_ns,
         "guest_insns": insns,
+        "all_idle_ns": 0,
+        "skew_ns": 20000.0,
         "host_ns": 1,
         "shootdowns": 0,
         "shootdowns_received": 0,
@@ -48,8 +50,9 @@ def document(insns: int = 1000, modelled_ns: float = 2000.0) -> dict[str, Any]:
     step = {"t_ms": 1.0, "insns": 1, "app_insns": 1, "kernel_insns": 0, "shootdowns": 0, "app_misses": [1, 2]}
     return {
         "schema": "terrace.ledger",
-        "version": 1,
+        "version": 2,
         "abi": 1,
+        "clock": "model",
         "machine": {"name": "m"},
         "regions": [region],
         "series": [{**step, "bytes": [64, 128]}],
@@ -75,7 +78,7 @@ def test_the_hit_ratio_is_of_accesses_to_memory() -> None:
     region = ledger().region()
     assert region.fast_hit_ratio() == pytest.approx(0.3)
     assert region.fast_hit_ratio([0, 1]) == 1
-    empty = Region(1, 0, 0, 0, 0, 0, {}, ())
+    empty = Region(1, 0, 0, 0, 0, 0, 0, 0, {}, ())
     assert empty.fast_hit_ratio() is None
 
 
@@ -93,7 +96,7 @@ def test_a_region_that_is_not_there_is_an_error() -> None:
         ledger().region(2)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "terrace.ledger", "version": 2}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "terrace.ledger", "version": 1}'])
 def test_another_schema_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="x.json"):
         parse_ledger(text, "x.json")
@@ -114,22 +117,18 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 # ---- the guest's clock ----
 
 
-@pytest.mark.parametrize(
-    ("each_ns", "shift"),
-    [(0.0, 0), (0.3, 0), (1.0, 0), (1.4, 0), (1.5, 1), (2.0, 1), (2.7, 1), (2.9, 2), (9.0, 3), (1e6, 10)],
-)
-def test_the_shift_is_the_nearest_power_of_two(each_ns: float, shift: int) -> None:
-    assert choose_shift(ledger(insns=1000, modelled_ns=1000 * each_ns)) == shift
-
-
-@pytest.mark.parametrize("each_ns", [0.8, 1.0, 1.3, 1.7, 2.5, 3.3, 5.1, 7.9, 12.0, 100.0])
-def test_the_chosen_shift_is_within_the_tolerance(each_ns: float) -> None:
-    region = ledger(insns=1000, modelled_ns=1000 * each_ns).region()
-    assert within_tolerance(insn_clock_ratio(region, choose_shift(region)))
-
-
 def test_ratios() -> None:
     assert clock_ratio(3.0, 2.0) == 1.5
     assert clock_ratio(1.0, 0.0) == math.inf
-    assert not within_tolerance(1.6)
-    assert not within_tolerance(0.6)
+
+
+@pytest.mark.parametrize("ratio", [1.0, TOLERANCE, 1 / TOLERANCE])
+def test_a_right_clock_is_one_within_the_tolerance(ratio: float) -> None:
+    assert within_tolerance(ratio)
+    require_right_clock(ratio)
+
+
+@pytest.mark.parametrize("ratio", [None, 1.03, 0.97, 3.42, math.inf])
+def test_a_run_with_another_clock_is_no_result(ratio: float | None) -> None:
+    with pytest.raises(TerraceError, match="clock"):
+        require_right_clock(ratio)

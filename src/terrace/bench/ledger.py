@@ -13,7 +13,7 @@ from typing import Any
 from terrace.errors import UsageError
 
 SCHEMA = "terrace.ledger"
-VERSION = 1
+VERSION = 2
 APP = "app"
 IDLE = "idle"
 
@@ -135,6 +135,8 @@ class Region:
     number: int
     modelled_ns: float
     guest_insns: int
+    all_idle_ns: float
+    skew_ns: float
     shootdowns: int
     shootdowns_received: int
     shootdown_ns: float
@@ -240,6 +242,8 @@ def _region(item: Mapping[str, Any]) -> Region:
         number=item["number"],
         modelled_ns=item["modelled_ns"],
         guest_insns=item["guest_insns"],
+        all_idle_ns=item["all_idle_ns"],
+        skew_ns=item["skew_ns"],
         shootdowns=item["shootdowns"],
         shootdowns_received=item["shootdowns_received"],
         shootdown_ns=item["shootdown_ns"],

@@ -12,8 +12,9 @@ from typing import Any
 
 from terrace.bench import loads
 from terrace.bench.cells import Cell
+from terrace.bench.clock import require_right_clock
 from terrace.bench.figures import figures_of, printed
-from terrace.bench.instruments import Instrument
+from terrace.bench.instruments import SHIFT, Instrument
 from terrace.bench.policies import POLICIES
 from terrace.bench.reading import Reading
 from terrace.bench.store import FAILED, OK, SCHEMA, VERSION
@@ -34,7 +35,6 @@ class Job:
 
     cell: Cell
     kernel_hash: str
-    shift: int
     fingerprint: str
     profile: bool = False
     placement: str | None = None
@@ -85,7 +85,7 @@ def _measure(job: Job) -> dict[str, Any]:
             command,
             cwd="/",
             env={},
-            icount_shift=job.shift,
+            icount_shift=SHIFT,
             plugin=instrument.argument,
             timeout_s=TIMEOUT_S,
         )
@@ -93,7 +93,7 @@ def _measure(job: Job) -> dict[str, Any]:
         reading = instrument.read()
         extra: dict[str, Any] = {}
         if job.profile:
-            extra = {"accesses": instrument.accesses(cell.size // PAGE), "chosen_shift": instrument.shift()}
+            extra = {"accesses": instrument.accesses(cell.size // PAGE)}
         # Neither whose checkout it was nor a folder that is gone says anything about the result.
         shown = loads.describe(command, (build_dir(), folder))
     return {**_document(job, kernel, shown, result, reading), **extra}
@@ -127,6 +127,8 @@ def _result(guest: GuestResult) -> dict[str, Any]:
 def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], reading: Reading) -> dict[str, Any]:
     policy = POLICIES[job.cell.policy]
     out = printed(result)
+    figures = figures_of(policy, job.cell.dram, out, reading)
+    require_right_clock(figures["clock_ratio"])
     machine = job.cell.machine()
     rest = {
         name: value
@@ -146,10 +148,9 @@ def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], re
             "memory": [node.memory for node in machine.nodes],
             "cpus": machine.cpus,
             "qemu": qemu_version(),
-            "icount_shift": job.shift,
         },
         "command": command,
-        "figures": figures_of(policy, job.cell.dram, out, reading),
+        "figures": figures,
         "timeline_ms_share": out.samples,
         "series_ms_fast_slow": reading.series,
         "vmstat": {name: value for name, value in out.vmstat.items() if value},

@@ -11,11 +11,15 @@ class Reading:
     """`kinds` has user and kernel instructions of each kind of task, `kernel_seconds` modelled time in the kernel.
 
     `series` are steps of modelled time: ms, the application's misses to fast memory in the step, to slow memory.
+    `all_idle_s`: times when no CPU worked, which are not in `modelled_s`. `skew_us`: the furthest that one working
+    CPU's clock was ahead of another's.
     """
 
     kinds: Mapping[str, tuple[int, int]]
     modelled_s: float
     fast_hit_ratio: float | None
+    all_idle_s: float = 0.0
+    skew_us: float = 0.0
     kernel_seconds: Mapping[str, float] = field(default_factory=dict)
     ledger: Mapping[str, Any] = field(default_factory=dict)
     series: list[list[float]] = field(default_factory=list)

@@ -41,7 +41,7 @@ bandwidths in the machine's HMAT.
 """
 _FIRST_LOOK_S = 1.0
 _TOO_SHORT = (
-    "**Too short**: all runs ended within the first second of guest time, in which no policy looks for pages. "
+    "**Too short**: all runs ended within their first second, in which no policy looks for pages. "
     "This says how much there is to win (oracle), and nothing of the others."
 )
 
@@ -158,15 +158,13 @@ def _setup(item: Experiment, documents: Sequence[Document]) -> str:
     kernels = sorted({f"{doc['kernel']['flavour']} {doc['kernel']['content_hash']}" for doc in good})
     versions = sorted({doc["kernel"]["version"] for doc in good})
     qemus = sorted({doc["machine"]["qemu"] for doc in good})
-    shifts = sorted({(doc["key"]["size"], doc["machine"]["icount_shift"]) for doc in good})
-    clocks = ", ".join(f"{2**shift} ns at {format_size(size)}" for size, shift in shifts)
     start = "on slow memory" if item.start == "slow" else "where it is first touched"
     seeds = ", ".join(map(str, sorted({doc["key"]["seed"] for doc in documents})))
     policies = ", ".join(f"{name} ({POLICIES[name].purpose})" for name in item.policies)
     return (
         f"Linux {', '.join(versions)} ({', '.join(kernels)}), QEMU {', '.join(qemus)}, machine `{item.topology}`; "
         f"`{_command(item)}`, all memory {start} at first; "
-        f"an instruction takes {clocks} of guest time; seeds {seeds}; policies: {policies}."
+        f"seeds {seeds}; policies: {policies}."
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A run of experiments: what is still to do, the first passes that it takes, and the results as they come."""
+"""A run of experiments: what is still to do, the first passes that oracles take, and the results as they come."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from terrace.paths import build_dir, cache_dir
 
 _USUAL_CELL_S = 40.0
 # Of a document, what differs between two runs of the same thing.
-_TOOL = 1
+_TOOL = 2
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Pass:
-    """A run before: the load with all of its memory slow."""
+    """A run before an oracle's: the same load with all of its memory slow, whose fetches are counted by page."""
 
     cell: Cell
     fingerprint: str
@@ -64,9 +64,7 @@ class Session:
     def plan(self, experiment: Experiment, cells: Sequence[Cell], folder: Path, again: bool = False) -> None:
         """Add those of `cells` that have no result in `folder` yet, or all with `again`."""
         for cell in cells:
-            passes = tuple(
-                Pass(first, fingerprint(first, self.kernels, "first pass")) for first in first_passes(experiment, cell)
-            )
+            passes = tuple(Pass(first, fingerprint(first, self.kernels, "first pass")) for first in first_passes(cell))
             mine = fingerprint(cell, self.kernels, " ".join(item.fingerprint for item in passes))
             if not again and store.is_finished(folder, cell.name, mine):
                 self.finished += 1
@@ -117,20 +115,20 @@ class Session:
             return None
         cell = item.cell
         kernel = self.kernels[cell.flavour]
-        job = Job(cell, kernel.content_hash, instruments.DEFAULT_SHIFT, item.fingerprint, profile=True)
+        job = Job(cell, kernel.content_hash, item.fingerprint, profile=True)
         self._jobs[item.name] = lambda: job
         return Task(item.name, cell.machine().memory, times.get(_time_key(cell), _USUAL_CELL_S))
 
     def _job(self, item: Planned) -> Job:
         cell, policy = item.cell, POLICIES[item.cell.policy]
-        clock, profile = (self._passes[item.passes[place].name] for place in (0, -1))
         text = None
         if policy.limit == "oracle":
+            profile = self._passes[item.passes[0].name]
             pages = cell.size // PAGE
             capacity = pages if cell.fast_bytes is None else int(cell.fast_bytes * placement.USABLE) // PAGE
             text = placement.as_text(placement.runs(placement.choose(profile["accesses"], pages, capacity), pages))
         kernel = self.kernels[cell.flavour]
-        return Job(cell, kernel.content_hash, clock["chosen_shift"], item.fingerprint, placement=text)
+        return Job(cell, kernel.content_hash, item.fingerprint, placement=text)
 
     def _keep(self, item: Planned, answer: Answer) -> bool:
         document = answer.document or {**_lost(item), "error": answer.problem}
@@ -153,20 +151,16 @@ class Session:
         return True
 
 
-def first_passes(experiment: Experiment, cell: Cell) -> list[Cell]:
-    """The runs that go before: the same load, all of it on slow memory.
-
-    The first tells the clock's shift, which is one for all seeds; the last, for an oracle, which pages are hot.
-    """
-    seeds = [experiment.seeds[0]]
-    if POLICIES[cell.policy].limit == "oracle" and cell.seed not in seeds:
-        seeds.append(cell.seed)
-    return [replace(cell, policy="all-slow", dram=None, repetition=1, seed=seed) for seed in seeds]
+def first_passes(cell: Cell) -> list[Cell]:
+    """The runs that go before: for an oracle the same load and seed, all on slow memory, to see which pages are hot."""
+    if POLICIES[cell.policy].limit != "oracle":
+        return []
+    return [replace(cell, policy="all-slow", dram=None, repetition=1)]
 
 
-def flavours_of(experiment: Experiment, cells: Sequence[Cell]) -> set[str]:
+def flavours_of(cells: Sequence[Cell]) -> set[str]:
     """The kernels that these cells and the runs before them need."""
-    return {run.flavour for cell in cells for run in (cell, *first_passes(experiment, cell))}
+    return {run.flavour for cell in cells for run in (cell, *first_passes(cell))}
 
 
 def fingerprint(cell: Cell, kernels: Mapping[str, Kernel], after: str) -> str:

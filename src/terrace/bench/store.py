@@ -11,7 +11,7 @@ from terrace.bench.stats import thin
 from terrace.errors import UsageError
 
 SCHEMA = "terrace.cell"
-VERSION = 1
+VERSION = 2
 OK = "ok"
 FAILED = "failed"
 _POINTS = 40

@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from terrace.bench.clock import choose_shift, insn_clock_ratio, within_tolerance
+from terrace.bench.clock import clock_ratio
+from terrace.bench.instruments import SHIFT
 from terrace.bench.ledger import Kind, Region, read_ledger
 from terrace.errors import TerraceError, UsageError
 from terrace.kernel.build import build
@@ -31,10 +32,9 @@ from terrace.paths import repo_root
 from terrace.policy.weights import weights_of
 
 SCHEMA = "terrace.validate"
-VERSION = 1
+VERSION = 2
 _WEIGHTS = "/sys/kernel/mm/mempolicy/weighted_interleave/node"
 _TIMEOUT_S = 1200.0
-_FIRST_SHIFT = 0
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _policy_words(policy: str) -> tuple[list[str], list[str]]:
     return [mode, f"0-{len(weights) - 1}"], sets
 
 
-def measure(run: Run, vmlinux: Path, shift: int) -> tuple[dict[str, Any], Region, Mapping[str, Any]]:
+def measure(run: Run, vmlinux: Path) -> tuple[dict[str, Any], Region, Mapping[str, Any]]:
     """The workload's JSON, the region, and the machine's parameters. Raises TerraceError when the guest failed."""
     topology = choose_topology(run.machine)
     program = find_workload(run.workload).compile()
@@ -132,11 +132,11 @@ def measure(run: Run, vmlinux: Path, shift: int) -> tuple[dict[str, Any], Region
     with tempfile.TemporaryDirectory(prefix="terrace-validate-") as folder:
         ledger = Path(folder) / "ledger.json"
         plugin = timing_argument(
-            *(compile_plugin("timing"), read_symbols(vmlinux), topology, TimingOptions(ledger)),
+            *(compile_plugin("timing"), read_symbols(vmlinux), topology, TimingOptions(ledger, drives=True)),
             Path(folder) / "machine",
         )
         guest = run_in_guest(
-            vmlinux, topology, words, cwd="/", env={}, icount_shift=shift, plugin=plugin, timeout_s=_TIMEOUT_S
+            vmlinux, topology, words, cwd="/", env={}, icount_shift=SHIFT, plugin=plugin, timeout_s=_TIMEOUT_S
         )
         if guest.exit_code:
             said = guest.explain() or guest.stderr.decode(errors="replace")
@@ -167,19 +167,15 @@ def _summary(region: Region) -> dict[str, Any]:
 def run_and_write(run: Run, folder: Path, flavour: str) -> Path:
     """Measure, again with the shift that fits when the first one did not, and write the result."""
     kernel = build(flavour)
-    shift = _FIRST_SHIFT
-    workload, region, machine = measure(run, kernel.vmlinux, shift)
-    if not within_tolerance(insn_clock_ratio(region, shift)) and choose_shift(region) != shift:
-        shift = choose_shift(region)
-        workload, region, machine = measure(run, kernel.vmlinux, shift)
+    workload, region, machine = measure(run, kernel.vmlinux)
     document = {
         "schema": SCHEMA,
         "version": VERSION,
         "run": asdict(run),
         "kernel": {"flavour": kernel.flavour, "version": kernel.version, "config_hash": kernel.config_hash},
         "machine": machine,
-        "icount_shift": shift,
-        "clock_ratio": insn_clock_ratio(region, shift),
+        "clock_ratio": clock_ratio(workload["elapsed_ns"], region.modelled_ns + region.all_idle_ns),
+        "skew_us": region.skew_ns / 1e3,
         "workload": {k: v for k, v in workload.items() if k in ("workload", "ops", "kernels", "traffic", "ok")},
         "region": _summary(region),
     }

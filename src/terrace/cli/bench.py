@@ -89,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
         store.read_all(folder)
     if args.dry_run:
         return _dry_run([cell for _, cells, _ in picked for cell in cells])
-    flavours = {name for item, cells, _ in picked for name in flavours_of(item, cells)}
+    flavours = {name for _, cells, _ in picked for name in flavours_of(cells)}
     session = Session({flavour: build(flavour) for flavour in _announced(sorted(flavours))})
     for item, cells, folder in picked:
         session.plan(item, cells, folder, args.again)

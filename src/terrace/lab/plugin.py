@@ -17,7 +17,7 @@ from terrace.paths import build_dir, repo_root
 _CFLAGS = ("-std=gnu11", "-O2", "-flto", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread")
 _SOURCES = {
     "insn_count": ("insn_count.c", "kinds.c"),
-    "timing": ("plugin.c", "kinds.c", "model.c", "balance.c", "machine.c", "report.c", "pages.c"),
+    "timing": ("plugin.c", "drive.c", "kinds.c", "model.c", "balance.c", "machine.c", "report.c", "pages.c"),
 }
 # Whose work is told apart: name -> the function that only such a task runs. A kernel may lack some.
 _KINDS = {
@@ -51,13 +51,15 @@ class TimingOptions:
 
     `ledger` gets the JSON; `series_ms` is the step of its time series in modelled time (0: none); `pages` gets the
     misses to memory of each virtual page of the app. `from_boot`: the model begins with the machine, not with the
-    command.
+    command. `drives`: the guest's clock is the model's (plugin/drive.h), which needs -icount; the shift then says
+    how often QEMU looks at its timers, and nothing of the time an instruction takes.
     """
 
     ledger: Path
     series_ms: float = 0.0
     pages: Path | None = None
     from_boot: bool = False
+    drives: bool = False
 
 
 def compile_plugin(name: str) -> Path:
@@ -136,6 +138,8 @@ def timing_argument(
         words.append(f"series={options.series_ms:g}")
     if options.pages:
         words.append(f"pages={_escape(options.pages)}")
+    if options.drives:
+        words.append("clock=model")
     return ",".join(words)
 
 

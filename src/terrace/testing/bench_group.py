@@ -29,7 +29,7 @@ def run_bench(wanted: Selector, group: str = "bench") -> Iterator[TestResult]:
         return
     # Their own progress and no limit: a first build takes longer than all cells.
     smoke = experiment.load(NAME)
-    for flavour in sorted(flavours_of(smoke, smoke.cells())):
+    for flavour in sorted(flavours_of(smoke.cells())):
         build(flavour)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="terrace-test-bench-") as folder:
