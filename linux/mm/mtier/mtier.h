@@ -404,11 +404,14 @@ extern struct mtier_node __rcu **mtier_nodes;
 int mtier_promote_add_node(int nid);
 void mtier_promote_del_node(int nid);
 bool mtier_promote_enqueue(int nid, unsigned long pfn);
+int mtier_promote_init(void);
+int mtier_promote_resize(unsigned int cap);
+
+/* ---- pressure.c ---- */
+
 bool mtier_promote_may_queue(int nid, bool full);
 bool mtier_promote_pressure(void);
 bool mtier_promote_failing(void);
-int mtier_promote_init(void);
-int mtier_promote_resize(unsigned int cap);
 
 /* ---- rate.c ---- */
 
