@@ -134,6 +134,16 @@ struct mtier_hot_params mtier_cold_params(u32 look_ms)
 	};
 }
 
+/* Append to a node's queue; the oldest makes room. */
+static void mtier_cold_push(int nid, unsigned long entry)
+{
+	unsigned long dropped;
+
+	mtier_queue_push(&mtier_cold[nid], entry, &dropped);
+	if (dropped != MTIER_QUEUE_NONE)
+		mtier_hot_unqueue(mtier_entry_pfn(dropped));
+}
+
 /**
  * mtier_cold_note() - note a look at a page of a full node
  * @nid: the node
@@ -147,14 +157,9 @@ struct mtier_hot_params mtier_cold_params(u32 look_ms)
 void mtier_cold_note(int nid, unsigned long pfn, bool idle, u32 now,
 		     const struct mtier_hot_params *params)
 {
-	unsigned long dropped;
-
 	idle |= mtier_sabotaged(MTIER_SAB_COLD);
-	if (!mtier_hot_idle(pfn, idle, now, params))
-		return;
-	mtier_queue_push(&mtier_cold[nid], mtier_entry_of(pfn), &dropped);
-	if (dropped != MTIER_QUEUE_NONE)
-		mtier_hot_unqueue(mtier_entry_pfn(dropped));
+	if (mtier_hot_idle(pfn, idle, now, params))
+		mtier_cold_push(nid, mtier_entry_of(pfn));
 }
 
 /*
@@ -184,8 +189,9 @@ static struct folio *mtier_cold_candidate(unsigned long entry, int nid,
 	return NULL;
 }
 
-/* Isolate one that may give way; false if the move has no place for it. */
-static bool mtier_cold_take(struct mtier_move *mv, struct folio *folio)
+/* Isolate one that may give way; false if it has to wait for another move. */
+static bool mtier_cold_take(struct mtier_move *mv, struct folio *folio,
+			    bool *crowded)
 {
 	enum mtier_why why;
 
@@ -194,27 +200,38 @@ static bool mtier_cold_take(struct mtier_move *mv, struct folio *folio)
 	why = mtier_guard_ask(&mv->guard, folio, !mv->nr_folios);
 	if (why == MTIER_MAY)
 		mtier_move_add(mv, folio);
-	return why != MTIER_WHY_CROWDED;
+	*crowded = why == MTIER_WHY_CROWDED;
+	return !*crowded;
 }
 
-/* Collect @want pages, as far as there are. */
+/*
+ * Collect @want pages, as far as there are. What is too large for the rest of
+ * the move goes to the end of the queue, and smaller ones go on; asking who maps
+ * a page is too dear to look for one whose owners are known, once no more fit.
+ */
 static void mtier_cold_gather(struct mtier_move *mv, unsigned long want)
 {
 	/* How far apart its looks were nobody knows any more. */
 	struct mtier_hot_params params = mtier_cold_params(U32_MAX);
 	struct mtier_queue *queue = &mtier_cold[mv->source];
+	/* Those that wait are not met again. */
+	unsigned int left = READ_ONCE(queue->fill);
+	bool crowded = false, waits;
 	unsigned long entry;
 	struct folio *folio;
-	bool more = true;
 
-	while (more && mv->nr_pages < want && mtier_queue_pop(queue, &entry, 1)) {
+	for (; left && !crowded && mv->nr_pages < want; left--) {
+		if (!mtier_queue_pop(queue, &entry, 1))
+			break;
 		folio = mtier_cold_candidate(entry, mv->source, &params);
-		/* Whatever comes of it, this look at it is over. */
-		mtier_hot_forget(mtier_entry_pfn(entry));
-		if (!folio)
-			continue;
-		more = mtier_cold_take(mv, folio);
-		folio_put(folio);
+		waits = folio && !mtier_cold_take(mv, folio, &crowded);
+		/* If not, this look at it is over, whatever came of it. */
+		if (waits)
+			mtier_cold_push(mv->source, entry);
+		else
+			mtier_hot_forget(mtier_entry_pfn(entry));
+		if (folio)
+			folio_put(folio);
 	}
 }
 
@@ -266,3 +283,7 @@ int __init mtier_cold_init(void)
 	mtier_cold = kcalloc(nr_node_ids, sizeof(*mtier_cold), GFP_KERNEL);
 	return mtier_cold ? 0 : -ENOMEM;
 }
+
+#ifdef CONFIG_MTIER_KUNIT_TEST
+#include "tests/cold_kunit.c"
+#endif
