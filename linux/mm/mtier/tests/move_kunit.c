@@ -47,7 +47,7 @@ static long move_isolated(int nid)
 }
 
 /* Its owner frees it while it is isolated: nothing moved, and nothing is left. */
-static void freed_meanwhile_is_not_moved(struct kunit *test)
+static void move_freed(struct kunit *test, bool down)
 {
 	struct folio *folio = move_folio(test);
 	struct mtier_move *mv = test->priv;
@@ -55,7 +55,10 @@ static void freed_meanwhile_is_not_moved(struct kunit *test)
 	int nid = folio_nid(folio);
 	long isolated = move_isolated(nid);
 
-	mtier_move_up(mv, nid, 16);
+	if (down)
+		mtier_move_down(mv, nid, nid, 16);
+	else
+		mtier_move_up(mv, nid, 16);
 	KUNIT_EXPECT_TRUE(test, mtier_move_add(mv, folio));
 	KUNIT_EXPECT_EQ(test, move_isolated(nid), isolated + 1);
 	folio_put(folio);
@@ -64,20 +67,14 @@ static void freed_meanwhile_is_not_moved(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, move_isolated(nid), isolated);
 }
 
+static void freed_meanwhile_is_not_moved(struct kunit *test)
+{
+	move_freed(test, false);
+}
+
 static void freed_on_its_way_down_is_not_moved(struct kunit *test)
 {
-	struct folio *folio = move_folio(test);
-	struct mtier_move *mv = test->priv;
-	unsigned long pfn = folio_pfn(folio);
-	int nid = folio_nid(folio);
-	long isolated = move_isolated(nid);
-
-	mtier_move_down(mv, nid, nid, 16);
-	KUNIT_EXPECT_TRUE(test, mtier_move_add(mv, folio));
-	folio_put(folio);
-	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
-	KUNIT_EXPECT_EQ(test, mtier_move_fate(mv, pfn), MTIER_FATE_GONE);
-	KUNIT_EXPECT_EQ(test, move_isolated(nid), isolated);
+	move_freed(test, true);
 }
 
 /* Somebody has a reference that no page table knows of. */

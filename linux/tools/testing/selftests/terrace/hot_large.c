@@ -47,22 +47,11 @@ static void idler(void *arg)
 {
 	const size_t most = 1024 * MT_MB;
 	char *p = mt_map_aligned(most);
-	int *ready = arg, quiet = 0;
-	size_t off = 0;
+	int *ready = arg;
 	char byte;
 
 	mt_set_policy(MPOL_PREFERRED, 1UL << mt_fast_node());
-	while (p && quiet < 10 && off < most) {
-		if (mt_node_room(mt_fast_node()) > 0) {
-			mt_touch(p + off, MT_MB, true);
-			off += MT_MB;
-			quiet = 0;
-		} else {
-			mt_nap(20);
-			quiet++;
-		}
-	}
-	byte = quiet == 10;
+	byte = p && mt_use_free(p, most, mt_fast_node()) < most;
 	if (write(ready[1], &byte, 1) != 1)
 		_exit(1);
 	for (;;)

@@ -396,21 +396,17 @@ bool mt_stays(void *p, size_t size, int node)
 }
 
 /*
- * Take all that is free on @node, for good, without forcing anybody out.  What
- * a check before this one held may still be on its way back: look again until
- * nothing more comes.  NULL if it cannot be kept.
+ * Use memory of @p, up to @most bytes, until nothing is free on @node above its
+ * watermark.  What a check before this one held may still be on its way back:
+ * look again until nothing more comes.  Returns how much that took, @most if more
+ * is free.  The policy has to be such that memory comes from there.
  */
-char *mt_hog(int node, size_t *size)
+size_t mt_use_free(char *p, size_t most, int node)
 {
-	size_t room = mt_node_free(node) + 1024 * MT_MB;
-	char *p = mt_map_aligned(room);
-	int quiet = 0;
 	size_t off = 0;
+	int quiet = 0;
 
-	if (!p)
-		return NULL;
-	mt_set_policy(MPOL_PREFERRED, 1UL << node);
-	while (quiet < 10 && off < room - 64 * MT_MB) {
+	while (quiet < 10 && off < most) {
 		if (mt_node_room(node) > 0) {
 			mt_touch(p + off, MT_MB, true);
 			off += MT_MB;
@@ -420,6 +416,23 @@ char *mt_hog(int node, size_t *size)
 			quiet++;
 		}
 	}
+	return off;
+}
+
+/*
+ * Take all that is free on @node, for good, without forcing anybody out.  NULL
+ * if it cannot be kept.
+ */
+char *mt_hog(int node, size_t *size)
+{
+	size_t room = mt_node_free(node) + 1024 * MT_MB;
+	char *p = mt_map_aligned(room);
+	size_t off;
+
+	if (!p)
+		return NULL;
+	mt_set_policy(MPOL_PREFERRED, 1UL << node);
+	off = mt_use_free(p, room - 64 * MT_MB, node);
 	/* The rest below the watermark; what does not fit comes from elsewhere. */
 	for (room = off + 64 * MT_MB; off < room; off += MT_MB)
 		mt_touch(p + off, MT_MB, true);

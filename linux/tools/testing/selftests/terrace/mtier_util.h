@@ -138,6 +138,7 @@ void *mt_fill(size_t size, int node, bool huge);
 void *mt_place(size_t size, int node);
 void *mt_place_thp(size_t size, int node);
 void *mt_place_file(int fd, size_t size, int node, int prot);
+size_t mt_use_free(char *p, size_t most, int node);
 char *mt_hog(int node, size_t *size);
 void *mt_map_aligned(size_t size);
 long mt_pages_on(const void *p, size_t size, int node);
