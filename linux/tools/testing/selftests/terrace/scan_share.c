@@ -83,6 +83,8 @@ static int classic(void)
 #define REPORTS		3
 /* At least once between two looks, most of the time before the last moment. */
 #define USE_MS		130
+/* Half of those that make a page hot, see mt_watched() */
+#define USES		7
 
 /* Watch a range of this process and nothing else. */
 static bool damon_watch(const char *p, size_t size)
@@ -130,6 +132,22 @@ static long long damon_accesses(struct mt_trace *t, int *n)
 	return sum;
 }
 
+/*
+ * Use a range @n times, too few for it to be promoted: where it is in use alone,
+ * in DRAM, the scanner clears no bits, and DAMON sees them whatever it is told.
+ */
+static void use_scanned(char *p, int n)
+{
+	mt_on();
+	while (n--) {
+		mt_flush(p, SIZE);
+		mt_touch(p, SIZE, false);
+		mt_nap(USE_MS);
+	}
+	/* And forgets what it has counted. */
+	mt_off();
+}
+
 static int damon(void)
 {
 	char *p = mt_watched(SIZE);
@@ -143,20 +161,18 @@ static int damon(void)
 	mt_set3("period", "ms", 10, 10, 10);
 	MT_ASSERT(!mt_trace_open_of(&trace, "damon", "damon_aggregated"),
 		  "no trace event");
-	mt_on();
 	MT_ASSERT(damon_watch(p, SIZE), "DAMON cannot be started");
 	until = mt_now_ms() + (REPORTS + 1) * SAMPLES * SAMPLE_MS;
-	while (mt_now_ms() < until) {
-		mt_flush(p, SIZE);
-		mt_touch(p, SIZE, false);
-		mt_nap(USE_MS);
-	}
+	while (mt_now_ms() < until)
+		use_scanned(p, USES);
 	damon_off();
 	sum = damon_accesses(&trace, &n);
 	mt_trace_close(&trace);
 	mt_note("%d reports of regions, %lld of %d looks saw an access", n, sum,
 		n * SAMPLES);
 	MT_ASSERT(n >= REPORTS, "too few reports");
+	MT_ASSERT(mt_all_on(p, SIZE, mt_slow_node()), "it was promoted");
+	/* It misses none, of 50 to 75; with the sabotage 79 of 100 at least. */
 	MT_ASSERT(sum > n * SAMPLES * 3 / 4, "DAMON missed what is in use");
 	return MT_PASS;
 }
