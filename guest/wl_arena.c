@@ -3,8 +3,8 @@
  * The arena: all data of a workload in one mapping at a fixed address, so that page N of one run is
  * page N of the next.
  *
- * Pages are bound as --place says, or to --start-node, or not at all, and then touched one after the
- * other; after that the task's policy is the default again.  (--place's bindings stay.)
+ * Pages are touched one after the other while the task is bound as --place says, or to --start-node, or not at all;
+ * after that the task's policy is the default again.
  *
  * Some workloads use the arena as an array of pages, each with a tag in its first word and one
  * counter for each thread from word WL_FIRST_COUNTER on.  A thread that writes adds one to its own
@@ -43,27 +43,23 @@ static void require_node(const char *what, int node)
 		tg_die(TG_EXIT_USAGE, "%s: node %d has no memory; nodes that have: %s", what, node, memory_nodes());
 }
 
-static void bind_range(uint64_t first, uint64_t count, int node)
-{
-	unsigned long mask[TG_MAX_NODES / 64] = { 0 };
-
-	mask[node / 64] = 1ul << (node % 64);
-	if (syscall(SYS_mbind, wl_arena + first * WL_PAGE, count * WL_PAGE, TG_MPOL_BIND, mask, TG_MAX_NODES + 1, 0))
-		tg_die(TG_EXIT_FAILED, "--place: binding pages %llu+%llu to node %d: %s", (unsigned long long)first,
-		       (unsigned long long)count, node, strerror(errno));
-}
-
-/* Lines "PAGE COUNT NODE"; pages that no line names go by --start-node. */
-static void place_pages(void)
+/* The node of every page: as --place has it in lines "PAGE COUNT NODE", else that of --start-node. */
+static int16_t *read_place(void)
 {
 	FILE *file = fopen(wl.place, "re");
 	char line[128], rest;
 	unsigned long long first, count;
 	unsigned int number = 0;
+	int16_t *home;
 	int node;
 
 	if (!file)
 		tg_die(TG_EXIT_USAGE, "--place: %s: %s", wl.place, strerror(errno));
+	home = malloc(wl_pages * sizeof(*home));
+	if (!home)
+		tg_die(TG_EXIT_FAILED, "--place: no memory for %llu pages", (unsigned long long)wl_pages);
+	for (uint64_t page = 0; page < wl_pages; page++)
+		home[page] = (int16_t)wl.start_node;
 	while (fgets(line, sizeof(line), file)) {
 		number++;
 		if (line[strspn(line, " \t\n")] == 0 || line[0] == '#')
@@ -77,9 +73,52 @@ static void place_pages(void)
 			tg_die(TG_EXIT_USAGE, "--place: %s:%u: node %d is not from 0 to %d", wl.place, number, node,
 			       TG_MAX_NODES - 1);
 		require_node("--place", node);
-		bind_range(first, count, node);
+		for (unsigned long long page = first; page < first + count; page++)
+			home[page] = (int16_t)node;
 	}
 	fclose(file);
+	return home;
+}
+
+static void bind_task(int node)
+{
+	int err = tg_bind_task_memory(node);
+
+	if (err)
+		tg_die(TG_EXIT_FAILED, "binding to node %d: %s", node, strerror(-err));
+}
+
+/* Touch the pages whose home @node is, all of them without @home. -1: wherever the kernel puts them. */
+static void touch(const int16_t *home, int node)
+{
+	if (node >= 0)
+		bind_task(node);
+	for (uint64_t page = 0; page < wl_pages; page++)
+		if (!home || home[page] == node)
+			*wl_page(page) = 0;
+	if (node >= 0)
+		bind_task(-1);
+}
+
+/*
+ * A page goes by the task's policy while it is touched and has none of its own: each run of pages would then be a
+ * mapping of its own.  Those of a scattered hot set are more than vm.max_map_count allows, and what they take of the
+ * kernel's memory is taken from the very node that has little left.
+ */
+static void touch_all(void)
+{
+	int16_t *home = wl.place ? read_place() : NULL;
+
+	if (!home) {
+		touch(NULL, wl.start_node);
+		return;
+	}
+	for (int node = 0; node < TG_MAX_NODES; node++)
+		if (wl_node_has_memory[node])
+			touch(home, node);
+	/* Last, so that nobody who has a home finds it full of them. */
+	touch(home, -1);
+	free(home);
 }
 
 /* mbind2() and its struct, of <linux/mempolicy2.h> */
@@ -124,7 +163,7 @@ static void weigh_range(void)
 
 void wl_arena_make(int fd)
 {
-	int flags = MAP_FIXED_NOREPLACE | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED), err;
+	int flags = MAP_FIXED_NOREPLACE | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
 
 	wl_pages = wl.size / WL_PAGE;
 	if (wl.start_node >= 0)
@@ -135,16 +174,7 @@ void wl_arena_make(int fd)
 	madvise(wl_arena, wl.size, wl.thp ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	if (wl.weights)
 		weigh_range();
-	if (wl.place)
-		place_pages();
-	err = wl.start_node >= 0 ? tg_bind_task_memory(wl.start_node) : 0;
-	if (err)
-		tg_die(TG_EXIT_FAILED, "--start-node %d: %s", wl.start_node, strerror(-err));
-	for (uint64_t page = 0; page < wl_pages; page++)
-		*wl_page(page) = 0;
-	err = wl.start_node >= 0 ? tg_bind_task_memory(-1) : 0;
-	if (err)
-		tg_die(TG_EXIT_FAILED, "back to the default policy: %s", strerror(-err));
+	touch_all();
 }
 
 uint64_t wl_left(void)

@@ -32,7 +32,7 @@ static const struct wl_option common[] = {
 	{ "start-node", WL_NODE, &wl.start_node, 0, TG_MAX_NODES - 1, NULL,
 	  "where the memory lies at first; -1: wherever the kernel puts it", false },
 	{ "place", WL_TEXT, &wl.place, 0, 0, NULL,
-	  "file of lines 'PAGE COUNT NODE': bind these pages of the arena", false },
+	  "file of lines 'PAGE COUNT NODE': put these pages of the arena there", false },
 	{ "weights", WL_TEXT, &wl.weights, 0, 0, NULL,
 	  "interleave the arena alone by weights of its own, those of nodes 0, 1, ...: 9,1", false },
 	{ "thp", WL_FLAG, &wl.thp, 0, 0, NULL, "ask for huge pages; otherwise they are refused", false },
@@ -247,6 +247,8 @@ void wl_parse(const struct wl_option *own, const char *name, const char *purpose
 	if (wl.size % WL_PAGE)
 		tg_die(TG_EXIT_USAGE, "--size: %llu is not a multiple of %u bytes", (unsigned long long)wl.size,
 		       WL_PAGE);
+	if (wl.place && (wl.thp || wl.weights))
+		tg_die(TG_EXIT_USAGE, "--place: goes page by page, so without --%s", wl.thp ? "thp" : "weights");
 	for (unsigned int i = 0; i < nr_early; i++)
 		wl_set_knob(early[i], "set");
 }

@@ -2,12 +2,20 @@
 """Workloads on a machine that has two nodes: memory begins where the options say, and less of it with ballast."""
 
 import json
+import random
 import shlex
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from terrace.bench import loads, placement
+from terrace.bench.cells import Cell
+from terrace.bench.measure import PAGE
 from terrace.lab.run import run_in_guest
 from terrace.lab.workloads import WORKLOADS, compile_ballast, find_workload
+from terrace.units import parse_size
 
 SIZE = ["--size", "2M"]
 EXTRA = {
@@ -74,3 +82,30 @@ def test_ballast_leaves_what_it_is_told(vmlinux: Path) -> None:
     by_node = result["placed_first"]["by_node"]
     assert 0 < by_node["0"] < 48 * 256
     assert by_node["1"] == 64 * 256 - by_node["0"]
+
+
+@pytest.mark.parametrize("size", ["64M", "256M", "1G"])
+@pytest.mark.parametrize("dram", ["1/4", "1/2", "1"])
+def test_an_oracle_places_its_pages_on_what_ballast_leaves(vmlinux: Path, tmp_path: Path, size: str, dram: str) -> None:
+    """Hot pages lie scattered: when each run was a mapping of its own, the VMAs took the DRAM that was left."""
+    cell = Cell(
+        "x",
+        "abench",
+        parse_size(size),
+        Fraction(dram),
+        "oracle",
+        1,
+        1,
+        2,
+        "bench-dram-cxl",
+        "slow",
+        (("iterations", "1"),),
+    )
+    pages, fast = cell.size // PAGE, int((cell.fast_bytes or 0) * placement.USABLE) // PAGE
+    place = tmp_path / "place"
+    place.write_text(placement.as_text(placement.runs(set(random.Random(1).sample(range(pages), fast)), pages)))
+    command = loads.words(cell, loads.compile_for(cell), place)
+    result = run_in_guest(vmlinux, cell.machine(), command, cwd="/", env={}, timeout_s=300)
+    assert result.exit_code == 0, result.explain() or result.stderr.decode()
+    found = json.loads(result.stdout)["placed_first"]["by_node"]
+    assert found == {str(node): count for node, count in ((0, fast), (1, pages - fast)) if count}

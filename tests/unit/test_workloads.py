@@ -158,6 +158,8 @@ def test_every_workload_has_a_sabotage() -> None:
         (["--set", "nothing"], "--set: 'nothing' is not PATH=VALUE"),
         (["--set-late", "nothing"], "--set-late: 'nothing' is not PATH=VALUE"),
         (["--place", "/no/such/file"], "--place: /no/such/file: No such file"),
+        (["--place", "/dev/null", "--thp"], "--place: goes page by page, so without --thp"),
+        (["--place", "/dev/null", "--weights", "9,1"], "--place: goes page by page, so without --weights"),
         (["--nonsense"], "--help"),
         (["extra"], "unexpected argument 'extra'"),
     ],

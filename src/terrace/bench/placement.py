@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from terrace.bench.policies import FAST_NODE, SLOW_NODE
 
-# Fast memory also holds the load's page tables and stacks, and the kernel keeps its watermarks free.
+# Fast memory also holds the load's page tables and stacks; what the kernel keeps free is none of it (guest/ballast.c).
 USABLE = 0.94
 
 
