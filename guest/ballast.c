@@ -4,9 +4,10 @@
  *
  *   ballast --node N --leave SIZE -- CMD [ARG...]
  *
- * Locks memory of node N until only SIZE of it is free, runs CMD, and ends with its exit code (128 plus
- * the number of a signal). The memory is bound and locked, so that it neither moves nor is reclaimed, and
- * never touched again.  Prints nothing on stdout.
+ * Locks memory of node N until programs find only SIZE of it free, runs CMD, and ends with its exit code
+ * (128 plus the number of a signal).  What the kernel keeps free below its low watermark is not part of
+ * SIZE.  The memory is bound and locked, so that it neither moves nor is reclaimed, and never touched
+ * again.  Prints nothing on stdout.
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -33,15 +34,51 @@ static uint64_t node_free(int node)
 	return strtoull(found + 8, NULL, 10) << 10;
 }
 
+/*
+ * What a program does not get of a node's free memory before the kernel looks for some elsewhere: the low
+ * watermarks, and what is kept for those who can use nothing else.
+ */
+static uint64_t node_reserve(int node)
+{
+	FILE *file = fopen("/proc/zoneinfo", "re");
+	unsigned long long low = 0, managed = 0, kept, reserve = 0;
+	char line[512], *next;
+	int of = -1;
+
+	if (!file)
+		tg_die(TG_EXIT_FAILED, "/proc/zoneinfo: %s", strerror(errno));
+	while (fgets(line, sizeof(line), file)) {
+		sscanf(line, "Node %d, zone", &of);
+		if (of != node)
+			continue;
+		if (sscanf(line, " low %llu", &low) == 1 || sscanf(line, " managed %llu", &managed) == 1)
+			continue;
+		next = strstr(line, "protection: (");
+		if (!next || !managed)
+			continue;
+		/* One number for each kind of zone that could be asked for, the largest for the highest. */
+		for (kept = 0, next += 13; isdigit((unsigned char)*next); next += strspn(next, ", ")) {
+			unsigned long long pages = strtoull(next, &next, 10);
+
+			kept = pages > kept ? pages : kept;
+		}
+		reserve += low + kept;
+	}
+	fclose(file);
+	return reserve * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Lock what is too much, in steps that shrink with what is left. */
 static void load(int node, uint64_t leave)
 {
-	uint64_t free_now = node_free(node);
+	uint64_t free_now = node_free(node), reserve = node_reserve(node);
 	int err;
 
-	if (free_now < leave)
-		tg_die(TG_EXIT_USAGE, "--leave: node %d has only %llu bytes free, not %llu", node,
-		       (unsigned long long)free_now, (unsigned long long)leave);
+	if (free_now < leave + reserve)
+		tg_die(TG_EXIT_USAGE, "--leave: node %d has only %llu bytes free, not %llu and a reserve of %llu",
+		       node, (unsigned long long)free_now, (unsigned long long)leave,
+		       (unsigned long long)reserve);
+	leave += reserve;
 	err = tg_bind_task_memory(node);
 	if (err)
 		tg_die(TG_EXIT_FAILED, "binding to node %d: %s", node, strerror(-err));
@@ -110,7 +147,7 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			puts("usage: ballast --node N --leave SIZE -- CMD [ARG...]\n"
-			     "Locks memory of node N until SIZE of it is free, then runs CMD.");
+			     "Locks memory of node N until programs find SIZE of it free, then runs CMD.");
 			return 0;
 		default:
 			tg_die(TG_EXIT_USAGE, "try --help");
