@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from terrace.bench import experiment, shape, store, tables, validate
+from terrace.bench import experiment, placements, published, shape, store, tables, validate
 from terrace.bench.experiment import Experiment
 from terrace.bench.policies import POLICIES
 from terrace.bench.scale import scale_text
@@ -26,8 +26,9 @@ over n seeds (t distribution); with n = 1 there is none, and small differences m
 
 _VALIDATION = """## The timing model beside published figures
 
-One machine for each that the published figures are of (`topologies/seed-*`); again with
-`python -m terrace.bench.validate run`. What the model leaves out: [timing model](explanation/timing-model.md).
+One machine for each that the published figures are of (`topologies/seed-*`); again with `./terrace bench validate run`.
+"May be off by" is what is known, in percent or points, with a margin: a row that is off by more fails a check of the
+suite. What the model leaves out: [timing model](explanation/timing-model.md).
 """
 _PLACEMENTS = """## Weighted interleave beside other placements
 
@@ -83,9 +84,9 @@ def has_picture(item: Experiment, documents: Sequence[Document]) -> bool:
 def validation() -> str:
     """The timing model beside published figures, from bench/validate/results."""
     results = validate.read_results()
-    rows = validate.validation_table(results)
-    parts = [f"{_VALIDATION}\n{validate.table_text(rows)}"] if rows else []
-    for title, lines in ((_PLACEMENTS, validate.placement_lines(results)), (_SWEEP, validate.sweep_lines(results))):
+    rows = published.validation_table(results)
+    parts = [f"{_VALIDATION}\n{published.table_text(rows)}"] if rows else []
+    for title, lines in ((_PLACEMENTS, placements.placement_lines(results)), (_SWEEP, placements.sweep_lines(results))):
         if lines:
             parts.append(title + "\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace bench: run experiments, report their results, compare two sets of them."""
+"""terrace bench: run experiments, report and compare their results, judge the timing model."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,7 +9,9 @@ from terrace import output
 from terrace.bench import experiment, shape, store
 from terrace.bench.cells import Cell
 from terrace.bench.experiment import Experiment
+from terrace.bench.published import table_text, validation_table, worse_lines
 from terrace.bench.session import Session, expected_s, flavours_of
+from terrace.bench.validate import find_runs, is_finished, read_results, results_folder, run_and_write
 from terrace.errors import UsageError
 from terrace.host import cpu_count
 from terrace.kernel.build import build, find_built
@@ -22,7 +24,7 @@ _USUAL_BUILD_S = 330.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of `terrace bench`."""
-    verbs = parser.add_subparsers(dest="bench_verb", required=True, metavar="list|run|report|compare|worker")
+    verbs = parser.add_subparsers(dest="bench_verb", required=True, metavar="list|run|report|compare|validate|worker")
     jobs = whole_number("--jobs", 1, 1024)
     verbs.add_parser("list", help="the experiments there are, and what for")
     run = verbs.add_parser("run", help="measure the cells that were not yet measured with these kernels")
@@ -42,6 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     compare = verbs.add_parser("compare", help="two sets of results, or two policies, cell by cell")
     for name in ("a", "b"):
         compare.add_argument(name, metavar="RESULTS[:POLICY]", help="an experiment's name or a folder of results")
+    validate = verbs.add_parser("validate", help="the timing model beside published figures")
+    validate.add_argument("what", choices=("run", "table"), help="measure, or print the table of what was measured")
+    validate.add_argument("runs", nargs="*", metavar="RUN", help="of `run`: only these (stream-dram)")
+    validate.add_argument("--again", action="store_true", help="measure also what was measured before")
+    validate.add_argument("--kernel", metavar="FLAVOUR", help="boot this one (stock; terrace for weights of a range)")
+    validate.add_argument("--results", type=Path, metavar="DIR", help="put or read them there (bench/validate/results)")
     worker = verbs.add_parser("worker", help="run cells for a Dask scheduler until that ends")
     worker.add_argument("address", help="of the scheduler (tcp://host:8786)")
     worker.add_argument("--jobs", type=jobs, metavar="N", help="guests at a time (one for each CPU)")
@@ -49,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def needs_packages(args: argparse.Namespace) -> bool:
     """Not to see what there is, and what would be run."""
-    return args.bench_verb != "list" and not (args.bench_verb == "run" and args.dry_run)
+    return args.bench_verb not in ("list", "validate") and not (args.bench_verb == "run" and args.dry_run)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -59,6 +67,8 @@ def main(args: argparse.Namespace) -> int:
         return 0
     if args.bench_verb == "run":
         return _run(args)
+    if args.bench_verb == "validate":
+        return _validate(args)
     if args.bench_verb == "worker":
         from terrace.bench.cluster import serve
 
@@ -103,6 +113,24 @@ def _run(args: argparse.Namespace) -> int:
     if left:
         say(f"terrace: {left} guests left; the same command goes on with them")
     return _verdict(picked, bool(session.failed), bool(left))
+
+
+def _validate(args: argparse.Namespace) -> int:
+    """Measure what there is no result of, or print the table; 1 when a row is off by more than it knows of."""
+    folder = args.results or results_folder()
+    if args.what == "run":
+        for run in find_runs(args.runs):
+            if args.again or not is_finished(run, folder):
+                print(run_and_write(run, folder, args.kernel or run.flavour), flush=True)
+        return 0
+    if args.runs or args.again or args.kernel:
+        raise UsageError("bench validate table prints what was measured; RUN, --again and --kernel are for run")
+    rows = validation_table(read_results(folder))
+    print(table_text(rows), end="")
+    worse = worse_lines(rows)
+    for line in worse:
+        say(f"worse than known: {line}")
+    return 1 if worse else 0
 
 
 def _pick(item: Experiment, args: argparse.Namespace) -> list[Cell]:
