@@ -573,7 +573,7 @@ GROUPS = {
             flavour="terrace",
             unit=lambda name: name,
         ),
-        Group("bench", "an experiment from end to end", bench_names, _bench),
+        Group("bench", "an experiment from end to end, and the timing model", bench_names, _bench),
         Group(
             "selftest",
             "programs in the guest",

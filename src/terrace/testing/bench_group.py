@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The group that runs an experiment from end to end and looks at the shape of its results."""
+"""The group of what is measured: an experiment from end to end, its shape looked at, and the timing model itself."""
 
 import subprocess
 import tempfile
@@ -11,6 +11,7 @@ from terrace.bench import experiment, shape, store
 from terrace.bench.session import flavours_of
 from terrace.kernel.build import build
 from terrace.paths import repo_root
+from terrace.testing.model_check import model_names, run_model_check
 from terrace.testing.results import TestResult
 from terrace.testing.select import Selector
 
@@ -19,14 +20,23 @@ _LIMIT_S = 900
 
 
 def bench_names() -> list[str]:
-    """The experiment's cells, and what is looked at when all are there."""
+    """The experiment's cells, what is looked at when all are there, and rows of the model's validation."""
+    return [*_smoke_names(), *model_names()]
+
+
+def _smoke_names() -> list[str]:
     return [NAME, *(f"{NAME}/{cell.name}" for cell in experiment.load(NAME).cells())]
 
 
 def run_bench(wanted: Selector, group: str = "bench") -> Iterator[TestResult]:
-    """Measure all cells of the smoke experiment afresh; every check of their shape is a test."""
-    if not any(wanted(f"{group}/{name}") for name in bench_names()):
-        return
+    """Measure all cells of the smoke experiment afresh, then some runs of the validation."""
+    if any(wanted(f"{group}/{name}") for name in _smoke_names()):
+        yield from _run_smoke(group)
+    yield from run_model_check(wanted, group)
+
+
+def _run_smoke(group: str) -> Iterator[TestResult]:
+    """Every check of their shape is a test."""
     # Their own progress and no limit: a first build takes longer than all cells.
     smoke = experiment.load(NAME)
     for flavour in sorted(flavours_of(smoke.cells())):
