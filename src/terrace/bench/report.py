@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from terrace.bench import experiment, placements, published, shape, store, tables, validate
+from terrace.bench import behind, experiment, placements, published, shape, store, tables, validate
 from terrace.bench.experiment import Experiment
 from terrace.bench.policies import POLICIES
 from terrace.bench.scale import scale_text
@@ -62,6 +62,15 @@ def write_all(path: Path) -> list[Path]:
             draw(item, documents, picture)
             written.append(picture)
     return written
+
+
+def write_excerpts() -> list[Path]:
+    """Write what README and tutorial show of the results; returns what was written."""
+    found = [(item, store.read_all(item.folder / "results")) for item in experiments()]
+    wanted = behind.pages(found)
+    for path, page in wanted.items():
+        path.write_text(page, encoding="utf-8")
+    return list(wanted)
 
 
 def experiments() -> list[Experiment]:

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--scheduler", metavar="ADDRESS", help="use the workers of this Dask scheduler (tcp://host:8786)")
     run.add_argument("--jobs", type=jobs, metavar="N", help="guests at a time on this machine (one for each CPU)")
     run.add_argument("--dry-run", action="store_true", help="print the cells and start none")
-    report = verbs.add_parser("report", help="write docs/results.md and its pictures from the results")
+    report = verbs.add_parser("report", help="write docs/results.md, its pictures, and what README shows")
     report.add_argument("--output", type=Path, metavar="FILE", help="write it there (docs/results.md)")
     compare = verbs.add_parser("compare", help="two sets of results, or two policies, cell by cell")
     for name in ("a", "b"):
@@ -80,9 +80,11 @@ def main(args: argparse.Namespace) -> int:
         rows, head = compare(args.a, args.b)
         output.table(rows, head)
         return 0
-    from terrace.bench.report import write_all
+    from terrace.bench.report import write_all, write_excerpts
 
-    for path in write_all(args.output or repo_root() / "docs" / "results.md"):
+    written = write_all(args.output or repo_root() / "docs" / "results.md")
+    # What is written elsewhere is for a look, and leaves the checkout as it is.
+    for path in written if args.output else [*written, *write_excerpts()]:
         print(path)
     return 0
 
