@@ -56,3 +56,18 @@ def test_workers_that_are_slow_to_end_do_not_fail_a_run_that_is_over(monkeypatch
             raise TimeoutError(f"timed out after {timeout} s.")
 
         monkeypatch.setattr(local, "close", slow)
+
+
+def test_the_workers_are_all_there_though_the_client_looks_for_them_at_the_same_time() -> None:
+    """Every 2 s it asks for totals alone; in between, every guest of ours counted as one whose worker had died."""
+    with Cluster(work, None, 2) as cluster:
+        client: Any = cluster._client
+        sync = client.sync
+
+        def overtaken(function: Any, *words: Any, **more: Any) -> Any:
+            answer = sync(function, *words, **more)
+            sync(client._update_scheduler_info)
+            return answer
+
+        client.sync = overtaken
+        assert len(cluster._workers()) == 2

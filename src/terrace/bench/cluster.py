@@ -41,6 +41,7 @@ class Cluster:
         self._local: Any = None
         self._futures: dict[Any, tuple[Task, str]] = {}  # with the worker that has it
         self._places: dict[str, _Place] = {}
+        self._known: dict[str, Any] = {}  # workers, as the scheduler last said
 
     def __enter__(self) -> Self:
         if self._address:
@@ -83,8 +84,12 @@ class Cluster:
                 self._local.close(timeout=_CLOSE_S)
 
     def _workers(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
-        return found
+        # Not scheduler_info(): that gives what the client knows last, and every 2 s it asks, from its own thread, for
+        # totals without any workers. Then all of them would seem to have died at once.
+        # Who cannot be asked just now has not lost them either.
+        with contextlib.suppress(OSError):
+            self._known = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
+        return self._known
 
     def takes(self, task: Task) -> bool:
         """Is there a worker with a free thread, and memory for it: this machine's, or that of the worker?"""
