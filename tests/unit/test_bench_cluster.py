@@ -35,6 +35,10 @@ def test_a_killed_worker_takes_down_only_what_is_killed_again(tmp_path: Path) ->
     tasks = [Task(name, 1, 1.0) for name in ("dies-once", "good", "dies-always", "raises", "last")]
     with Cluster(work, None, 2) as cluster:
         run_tasks(tasks, cluster, lambda task: (task.name, str(tmp_path)), ended)
+    died = found.pop("dies-always")
+    assert died.startswith("its worker died: killed by SIGKILL (out of memory?)"), died
+    assert "of memory at most, the host has " in died
+    found["dies-always"] = "its worker died"
     assert found == {
         "dies-once": "dies-once",
         "good": "good",
@@ -44,6 +48,21 @@ def test_a_killed_worker_takes_down_only_what_is_killed_again(tmp_path: Path) ->
     }
     tries = {name: len(list(tmp_path.glob(f"{name}*"))) for name in found}
     assert tries == {"dies-once": 2, "good": 1, "dies-always": 2, "raises": 1, "last": 1}
+
+
+def test_no_second_guest_is_started_where_others_hold_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of all guests was compared with what the host has, and not with what is left of it."""
+    cluster = Cluster(work, None, 2)
+    cluster._local = object()
+    monkeypatch.setattr(cluster, "_workers", lambda: {name: {"nthreads": 1, "resources": {}} for name in "ab"})
+    monkeypatch.setattr("terrace.bench.cluster.host_memory", lambda: 64 << 30)
+    task = Task("a", 2 << 30, 1.0)
+    for left, beside, alone in ((1 << 30, False, True), (2 << 30, False, True), (3 << 30, True, True)):
+        monkeypatch.setattr("terrace.bench.cluster.available_memory", lambda left=left: left)
+        cluster._futures = {}
+        assert cluster.takes(task) is alone
+        cluster._futures = {object(): (Task("b", 1 << 30, 1.0), "a")}
+        assert cluster.takes(task) is beside
 
 
 def test_workers_that_are_slow_to_end_do_not_fail_a_run_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,26 @@ def test_a_task_whose_workers_die_twice_has_failed_and_others_go_on() -> None:
     assert fake.started == ["a", "a", "b"]
 
 
+def test_a_task_whose_worker_died_runs_alone_the_second_time() -> None:
+    """Beside the others it may die of what they take, or they of what it takes."""
+    fake = Fake(places=3, dies={"a": 1})
+    beside: dict[int, list[str]] = {}
+    submit = fake.submit
+
+    def noted(task: Task, payload: Any) -> None:
+        beside[len(fake.started)] = [other.name for other in fake.running]
+        submit(task, payload)
+
+    fake.submit = noted  # type: ignore[method-assign]
+    tasks = [Task(name, 1, 1.0) for name in ("a", "b", "c", "d", "e")]
+    assert set(_run(tasks, fake).values()) == {"good"}
+    assert fake.started == ["a", "b", "c", "a", "d", "e"]
+    assert beside[3] == []
+    # Nor does anybody start beside it.
+    assert beside[4] == []
+    assert beside[5] == ["d"]
+
+
 def test_after_its_time_no_more_are_started() -> None:
     found: list[str] = []
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from terrace.bench.deaths import Deaths, available_memory
 from terrace.bench.schedule import Answer, Task
 from terrace.errors import MissingError, TerraceError
 from terrace.host import cpu_count
@@ -41,6 +42,7 @@ class Cluster:
         self._local: Any = None
         self._futures: dict[Any, tuple[Task, str]] = {}  # with the worker that has it
         self._places: dict[str, _Place] = {}
+        self._deaths = Deaths()
         self._known: dict[str, Any] = {}  # workers, as the scheduler last said
 
     def __enter__(self) -> Self:
@@ -52,6 +54,7 @@ class Cluster:
         self._local = self._dask.LocalCluster(
             n_workers=self._jobs,
             threads_per_worker=1,
+            worker_class=self._deaths.nanny(self._dask.Nanny),
             processes=True,
             host="127.0.0.1",
             dashboard_address=None,
@@ -107,6 +110,9 @@ class Cluster:
                 self._places[address].take(held)
         if self._local and used + task.memory > host_memory() - HOST_RESERVE:
             return False
+        # What others on this machine hold is not ours to take. A guest alone is started all the same, or none would be.
+        if self._local and used and task.memory > available_memory() - HOST_RESERVE:
+            return False
         return any(place.fits(task) for place in self._places.values())
 
     def submit(self, task: Task, payload: Any) -> None:
@@ -120,6 +126,9 @@ class Cluster:
         with contextlib.suppress(TimeoutError):
             self._dask.wait(list(self._futures), timeout=timeout_s, return_when="FIRST_COMPLETED")
         alive = self._workers()
+        for nanny in self._local.workers.values() if self._local else ():
+            if nanny.pid and nanny.worker_address:
+                self._deaths.look(nanny.worker_address, nanny.pid)
         found = [self._answer(future) for future in list(self._futures) if future.done()]
         for future, (_, address) in list(self._futures.items()):
             if address not in alive:
@@ -139,9 +148,10 @@ class Cluster:
         return self._lost(future)
 
     def _lost(self, future: Any) -> Answer:
-        task, _ = self._futures.pop(future)
+        task, address = self._futures.pop(future)
         future.cancel(force=True)
-        return Answer(task.name, problem="its worker died", lost=True)
+        reason = self._deaths.reason(address) if self._local else f"on {address}, which is gone"
+        return Answer(task.name, problem=f"its worker died: {reason}", lost=True)
 
 
 @dataclass

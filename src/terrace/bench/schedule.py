@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Who runs when: tasks with needs, on an executor with so many places and so much memory.
 
-A task whose worker dies is tried once more; whatever fails takes down only those that need it.
+A task whose worker dies is tried once more, alone: what killed it may have been the others' memory, and it must not
+take them with it. Whatever fails takes down only those that need it.
 """
 
 import time
@@ -59,7 +60,11 @@ class Plan:
         self._tries: dict[str, int] = {}
 
     def next(self, takes: Callable[[Task], bool]) -> Task | None:
-        """The first that may start now: its needs are met, and the executor takes it."""
+        """The first that may start now: its needs are met, the executor takes it, and nobody has to be alone."""
+        # A task that runs for the second time, or waits to, has been tried before.
+        again = any(self._tries[name] > 1 for name in self.running) or any(t.name in self._tries for t in self.waiting)
+        if again and self.running:
+            return None
         for task in self.waiting:
             if all(need in self.good for need in task.needs) and takes(task):
                 return task
@@ -72,7 +77,7 @@ class Plan:
         self._tries[task.name] = self._tries.get(task.name, 0) + 1
 
     def again(self, name: str) -> bool:
-        """Its worker died: put it first in the line; False when that has happened too often."""
+        """Its worker died: put it first in the line, to run alone; False when that has happened too often."""
         task = self.running.pop(name)
         if self._tries[name] >= _TRIES:
             return False
@@ -121,7 +126,7 @@ def run_tasks(
             time.sleep(_TICK_S)  # no place at all: the workers went away, others may come
         for answer in executor.wait(_TICK_S) if plan.running else ():
             if answer.lost and plan.again(answer.name):
-                warn(f"{answer.name}: its worker died; tried again")
+                warn(f"{answer.name}: {answer.problem}; tried again, alone")
                 continue
             plan.end(answer.name, ended(by_name[answer.name], answer))
         for task, need in plan.hopeless():
