@@ -12,11 +12,7 @@ def _cores(result: Mapping[str, Any]) -> float:
 
 
 def bus_rate(result: Mapping[str, Any]) -> float:
-    """GB/s of mlc's generators, in time of their own CPUs.
-
-    The prober has the last CPU. Under -icount each CPU executes as many instructions as any other, and those of a
-    prober take longest: its clock is far ahead when the generators end.
-    """
+    """GB/s of mlc's generators, in time of their own CPUs: the prober, on the last one, ends a little behind them."""
     traffic = result["workload"]["traffic"]
     moved = traffic["bytes_read"] + traffic["bytes_written"]
     return float(moved * _cores(result) / max(result["region"]["cpu_app_ns"][:-1]))
