@@ -9,7 +9,7 @@ import pytest
 
 from terrace.__main__ import main
 from terrace.bench import loaded_latency, published
-from terrace.bench.validate import RUNS, Run, find_runs, is_finished, read_results
+from terrace.bench.validate import RUNS, SCHEMA, VERSION, Run, find_runs, is_finished, read_results
 from terrace.cli import bench
 from terrace.errors import UsageError
 
@@ -88,7 +88,7 @@ def test_a_run_that_is_not_there_is_named() -> None:
 
 def write(run: Run, folder: Path, **more: Any) -> Path:
     words = {"name": run.name, "machine": run.machine, "policy": run.policy, "workload": run.workload}
-    document = {"schema": "terrace.validate", "version": 1, "run": {**words, "options": list(run.options)}, **more}
+    document = {"schema": SCHEMA, "version": VERSION, "run": {**words, "options": list(run.options)}, **more}
     path = folder / f"{run.name}.json"
     path.write_text(json.dumps(document))
     return path
