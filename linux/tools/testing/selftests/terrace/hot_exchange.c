@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "mempolicy2_util.h"
@@ -20,29 +21,34 @@
 #define RECLAIM		"/sys/fs/cgroup/memory.reclaim"
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
 
-#define WARM	(24 * MT_MB)
+/* With what is hot about as much as waits for its turn to give way (cold.c) */
+#define WARM	(8 * MT_MB)
 /* More than what hides in per-CPU lists, where frames are free for migrators only */
 #define HOT	(8 * MT_MB)
 #define HOT_PAGES	((long)(HOT / MT_PAGE))
+#define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
 
 /**
  * struct scene - DRAM full of memory that is in use
- * @hog: what fills most of it, locked into memory
- * @hogged: its size
+ * @hog: a process whose memory fills most of it, locked, and is not scanned
  * @warm: the rest of DRAM, all of it used once in a while
  * @warm_size: its size
  * @stays: in DRAM, used all the time
  * @comes: on the slow node, used all the time
- * @touch: who uses the last three
+ * @frames: where the pages of what stays were at the beginning
+ * @touch: who uses these three
  * @warm_in: pages of the warm memory in DRAM at the end
  * @stays_in: of what stays
+ * @stayed: and how many of these never left
  * @comes_in: of what comes
  */
 struct scene {
-	char *hog, *warm, *stays, *comes;
-	size_t hogged, warm_size;
+	pid_t hog;
+	char *warm, *stays, *comes;
+	size_t warm_size;
+	uint64_t frames[HOT_PAGES];
 	struct mt_toucher touch[3];
-	long warm_in, stays_in, comes_in;
+	long warm_in, stays_in, stayed, comes_in;
 };
 
 static char node_demoted[96];
@@ -140,28 +146,65 @@ static char *place_shared(size_t size, int node)
 }
 
 /*
+ * Takes DRAM but for what the others need.  Nobody looks whether it is used: its
+ * idle pages, locked or not, would fill the queue of those that may give way.
+ */
+static void hogger(void *arg)
+{
+	long room = (WARM + HOT) / MT_PAGE;
+	size_t size = 0, off = 0;
+	int *ready = arg;
+	char *p;
+
+	if (prctl(SCALE_SET, 0, 0, 0, 0) < 0)
+		_exit(1);
+	p = mt_hog(mt_fast_node(), &size);
+	for (; p && mt_node_room(mt_fast_node()) < room && off < size;
+	     off += MT_MB)
+		munmap(p + off, MT_MB);
+	if (!p || write(ready[1], "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static bool hog(struct scene *s)
+{
+	int ready[2];
+	char byte;
+	bool ok;
+
+	if (pipe(ready))
+		return false;
+	s->hog = mt_spawn(hogger, ready);
+	close(ready[1]);
+	ok = read(ready[0], &byte, 1) == 1;
+	close(ready[0]);
+	return ok;
+}
+
+/*
  * What stays lies lowest, where the scan begins: it would be the first to go.
  */
 static bool scene_fill(struct scene *s, bool shared)
 {
-	long room = (WARM + HOT) / MT_PAGE;
 	int fast = mt_fast_node();
-	size_t off = 0;
+	long i;
 
 	mt_run_on_cpu(0);
-	s->comes = mt_place(HOT, mt_slow_node());
-	s->hog = mt_hog(fast, &s->hogged);
-	if (!s->comes || !s->hog)
+	/* First: what it inherits would be shared copy-on-write, and stay for that. */
+	if (!hog(s))
 		return false;
-	for (; mt_node_room(fast) < room && off < s->hogged; off += MT_MB)
-		munmap(s->hog + off, MT_MB);
-	s->hog += off;
-	s->hogged -= off;
+	s->comes = mt_place(HOT, mt_slow_node());
+	if (!s->comes)
+		return false;
 	s->warm_size = (mt_node_room(fast) - HOT_PAGES) * MT_PAGE;
 	s->warm = mt_place(s->warm_size, fast);
 	s->stays = shared ? place_shared(HOT, fast) : mt_place(HOT, fast);
 	if (!s->stays || !s->warm || s->stays > s->warm || !plug_for_good(fast))
 		return false;
+	for (i = 0; i < HOT_PAGES; i++)
+		s->frames[i] = mt_pfn(s->stays + i * MT_PAGE);
 	mt_run_on_node(fast);
 	return true;
 }
@@ -174,7 +217,7 @@ static void scene_run(struct scene *s)
 	mt_write(DEMOTION, "1");
 
 	s->touch[0] = (struct mt_toucher) {
-		.p = s->warm, .size = s->warm_size, .rest_ms = 150, .cpu = -1,
+		.p = s->warm, .size = s->warm_size, .rest_ms = 300, .cpu = -1,
 	};
 	s->touch[1] = (struct mt_toucher) {
 		.p = s->stays, .size = HOT, .cpu = 0,
@@ -191,19 +234,23 @@ static void scene_run(struct scene *s)
 
 static void scene_end(struct scene *s)
 {
-	int i;
+	long i;
 
 	/* As long as all is as it was: kswapd takes what it likes. */
 	s->warm_in = on_fast(s->warm, s->warm_size);
 	s->stays_in = on_fast(s->stays, HOT);
 	s->comes_in = on_fast(s->comes, HOT);
+	for (i = 0; i < HOT_PAGES; i++)
+		s->stayed += mt_pfn(s->stays + i * MT_PAGE) == s->frames[i];
 	for (i = 0; i < 3; i++)
 		mt_touch_stop(&s->touch[i]);
+	mt_kill(s->hog);
 	hush_kswapd(SCHED_OTHER);
 	mt_note("in DRAM: %ld of %ld pages that were to come, %ld of %ld to stay",
 		s->comes_in, HOT_PAGES, s->stays_in, HOT_PAGES);
-	mt_note("and %ld of %ld warm; %lld demoted", s->warm_in,
-		(long)(s->warm_size / MT_PAGE), demoted());
+	mt_note("%ld of these never left; %ld of %ld warm; %lld demoted",
+		s->stayed, s->warm_in, (long)(s->warm_size / MT_PAGE),
+		demoted());
 	mt_note_since(&before);
 }
 
@@ -212,6 +259,12 @@ static long warm_gone(const struct scene *s)
 {
 	return (long)(s->warm_size / MT_PAGE) - s->warm_in -
 	       mt_since(&before, "pgdemote_kswapd");
+}
+
+/* Likewise, how many of those that stay ever did, though they may be back. */
+static long hot_gone(const struct scene *s)
+{
+	return HOT_PAGES - s->stayed - mt_since(&before, "pgdemote_kswapd");
 }
 
 static void ready(void)
@@ -230,7 +283,7 @@ static void ready(void)
 
 static int exchange(void)
 {
-	struct scene s;
+	struct scene s = {};
 	bool all;
 
 	ready();
@@ -243,12 +296,12 @@ static int exchange(void)
 	scene_end(&s);
 	MT_ASSERT(all, "the hot pages did not get in");
 	MT_ASSERT(demoted() >= HOT_PAGES / 8, "nothing gave way to them");
-	MT_ASSERT(demoted() <= HOT_PAGES * 3 / 2, "more gave way than came");
-	MT_ASSERT(s.stays_in >= HOT_PAGES * 19 / 20 &&
-		  s.comes_in >= HOT_PAGES * 9 / 10, "hot pages gave way");
-	/* A hot page that goes is back soon, and was not missed by a count. */
-	MT_ASSERT(mt_since(&before, "pgpromote_success") <= HOT_PAGES * 3 / 2,
-		  "hot pages go and come back");
+	/*
+	 * A hot page that goes is back soon, in another frame. Some batches of 64
+	 * do, 182 pages at most; with the sabotage 892 at least.
+	 */
+	MT_ASSERT(hot_gone(&s) <= HOT_PAGES / 4, "hot pages gave way");
+	MT_ASSERT(s.comes_in >= HOT_PAGES * 9 / 10, "and those that came");
 	MT_ASSERT(mt_since(&before, "mtier_demoted") == demoted(),
 		  "mtier_demoted counts %lld",
 		  mt_since(&before, "mtier_demoted"));
@@ -271,7 +324,7 @@ static void idler(void *p)
 static int idle_mappers(void)
 {
 	pid_t pid[6];
-	struct scene s;
+	struct scene s = {};
 	bool all;
 	int i;
 
@@ -295,17 +348,17 @@ static int idle_mappers(void)
 	return MT_PASS;
 }
 
-/* All of it was armed and looked at ten times, which took a visit each. */
+/* All of it was armed and looked at thirty times, which took a visit each. */
 static bool looked(const struct scene *s)
 {
 	return mt_since(&before, "mtier_scan_ptes") >
-	       20 * (long long)((s->hogged + s->warm_size) / MT_PAGE);
+	       60 * (long long)(s->warm_size / MT_PAGE + 2 * HOT_PAGES);
 }
 
 /* What is idle of other programs may go. */
 static int policy(void)
 {
-	struct scene s;
+	struct scene s = {};
 	bool enough;
 
 	ready();
@@ -326,7 +379,7 @@ static int policy(void)
 /* What a cgroup is promised does not go, as it would not for reclaim. */
 static int promised(void)
 {
-	struct scene s;
+	struct scene s = {};
 	bool enough;
 
 	ready();
@@ -347,7 +400,7 @@ static int promised(void)
 /* Whoever switches demotion off gets none. */
 static int switched_off(void)
 {
-	struct scene s;
+	struct scene s = {};
 	bool enough;
 
 	ready();
