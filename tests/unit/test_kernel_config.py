@@ -42,6 +42,14 @@ def test_static_keys_are_patched_into_what_is_compiled_only(name: str) -> None:
     assert options["CONFIG_JUMP_LABEL"].value == "y"
 
 
+@pytest.mark.parametrize("name", list(config.FLAVOURS))
+def test_static_keys_are_patched_where_qemu_has_one_thread(name: str) -> None:
+    """Several threads took the int3 of code that had been patched since."""
+    chosen = config.flavour(name)
+    wishes = config.wishes_of(chosen.fragments)
+    assert chosen.one_thread == ("CONFIG_JUMP_LABEL" in wishes) == (name == "static-keys")
+
+
 @pytest.mark.parametrize("name", ["terrace", "off"])
 def test_nothing_but_our_options_differs_from_stock(name: str) -> None:
     """What else is on or off would be measured as ours, and `kernel deb` would bring it to a real machine."""
@@ -53,7 +61,7 @@ def test_nothing_but_our_options_differs_from_stock(name: str) -> None:
 
 
 def test_unknown_flavour_is_named() -> None:
-    with pytest.raises(UsageError, match="no kernel flavour 'fast'; the flavours are stock, terrace, debug, off"):
+    with pytest.raises(UsageError, match="the flavours are stock, terrace, debug, static-keys, off"):
         config.flavour("fast")
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from terrace.cli import lab
 from terrace.lab.initramfs import CpioEntry, GuestConfig, cpio_archive, encode_config
 from terrace.lab.machine import Machine, qemu_argv
 from terrace.lab.run import GuestResult, guest_environment
@@ -41,6 +43,28 @@ def test_instructions_as_the_clock_need_one_thread_and_fixed_time() -> None:
     assert "-icount shift=3,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1" in text
     assert "-plugin p.so,a=1" in text
     assert words[words.index("-append") + 1].endswith(" x=1")
+
+
+def test_code_that_is_patched_runs_in_one_thread() -> None:
+    text = " ".join(qemu_argv(replace(MACHINE, one_thread=True), [3, 4, 5, 6], 7))
+    assert "-accel tcg,thread=single" in text
+    assert "-icount" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "thread"),
+    [
+        (["--kernel", "static-keys"], "single"),
+        (["--vmlinux", "/bin/true"], "multi"),
+        (["--vmlinux", "/bin/true", "--one-thread"], "single"),
+        ([], "multi"),
+    ],
+)
+def test_the_flavour_says_how_many_threads(words: list[str], thread: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    lab.add_arguments(parser)
+    assert lab.main(parser.parse_args(["run", "--dry-run", *words, "--", "true"])) == 0
+    assert f"-accel tcg,thread={thread} " in capsys.readouterr().out
 
 
 def test_kvm() -> None:

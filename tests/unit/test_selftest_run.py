@@ -24,10 +24,12 @@ class Guest:
         self.argv: list[str] = []
         self.env: dict[str, str] = {}
         self.timeout_s = 0.0
+        self.one_thread = False
 
     def run(self, *words: object, **options: object) -> GuestResult:
         self.argv = list(words[2])  # type: ignore[call-overload]
         self.env = dict(options["env"])  # type: ignore[call-overload]
+        self.one_thread = bool(options["one_thread"])
         self.timeout_s = float(options["timeout_s"])  # type: ignore[arg-type]
         mark = self.argv[1]
         lines = f"{mark} start churn\n\n{mark} end churn timeout 9 1000\n{mark} done\n"
@@ -71,11 +73,12 @@ def test_the_environment_arrives_in_the_guest() -> None:
     assert b"env=TERRACE_STRETCH=20\0" in encode_config(GuestConfig(["batch"], env=env))
 
 
-@pytest.mark.parametrize("group", ["selftest", "selftest-debug"])
+@pytest.mark.parametrize("group", ["selftest", "selftest-debug", "selftest-static-keys"])
 def test_the_option_reaches_the_programs(group: str, guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verb, "find_programs", lambda: [PROGRAM])
     monkeypatch.setattr(verb, "require_qemu", lambda: None)
     request = verb.Request(parse_selector(None), True, Reporter(), Path("vmlinux"), stretch=10)
     list(verb.GROUPS[group].run(request))
     assert guest.env["TERRACE_STRETCH"] == "10"
-    assert guest.argv[4] == {"selftest": "1800", "selftest-debug": "7200"}[group]
+    assert guest.argv[4] == ("7200" if group == "selftest-debug" else "1800")
+    assert guest.one_thread == (group == "selftest-static-keys")

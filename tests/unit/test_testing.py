@@ -144,11 +144,14 @@ def test_header() -> None:
 
 
 def test_programs_are_found_with_their_machines(tmp_path: Path) -> None:
-    (tmp_path / "b.c").write_text(" * lab: topology=three-tier cpus=4 debug=no timeout=2min icount=3\nint main(void)\n")
+    (tmp_path / "b.c").write_text(
+        " * lab: topology=three-tier cpus=4 debug=no static-keys=no timeout=2min icount=3\nint main(void)\n"
+    )
     (tmp_path / "a.c").write_text("int main(int argc, char **argv)\n")
     (tmp_path / "helper.c").write_text("int help(void) { return 0; }\n")
     a, b = find_programs(tmp_path)
     assert (a.name, a.machine.topology, a.timeout_s, a.debug) == ("a", "dram-cxl", 60, True)
+    assert (a.static_keys, b.static_keys) == (True, False)
     assert (b.machine.topology, b.machine.cpus, b.machine.icount, b.timeout_s, b.debug) == (
         "three-tier",
         4,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from terrace import output
 from terrace.errors import UsageError
+from terrace.kernel import config
 from terrace.lab.accel import ACCELERATORS, choose_accel
 from terrace.lab.machine import PORTS, Machine, qemu_argv
 from terrace.lab.run import GuestResult, Sink, choose_topology, run_in_guest
@@ -19,7 +20,7 @@ from terrace.testing.kunit import judge_kunit
 from terrace.testing.results import Reporter
 from terrace.units import factor, format_size, parse_size, parse_time_ns, whole_number
 
-FLAVOURS = ("terrace", "stock", "debug", "off")
+FLAVOURS = ("terrace", "stock", "debug", "static-keys", "off")
 DEFAULT_TOPOLOGY = "dram-cxl"
 _KUNIT_LIMIT_S = 600.0
 
@@ -78,6 +79,11 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
         help="guest time counts instructions: 2^SHIFT ns each",
     )
     parser.add_argument(
+        "--one-thread",
+        action="store_true",
+        help="all CPUs in one thread of QEMU, as --kernel static-keys has them: for a vmlinux that patches its code",
+    )
+    parser.add_argument(
         "--accel", choices=ACCELERATORS, default="tcg", help="kvm and auto try a probe guest first (%(default)s)"
     )
     parser.add_argument("--plugin", metavar="FILE[,KEY=VALUE…]", help="load a QEMU plugin")
@@ -130,6 +136,10 @@ def _timeout_s(args: argparse.Namespace) -> float | None:
         raise UsageError(f"--timeout: {error}") from error
 
 
+def _one_thread(args: argparse.Namespace) -> bool:
+    return args.one_thread or (args.vmlinux is None and config.flavour(args.kernel).one_thread)
+
+
 def _scratch_mb(args: argparse.Namespace) -> int | None:
     try:
         return max(1, parse_size(args.scratch) >> 20) if args.scratch is not None else None
@@ -161,6 +171,7 @@ def _dry_argv(args: argparse.Namespace) -> list[str]:
         topology=choose_topology(args.topology, args.cpus, args.memory_scale),
         accel="tcg" if args.accel == "auto" else args.accel,
         icount_shift=args.icount,
+        one_thread=_one_thread(args),
         plugin=args.plugin,
         append=args.append,
     )
@@ -187,6 +198,7 @@ def _in_guest(
         timeout_s=_timeout_s(args),
         accel=ready[1],
         icount_shift=args.icount,
+        one_thread=_one_thread(args),
         plugin=args.plugin,
         cpus=args.cpus,
         memory_scale=args.memory_scale,
@@ -249,6 +261,7 @@ def _kunit(args: argparse.Namespace) -> int:
         timeout_s=_timeout_s(args) or _KUNIT_LIMIT_S,
         accel=accel,
         icount_shift=args.icount,
+        one_thread=_one_thread(args),
         cpus=args.cpus,
         memory_scale=args.memory_scale,
         console=args.console,

@@ -34,8 +34,8 @@ from terrace.units import parse_time_ns, whole_number
 # The exit code of a suite that has not run whole, though nothing failed.
 _UNFINISHED = 4
 _SLOW_DEBUG = 4
-# What the debug kernel takes to build on two slow cores: not begun when --within leaves less.
-_DEBUG_BUILD_S = 24 * 60.0
+# What a kernel that only one group wants takes to build on two slow cores: not begun when --within leaves less.
+_BUILD_S = {"debug": 24 * 60.0, "static-keys": 8 * 60.0}
 # What the tests without a guest compile with. A test whose compiler is missing skips itself, which must not look like
 # a run of all there is.
 _HOST_PACKAGES = ("gcc", "libc6-dev", "make")
@@ -493,17 +493,26 @@ def _selftest(request: Request) -> Iterator[TestResult]:
 
 
 def _selftest_debug(request: Request) -> Iterator[TestResult]:
-    programs = _picked("selftest-debug", _debug_programs(), request)
+    run = SelftestRun("selftest-debug", Path(), leaks=True, slow=_SLOW_DEBUG)
+    return _selftest_on("debug", run, _debug_programs(), request)
+
+
+def _selftest_static_keys(request: Request) -> Iterator[TestResult]:
+    # Whether a check would notice does not depend on how the kernel switches; races need several threads.
+    run = SelftestRun("selftest-static-keys", Path(), one_thread=True, sabotage=False)
+    return _selftest_on("static-keys", run, _static_keys_programs(), request)
+
+
+def _selftest_on(flavour: str, run: SelftestRun, there: list[Program], request: Request) -> Iterator[TestResult]:
+    """What is picked of a group's programs, on a flavour that it alone needs; `run` says how."""
+    programs = _picked(run.group, there, request)
     if not programs:
         return iter([])
-    if not request.vmlinux and _too_late_to_build("debug", request.deadline):
-        return iter([TestResult("selftest-debug", program.name, "skip", OVERTIME) for program in programs])
-    kernel = _kernel(request, "debug")
-    run = SelftestRun(
-        "selftest-debug",
-        kernel,
-        leaks=True,
-        slow=_SLOW_DEBUG,
+    if not request.vmlinux and _too_late_to_build(flavour, request.deadline):
+        return iter([TestResult(run.group, program.name, "skip", OVERTIME) for program in programs])
+    run = replace(
+        run,
+        vmlinux=_kernel(request, flavour),
         stretch=request.stretch,
         deadline=request.deadline,
         note=request.reporter.note,
@@ -512,7 +521,7 @@ def _selftest_debug(request: Request) -> Iterator[TestResult]:
 
 
 def _too_late_to_build(flavour: str, deadline: float) -> bool:
-    if time.monotonic() + _DEBUG_BUILD_S < deadline:
+    if time.monotonic() + _BUILD_S[flavour] < deadline:
         return False
     from terrace.kernel.build import find_built
 
@@ -545,6 +554,10 @@ def _programs(gate: Gate | None) -> list[Program]:
 
 def _debug_programs() -> list[Program]:
     return [program for program in find_programs() if program.debug]
+
+
+def _static_keys_programs() -> list[Program]:
+    return [program for program in find_programs() if program.static_keys]
 
 
 GROUPS = {
@@ -589,6 +602,13 @@ GROUPS = {
             lambda: [p.name for p in _debug_programs()],
             _selftest_debug,
             flavour="debug",
+        ),
+        Group(
+            "selftest-static-keys",
+            "the same on a kernel that patches its code, in one thread, without sabotages",
+            lambda: [p.name for p in _static_keys_programs()],
+            _selftest_static_keys,
+            flavour="static-keys",
         ),
         Group("checks", "sizes, configurations, other architectures, each patch by itself", _other_checks, _checks),
         Group("suites", "public tests of memory policies; only when named", suite_names, _suites, named_only=True),

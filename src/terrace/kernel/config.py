@@ -15,12 +15,16 @@ _UNSET = re.compile(r"# (CONFIG_\w+) is not set")
 
 @dataclass(frozen=True)
 class Flavour:
-    """A kind of kernel: `patched` says which tree, `fragments` which files of configs/, in order; later ones win."""
+    """A kind of kernel: `patched` says which tree, `fragments` which files of configs/, in order; later ones win.
+
+    With `one_thread` QEMU has to run all CPUs of its guests in one thread, where it translates code.
+    """
 
     name: str
     patched: bool
     fragments: tuple[str, ...]
     purpose: str
+    one_thread: bool = False
 
 
 FLAVOURS = {
@@ -29,6 +33,13 @@ FLAVOURS = {
         Flavour("stock", False, ("base", "stock"), "pristine source, same configuration"),
         Flavour("terrace", True, ("base", "terrace"), "overlay and hooks, our options on"),
         Flavour("debug", True, ("base", "terrace", "debug"), "the same with KASAN, lockdep and other checks"),
+        Flavour(
+            "static-keys",
+            True,
+            ("base", "terrace", "static-keys"),
+            "terrace with patched static keys; guests in one thread",
+            one_thread=True,
+        ),
         Flavour("off", True, ("base", "off"), "overlay and hooks, our options off"),
     )
 }

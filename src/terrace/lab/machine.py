@@ -32,6 +32,8 @@ class Machine:
     """What to boot and how.
 
     `accel` is tcg or kvm. `icount_shift` None: the guest's clock is the host's; N: an instruction takes 2^N ns.
+    With `one_thread` TCG runs all CPUs in turn: with a thread each, one may keep the translation of an instruction that
+    another was just patching, for ever. A clock of instructions has that, too.
     `plugin` is a QEMU plugin with its arguments (FILE,key=value…). `append` goes behind our own kernel arguments.
     """
 
@@ -41,6 +43,7 @@ class Machine:
     topology: Topology
     accel: str = "tcg"
     icount_shift: int | None = None
+    one_thread: bool = False
     plugin: str | None = None
     append: Sequence[str] = ()
 
@@ -90,7 +93,7 @@ def _accelerator(machine: Machine) -> list[str]:
     if machine.accel == "kvm":
         words = ["-accel", "kvm", "-cpu", "host"]
     else:
-        thread = "multi" if machine.icount_shift is None else "single"
+        thread = "single" if machine.one_thread or machine.icount_shift is not None else "multi"
         # QEMU goes through a `rep movsb` byte by byte, and a clock of instructions counts each: without fast strings
         # the kernel clears and copies pages eight bytes at a time, twice as fast and closer to what a copy costs.
         words = ["-accel", f"tcg,thread={thread}", "-cpu", "max,-erms,-fsrm"]

@@ -127,6 +127,7 @@ def run_in_guest(
     timeout_s: float | None = None,
     accel: str = "tcg",
     icount_shift: int | None = None,
+    one_thread: bool = False,
     plugin: str | None = None,
     cpus: int | None = None,
     memory_scale: float = 1.0,
@@ -142,6 +143,7 @@ def run_in_guest(
     `stdin` is a descriptor to read from, bytes, or None for no input. `stdout` and `stderr` get bytes as they come;
     None collects them in the result. `timeout_s` bounds the whole run in host time. SIGINT, SIGTERM and SIGHUP end the
     command in the guest and then do here what they always do; with `pass_signals` they are the command's alone.
+    `one_thread` is for a kernel that patches its own code (`Flavour.one_thread`).
     Raises UsageError, MissingError or BuildError before anything starts; everything later is in the result.
     """
     require_qemu()
@@ -167,6 +169,7 @@ def run_in_guest(
             topology=chosen,
             accel=accel,
             icount_shift=icount_shift,
+            one_thread=one_thread,
             plugin=plugin,
             append=[*clock_arguments(accel, icount_shift), *append],
         )

@@ -16,7 +16,7 @@ from terrace.units import parse_time_ns
 SELFTESTS = Path("linux/tools/testing/selftests/terrace")
 _HEADER = re.compile(r"^[\s/*#]*lab:\s*(.*?)\s*(?:\*/)?\s*$")
 _HEADER_LINES = 60
-_KEYS = ("topology", "cpus", "append", "timeout", "icount", "debug", "memory-scale", "abi")
+_KEYS = ("topology", "cpus", "append", "timeout", "icount", "debug", "static-keys", "memory-scale", "abi")
 ABIS = ("i386", "x32")
 DEFAULT_TIMEOUT_S = 60
 
@@ -45,7 +45,7 @@ class MachineKey:
 class Program:
     """One selftest: its source, the machine it wants, its time limit in guest seconds, whether `debug` runs it, too.
 
-    `abi` is "" for the guest's own.
+    `static_keys`: whether that flavour does, in one thread. `abi` is "" for the guest's own.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Program:
     timeout_s: int
     debug: bool
     abi: str = ""
+    static_keys: bool = True
 
 
 def find_programs(folder: Path | None = None) -> list[Program]:
@@ -86,14 +87,14 @@ def _read_programs(path: Path) -> list[Program]:
         icount=_number(settings, "icount", path, 0, 10, -1),
         memory_scale=float(settings.get("memory-scale", "1")),
     )
-    debug = _choice(settings, "debug", path, ("yes", "no"))
+    debug, keys = (_choice(settings, key, path, ("yes", "no")) == "yes" for key in ("debug", "static-keys"))
     timeout = settings.get("timeout")
     seconds = max(1, round(parse_time_ns(timeout) / 1e9)) if timeout else DEFAULT_TIMEOUT_S
     abis = settings["abi"].split(",") if "abi" in settings else [""]
     if unknown := [abi for abi in abis if abi and abi not in ABIS]:
         raise UsageError(f"{path}: lab: abi={unknown[0]}: use {' or '.join(ABIS)}, with a comma for both")
     name = {abi: f"{path.stem}_{abi}" if abi else path.stem for abi in abis}
-    return [Program(name[abi], path, machine, seconds, debug == "yes", abi) for abi in abis]
+    return [Program(name[abi], path, machine, seconds, debug, abi, keys) for abi in abis]
 
 
 def parse_header(text: str, file: str) -> dict[str, str]:

@@ -99,6 +99,7 @@ class _Boot:
 class SelftestRun:
     """How to run a set of programs: `leaks` asks kmemleak afterwards, `slow` multiplies time limits.
 
+    `one_thread` is for a kernel that patches its own code (`Flavour.one_thread`).
     `stretch` multiplies them, too, and the programs are told to run so many times as long. Without `sabotage` they do
     not show that their checks notice. Behind `deadline`, a time of time.monotonic(), no machine is booted: its programs
     are skipped.
@@ -107,6 +108,7 @@ class SelftestRun:
     group: str
     vmlinux: Path
     leaks: bool = False
+    one_thread: bool = False
     slow: int = 1
     stretch: int = 1
     sabotage: bool = True
@@ -193,6 +195,7 @@ def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program
         append=[machine.append] if machine.append else [],
         cpus=machine.cpus or None,
         icount_shift=machine.icount if machine.icount >= 0 else None,
+        one_thread=run.one_thread,
         memory_scale=machine.memory_scale,
         timeout_s=limit * (_ICOUNT_STRETCH if machine.icount >= 0 else 1.0),
     )
