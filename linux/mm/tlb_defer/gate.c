@@ -48,7 +48,7 @@ static bool skipped(enum tlb_defer_site site)
 	case TLB_DEFER_SITE_FORCE:
 		return tlb_defer_sabotaged(TLB_DEFER_SAB_FORCE);
 	case TLB_DEFER_SITE_SWAPIN:
-		break;
+		return tlb_defer_sabotaged(TLB_DEFER_SAB_SWAPIN);
 	}
 	return false;
 }

@@ -82,6 +82,7 @@ enum tlb_defer_sabotage {
 	TLB_DEFER_SAB_REASON,	/* D4: also who needs the frames now defers */
 	TLB_DEFER_SAB_RECHECK,	/* B3: a writer that came meanwhile is missed */
 	TLB_DEFER_SAB_FORK,	/* D7: a fork under way is not noticed */
+	TLB_DEFER_SAB_SWAPIN,	/* A5: pages back from swap do not flush */
 };
 
 #ifdef CONFIG_TLB_DEFER_SABOTAGE

@@ -33,6 +33,7 @@ static const char * const sabotages[] = {
 	[TD_SAB_REASON] = "reason",
 	[TD_SAB_RECHECK] = "recheck",
 	[TD_SAB_FORK] = "fork",
+	[TD_SAB_SWAPIN] = "swapin",
 };
 
 static const char *mount_dir;

@@ -39,6 +39,7 @@ enum td_sabotage {
 	TD_SAB_REASON,
 	TD_SAB_RECHECK,
 	TD_SAB_FORK,
+	TD_SAB_SWAPIN,
 };
 
 unsigned int td_times(unsigned int n);
