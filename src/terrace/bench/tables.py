@@ -104,6 +104,13 @@ def hits_of(group: Group, document: Document) -> float | None:
     return None if not best or mine is None else float(mine / best)
 
 
+def _tail_of(document: Document) -> float | None:
+    """p99.9 in ns; None where CPUs' clocks were as far apart: the guest cannot tell shorter times."""
+    found = figures(document)
+    tail = found.get("p999_ns")
+    return tail if tail is not None and tail > (found["skew_us"] or 0.0) * 1000 else None
+
+
 def average(values: Sequence[float | None]) -> Mean | None:
     """The mean of those that are there."""
     return mean([value for value in values if value is not None])
@@ -150,7 +157,7 @@ COLUMNS = (
     _plain("kernel M insns", "kernel_insns", ",.0f", 1e-6),
     _plain("scan M insns", "scan_insns", ",.1f", 1e-6),
     _plain("scan CPU %", "scan_cpu", ".2f", 100),
-    _plain("p99.9 us", "p999_ns", ",.1f", 1e-3),
+    Column("p99.9 us", lambda group, docs: show(average([_tail_of(doc) for doc in docs]), ",.1f", 1e-3, len(docs))),
     _plain("clock", "clock_ratio", ".2f"),
 )
 
