@@ -59,7 +59,7 @@ DELAYS = (0, 3, 6, 10, 16, 24, 50, 150)
 
 def _lines(delay: int) -> tuple[str, ...]:
     """Fewer where each takes longer: the prober needs some ms for a point (loaded_latency.py says how many misses)."""
-    return ("--ops", str(1_200_000 // (1 + delay // 20)))
+    return ("--ops", str(3_600_000 // (1 + delay // 20)))
 
 
 def _policies(first: str, machine: str, workload: str, options: tuple[str, ...], weights: str, nodes: str) -> list[Run]:
