@@ -2,6 +2,7 @@
 """Real workers: one that is killed loses its task once, and the others go on."""
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from terrace.bench.cluster import Cluster
+from terrace.bench.deaths import Deaths
 from terrace.bench.schedule import Answer, Task, run_tasks
 
 
@@ -37,7 +39,8 @@ def test_a_killed_worker_takes_down_only_what_is_killed_again(tmp_path: Path) ->
         run_tasks(tasks, cluster, lambda task: (task.name, str(tmp_path)), ended)
     died = found.pop("dies-always")
     assert died.startswith("its worker died: killed by SIGKILL (out of memory?)"), died
-    assert "of memory at most, the host has " in died
+    # What it had of memory is there if anybody looked before it died, which is at once here.
+    assert ", the host has " in died, died
     found["dies-always"] = "its worker died"
     assert found == {
         "dies-once": "dies-once",
@@ -48,6 +51,18 @@ def test_a_killed_worker_takes_down_only_what_is_killed_again(tmp_path: Path) ->
     }
     tries = {name: len(list(tmp_path.glob(f"{name}*"))) for name in found}
     assert tries == {"dies-once": 2, "good": 1, "dies-always": 2, "raises": 1, "last": 1}
+
+
+def test_how_a_worker_ended_is_told_with_what_it_had() -> None:
+    deaths = Deaths()
+    deaths.look("tcp://a", os.getpid())
+    deaths.ended("tcp://a", -signal.SIGKILL)
+    deaths.ended("tcp://b", 3)
+    with_memory = (
+        r"killed by SIGKILL \(out of memory\?\), it and its guest had \S+ of memory at most, the host has \S+ left"
+    )
+    assert re.fullmatch(with_memory, deaths.reason("tcp://a"))
+    assert re.fullmatch(r"exit code 3, the host has \S+ left", deaths.reason("tcp://b"))
 
 
 def test_no_second_guest_is_started_where_others_hold_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

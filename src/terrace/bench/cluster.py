@@ -118,17 +118,22 @@ class Cluster:
     def submit(self, task: Task, payload: Any) -> None:
         """Start it on a worker that has a place for it, and on no other: whose worker dies is then known."""
         address = next(address for address, place in self._places.items() if place.fits(task))
+        self._look()
         future = self._client.submit(self._work, payload, pure=False, workers=[address])
         self._futures[future] = (task, address)
+
+    def _look(self) -> None:
+        """Note what the workers of this machine have now: when they get something to do, and while they do it."""
+        for nanny in self._local.workers.values() if self._local else ():
+            if nanny.pid and nanny.worker_address:
+                self._deaths.look(nanny.worker_address, nanny.pid)
 
     def wait(self, timeout_s: float) -> list[Answer]:
         """Those that ended since."""
         with contextlib.suppress(TimeoutError):
             self._dask.wait(list(self._futures), timeout=timeout_s, return_when="FIRST_COMPLETED")
         alive = self._workers()
-        for nanny in self._local.workers.values() if self._local else ():
-            if nanny.pid and nanny.worker_address:
-                self._deaths.look(nanny.worker_address, nanny.pid)
+        self._look()
         found = [self._answer(future) for future in list(self._futures) if future.done()]
         for future, (_, address) in list(self._futures.items()):
             if address not in alive:
