@@ -54,8 +54,10 @@ struct mtier_move *mtier_move_alloc(unsigned int cap)
 		return NULL;
 	INIT_LIST_HEAD(&mv->folios);
 	mv->cap = cap;
+	mv->cap_copies = cap;
 	/* Each of them may be split into its pages. */
-	mv->cap_copies = max_t(unsigned int, cap, HPAGE_PMD_NR);
+	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
+		mv->cap_copies = max_t(unsigned int, cap, HPAGE_PMD_NR);
 	mv->stayed = kvcalloc(cap, sizeof(*mv->stayed), GFP_KERNEL);
 	mv->pfns = kvcalloc(cap, sizeof(*mv->pfns), GFP_KERNEL);
 	mv->copies = kvcalloc(mv->cap_copies, sizeof(*mv->copies), GFP_KERNEL);
