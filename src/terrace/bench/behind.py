@@ -90,9 +90,9 @@ def text(found: Iterable[tuple[Experiment, Sequence[Document]]], docs: str) -> s
         f"Most so in {worst.name}, with {worst.item.threads} threads on {load_topology(worst.item.topology).cpus} "
         f"CPUs: {worst.rival} closes {_percent(worst.theirs)} of it, Terrace {_percent(worst.ours)}.",
         "",
-        _line([head[place] for place in kept]),
-        _line(["---"] * len(kept)),
-        *(_line([row[place] if place < len(row) else "" for place in kept]) for row in rows),
+        *tables.markdown(
+            [[row[place] for place in kept if place < len(row)] for row in rows], [head[place] for place in kept]
+        ),
         "",
         "Times are of a model, ± is half of the 95 % interval. "
         + (f"Behind, too: {'; '.join(map(_short, behind[1:]))}. " if behind[1:] else "")
@@ -107,10 +107,6 @@ def _short(one: Behind) -> str:
 
 def _percent(gap: Mean) -> str:
     return f"{tables.show(gap, '.1f', 100)} %"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def with_block(page: str, block: str, name: str) -> str:

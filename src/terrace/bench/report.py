@@ -146,12 +146,7 @@ def shown_cells(documents: Sequence[Document]) -> set[str]:
 
 def _table(group: Group) -> list[str]:
     rows, head = tables.without_empty(tables.rows(group), tables.head())
-    lines = [_line(head), _line(["---"] * len(head))]
-    return lines + [_line(row + [""] * (len(head) - len(row))) for row in rows]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+    return tables.markdown(rows, head)
 
 
 def _checks(item: Experiment, documents: Sequence[Document]) -> list[str]:

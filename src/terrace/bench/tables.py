@@ -187,6 +187,12 @@ def plain(experiment: Experiment, documents: Sequence[Document]) -> list[tuple[s
     return found
 
 
+def markdown(table: Sequence[Sequence[str]], names: Sequence[str]) -> list[str]:
+    """The lines of a table in Markdown; rows that end early (a failure) are filled up."""
+    rows = [names, ["---"] * len(names), *([*row, *[""] * (len(names) - len(row))] for row in table)]
+    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
+
+
 def without_empty(table: list[list[str]], names: list[str]) -> tuple[list[list[str]], list[str]]:
     """The same without columns that say nothing."""
     kept = [
