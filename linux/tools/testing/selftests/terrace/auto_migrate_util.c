@@ -78,11 +78,6 @@ static void reset(void)
 {
 	am_remove_cgroups();
 	mt_write(AM_BALANCING, "0");
-	mt_write(NS_DEBUG "scan_delay_ms", "1000");
-	mt_write(NS_DEBUG "scan_period_min_ms", "1000");
-	mt_write(NS_DEBUG "scan_period_max_ms", "60000");
-	mt_write(NS_DEBUG "scan_size_mb", "256");
-	mt_write("/proc/sys/vm/dirty_writeback_centisecs", "500");
 }
 
 /* Run @n checks and print TAP; the return value is main()'s. */

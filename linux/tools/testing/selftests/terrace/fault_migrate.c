@@ -60,7 +60,6 @@ static void reset(void)
 	am_remove_cgroups();
 	mt_write(AM_BALANCING, "0");
 	mt_write(RATE, RATE_DEFAULT);
-	mt_write("/proc/sys/vm/dirty_writeback_centisecs", "500");
 }
 
 /* ---- files, and who uses them ---- */

@@ -284,7 +284,7 @@ const char *mt_ext4(void)
 
 	snprintf(dir, sizeof(dir), "%s/ext4", scratch);
 	snprintf(cmd, sizeof(cmd),
-		 "d=%s; mountpoint -q $d || (mkdir -p $d && truncate -s 64M $d.img && mkfs.ext4 -q -O ^has_journal $d.img && mount $(losetup -f --show $d.img) $d) >/dev/null 2>&1",
+		 "d=%s; mountpoint -q $d || (mkdir -p $d && truncate -s 64M $d.img && mkfs.ext4 -q -O ^has_journal $d.img && mount -o loop $d.img $d) >/dev/null 2>&1",
 		 dir);
 	return system(cmd) ? NULL : dir;
 }

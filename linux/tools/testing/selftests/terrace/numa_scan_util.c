@@ -40,10 +40,6 @@ static void reset(void)
 	mt_write(NS_WINDOWS, "0");
 	mt_write(NS_DEBUG "scan_slice_us", "200");
 	mt_write(NS_DEBUG "scan_async_delay_ms", "100");
-	mt_write(NS_DEBUG "scan_delay_ms", "1000");
-	mt_write(NS_DEBUG "scan_period_min_ms", "1000");
-	mt_write(NS_DEBUG "scan_period_max_ms", "60000");
-	mt_write(NS_DEBUG "scan_size_mb", "256");
 }
 
 static const char *missing(void)

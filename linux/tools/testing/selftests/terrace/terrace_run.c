@@ -106,9 +106,51 @@ static int wait_for(pid_t pid)
 	return MT_FAIL;
 }
 
+/*
+ * Settings of Linux that checks change: each check finds them as the program
+ * did, and so does the next program.
+ */
+#define BALANCING	"/sys/kernel/debug/sched/numa_balancing/"
+#define KSM		"/sys/kernel/mm/ksm/"
+
+static struct {
+	const char *file;
+	char text[64];
+} kept[] = {
+	{ .file = BALANCING "scan_delay_ms" },
+	{ .file = BALANCING "scan_period_min_ms" },
+	{ .file = BALANCING "scan_period_max_ms" },
+	{ .file = BALANCING "scan_size_mb" },
+	{ .file = KSM "pages_to_scan" },
+	{ .file = KSM "sleep_millisecs" },
+	{ .file = "/proc/sys/vm/dirty_writeback_centisecs" },
+	{ .file = "/proc/sys/vm/compaction_proactiveness" },
+	{ .file = "/sys/kernel/mm/numa/demotion_enabled" },
+};
+
+static void keep_settings(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(kept); i++)
+		if (mt_read(kept[i].file, kept[i].text,
+			    sizeof(kept[i].text)) < 0)
+			kept[i].text[0] = '\0';
+}
+
+static void put_settings_back(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(kept); i++)
+		if (kept[i].text[0])
+			mt_write(kept[i].file, kept[i].text);
+}
+
 static void reset(const struct mt_suite *suite)
 {
 	sabotage(suite, 0);
+	put_settings_back();
 	if (suite->reset)
 		suite->reset();
 }
@@ -221,6 +263,7 @@ int mt_run_suite(const struct mt_suite *suite, const struct mt_check *checks,
 
 	printf("TAP version 13\n");
 	terrace_stretch();
+	keep_settings();
 	if (missing) {
 		printf("1..0 # SKIP %s\n", missing);
 		return MT_SKIP;

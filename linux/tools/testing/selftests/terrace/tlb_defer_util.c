@@ -137,6 +137,8 @@ int td_main(const struct mt_check *checks, size_t n)
 
 	mt_limit_ms = LIMIT_MS;
 	ret = mt_run_suite(&suite, checks, n);
+	/* The checks share it. */
+	mt_swap_off();
 	if (mount_dir) {
 		umount2(mount_dir, MNT_DETACH);
 		rmdir(mount_dir);
