@@ -8,28 +8,39 @@
  * between lines that begin with MARK (a word the programs cannot guess):
  *
  *   MARK start NAME
+ *   MARK differs WHAT: VALUE before, VALUE after
  *   MARK end NAME exit|signal|timeout NUMBER MILLISECONDS
  *
  * A program may take SECONDS. With "busy" these are seconds in which the CPUs had something to do: where time counts
  * instructions that of an idle guest flies, and it is idle while the host reads a file for it or takes its output.
  *
+ * What "differs" is the state of the machine (state.c), compared once all has settled that the program left behind.
+ *
  * The kernel log gets a line at each start, so that what the kernel has to say can be blamed on a test. Whatever a
- * program leaves running is killed. With "leaks" kmemleak looks at what the tests left: MARK leaks, then its words.
+ * program leaves running is killed, what it leaves in $TERRACE_SCRATCH goes, and so do its traces. With "leaks" kmemleak looks at what the tests left: MARK leaks, then its words.
  */
+#define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "state.h"
+
+#define TRACES "/sys/kernel/tracing/instances"
 #define KMEMLEAK "/sys/kernel/debug/kmemleak"
 #define LEAK_AGE_S 6		/* kmemleak reports no object younger than 5 s */
+#define UNMOUNT_TRIES 500	/* one each 10 ms */
 #define IDLE_TIMES 100		/* with "busy": so many times as long if they have not */
 
 static const char *mark;
@@ -141,11 +152,86 @@ static int wait_for(pid_t pid, long seconds, int *status)
 	return 1;
 }
 
-static void run(long seconds, const char *name, const char *program)
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+	(void)st;
+	(void)kind;
+	return ftw->level ? remove(path) : 0;
+}
+
+/* Whether it could be unmounted once those were gone that had it open. */
+static bool unmounted(const char *where)
+{
+	struct timespec nap = { .tv_nsec = 10000000 };
+
+	for (int tries = 0; tries < UNMOUNT_TRIES; tries++) {
+		if (!umount2(where, 0))
+			return true;
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+/* What is mounted below `folder`, the last first. */
+static void unmount_below(const char *folder)
+{
+	char line[1024], where[512], last[512];
+	size_t len = strlen(folder);
+
+	do {
+		FILE *file = fopen("/proc/self/mounts", "re");
+
+		last[0] = '\0';
+		while (file && fgets(line, sizeof(line), file))
+			if (sscanf(line, "%*s %511s", where) == 1 && !strncmp(where, folder, len) && where[len] == '/')
+				strcpy(last, where);
+		if (file)
+			fclose(file);
+	} while (last[0] && unmounted(last));
+}
+
+static void remove_traces(void)
+{
+	DIR *folder = opendir(TRACES);
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)))
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
+	if (folder)
+		closedir(folder);
+}
+
+/* What a program left behind: it runs, it traces, it is mounted, or it is a file, which is memory. Not init, not us. */
+static void clean_up(void)
+{
+	const char *scratch = getenv("TERRACE_SCRATCH");
+
+	kill(-1, SIGKILL);
+	remove_traces();
+	if (!scratch)
+		return;
+	unmount_below(scratch);
+	nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* The state behind the program is that before the next. */
+static struct state *compare(struct state *before)
+{
+	struct state *after = state_settled(before);
+	char prefix[80];
+
+	snprintf(prefix, sizeof(prefix), "%s differs", mark);
+	state_differences(before, after, prefix);
+	state_free(before);
+	return after;
+}
+
+static struct state *run(long seconds, const char *name, const char *program, struct state *state)
 {
 	const char *how = "exit";
 	int status = 0, number;
-	long long began;
+	long long began, took;
 	pid_t pid;
 
 	read_ahead(program);
@@ -163,10 +249,14 @@ static void run(long seconds, const char *name, const char *program)
 		how = "signal";
 	}
 	number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-	kill(-1, SIGKILL);	/* whatever it left behind; not init, not us */
+	took = now_ms() - began;
+	clean_up();
+	printf("\n");
+	state = compare(state);
 	log_to_kernel("end", name);
-	printf("\n%s end %s %s %d %lld\n", mark, name, how, number, now_ms() - began);
+	printf("%s end %s %s %d %lld\n", mark, name, how, number, took);
 	fflush(stdout);
+	return state;
 }
 
 /* What the machine had lost before the tests is not theirs. */
@@ -202,6 +292,7 @@ static void show_leaks(void)
 
 int main(int argc, char **argv)
 {
+	struct state *state;
 	sigset_t child;
 	int leaks;
 
@@ -218,8 +309,10 @@ int main(int argc, char **argv)
 	write_file("/proc/self/oom_score_adj", "-1000");	/* a test may run out of memory, its judge may not */
 	if (leaks)
 		forget_leaks();
+	state = state_settled(NULL);
 	for (int i = 4; i + 2 < argc; i += 3)
-		run(atol(argv[i]), argv[i + 1], argv[i + 2]);
+		state = run(atol(argv[i]), argv[i + 1], argv[i + 2], state);
+	state_free(state);
 	if (leaks)
 		show_leaks();
 	printf("%s done\n", mark);

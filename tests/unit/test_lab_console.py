@@ -40,6 +40,7 @@ REPORTS = [
     ("watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [sh:1]", "stall"),
     ("INFO: task kpromoted/1:55 blocked for more than 120 seconds.", "hung"),
     ("kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)", "leak"),
+    ("vmstat_refresh: nr_isolated_anon -512", "count"),
     ("Kernel panic - not syncing: Fatal exception", "panic"),
     ("list_add corruption. next->prev should be prev", "bug"),
     ("ODEBUG: free active (active state 0) object: 0000 object type: timer_list", "bug"),

@@ -181,7 +181,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, lines: str, how: str = "exit 0", log
         return GuestResult(0, b"", b"", log, "ok")
 
     monkeypatch.setattr(selftest, "run_in_guest", guest)
-    monkeypatch.setattr(selftest, "compile_static", lambda name: Path("/batch"))
+    monkeypatch.setattr(selftest, "compile_static", lambda *names: Path("/batch"))
     monkeypatch.setattr(selftest, "compile_programs", lambda programs, includes: [(p, Path("/a")) for p in programs])
     monkeypatch.setattr(selftest, "kernel_includes", lambda programs: [])
     return list(run_selftests(SelftestRun("selftest", Path("vmlinux")), [PROGRAMS[0]]))
@@ -190,11 +190,11 @@ def judged(monkeypatch: pytest.MonkeyPatch, lines: str, how: str = "exit 0", log
 @pytest.mark.parametrize(
     ("lines", "how", "log", "final"),
     [
-        ("1..1\n# 90 of 100 moved\nnot ok 1 x\n", "exit 1", "", [False]),
-        ("1..1\n# wrong data: page 7 has another content\nnot ok 1 x\n", "exit 1", "", [True]),
+        ("1..1\n# 90 of 100 moved\nnot ok 1 x\n", "exit 1", "", [False, False]),
+        ("1..1\n# wrong data: page 7 has another content\nnot ok 1 x\n", "exit 1", "", [True, False]),
         # Too few results, a signal: strange, but neither a report nor a hang.
-        ("1..2\nok 1 x\n", "exit 0", "", [False, False]),
-        ("1..1\nok 1 x\n", "signal 11", "", [False, False]),
+        ("1..2\nok 1 x\n", "exit 0", "", [False, False, False]),
+        ("1..1\nok 1 x\n", "signal 11", "", [False, False, False]),
         ("1..1\nok 1 x\n", "timeout 9", "", [False, True]),
         ("1..1\nok 1 x\n", "exit 0", "terrace-test: start a\nWARNING: CPU: 0 PID: 1 at mm/x.c:1 f+0x0/0x10\n", None),
     ],

@@ -25,6 +25,7 @@ class Guest:
         self.env: dict[str, str] = {}
         self.timeout_s = 0.0
         self.one_thread = False
+        self.said = "@ end churn timeout 9 1000"
 
     def run(self, *words: object, **options: object) -> GuestResult:
         self.argv = list(words[2])  # type: ignore[call-overload]
@@ -32,7 +33,7 @@ class Guest:
         self.one_thread = bool(options["one_thread"])
         self.timeout_s = float(options["timeout_s"])  # type: ignore[arg-type]
         mark = self.argv[1]
-        lines = f"{mark} start churn\n\n{mark} end churn timeout 9 1000\n{mark} done\n"
+        lines = f"@ start churn\n\n{self.said}\n@ done\n".replace("@", mark)
         options["stdout"](lines.encode())  # type: ignore[operator]
         return GuestResult(0, b"", b"", "", "ok")
 
@@ -41,7 +42,7 @@ class Guest:
 def guest(monkeypatch: pytest.MonkeyPatch) -> Guest:
     fake = Guest()
     monkeypatch.setattr(selftest, "run_in_guest", fake.run)
-    monkeypatch.setattr(selftest, "compile_static", lambda name: Path("/batch"))
+    monkeypatch.setattr(selftest, "compile_static", lambda *names: Path("/batch"))
     monkeypatch.setattr(
         selftest, "compile_programs", lambda programs, includes: [(p, Path("/churn")) for p in programs]
     )
@@ -60,6 +61,25 @@ def test_time_limits_are_stretched_and_the_programs_are_told(
     # What is left in the caller's environment does not make programs run into their limits.
     assert guest.env["TERRACE_STRETCH"] == str(stretch)
     assert (result.status, f"did not end within {limit} s of guest time" in result.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("", ("pass", "")),
+        ("@ differs dying cgroups: 0 before, 2 after\n", ("fail", "dying cgroups: 0 before, 2 after")),
+        ("@ differs a: 1 before, 2 after\n@ differs b: x before, - after\n",
+         ("fail", "a: 1 before, 2 after\nb: x before, - after")),
+    ],
+)  # fmt: skip
+def test_what_a_program_leaves_behind_is_a_failure_that_names_it(
+    guest: Guest, said: str, expected: tuple[str, str]
+) -> None:
+    guest.said = f"1..1\nok 1 runs\n{said}@ end churn exit 0 1000"
+    results = list(run_selftests(SelftestRun("selftest", Path("vmlinux")), [PROGRAM]))
+    assert [result.name for result in results] == ["churn:runs", "churn:state is as before"]
+    assert (results[1].status, results[1].detail) == expected
+    assert results[1].closes and not results[0].closes
 
 
 def test_no_machine_is_booted_when_the_time_is_over(guest: Guest) -> None:

@@ -24,6 +24,8 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("oops", r"^BUG: unable to handle|^BUG: kernel NULL pointer|^Oops\b|^general protection fault|^kernel BUG at"),
         ("oops", r"^(?:divide error|invalid opcode|stack segment|double fault|int3|traps: PANIC).*: \d{4} \["),
         ("warn", r"^WARNING: |^------------\[ cut here \]-+$"),
+        # Asked for its counters, the kernel found one below zero.
+        ("count", r"^vmstat_refresh: \w+ -\d+"),
         ("bug", r"^BUG[: ]|^slab error|^ODEBUG: |^list_(?:add|del) corruption|^irq \d+: nobody cared"),
     )
 )
@@ -38,7 +40,7 @@ _FATAL_SPAN = 150
 
 @dataclass(frozen=True)
 class KernelReport:
-    """One report: its kind (panic kasan lockdep stall hung leak oops warn bug), headline, lines, place in the log."""
+    """One report: its kind (panic kasan lockdep stall hung leak oops warn count bug), headline, lines, place in log."""
 
     kind: str
     title: str

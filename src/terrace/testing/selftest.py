@@ -23,11 +23,17 @@ from terrace.testing.tap import leaves, parse_tap
 
 #: Why what is left is not run.
 OVERTIME = "the time of --within is over"
+#: The check that each program has beside its own.
+STATE_CHECK = "state is as before"
+# Each kind of object counts for itself when states are compared.
+_APPEND = ("slab_nomerge",)
 _SKIP_EXIT = 4
 _OUTPUT_LINES = 40
 _START = re.compile(r"^terrace-test: start (\S+)$")
 # What MT_DATA says of a failed check (terrace_run.h).
 _WRONG_DATA = "wrong data"
+# What a check is called that ran sabotaged (terrace_run.c).
+_SABOTAGED = ":sabotage "
 _LEAK_TEST = "kmemleak"
 # Boot, set-up and leak scans, in host seconds, beside the time of the tests themselves.
 _EXTRA_S = 240.0
@@ -43,6 +49,7 @@ class _Outcome:
     """What came of one program in one boot."""
 
     lines: list[str] = field(default_factory=list)
+    differs: list[str] = field(default_factory=list)
     how: str = ""
     number: int = 0
     seconds: float = 0.0
@@ -82,6 +89,8 @@ class _Boot:
         if words[0] == "start":
             self.running = words[1]
             self.outcomes[self.running] = _Outcome()
+        elif words[0] == "differs" and self.running:
+            self.outcomes[self.running].differs.append(" ".join(words[1:]))
         elif words[0] == "end":
             outcome = self.outcomes[words[1]]
             outcome.how, outcome.number, outcome.seconds = words[2], int(words[3]), int(words[4]) / 1000
@@ -180,7 +189,7 @@ def _run_machine(run: SelftestRun, machine: MachineKey, pending: list[tuple[Prog
 
 def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program, Path]]) -> tuple[_Boot, GuestResult]:
     boot = _Boot(f"@{secrets.token_hex(6)}", run.note)
-    argv = [str(compile_static("batch")), boot.mark]
+    argv = [str(compile_static("batch", "batch.c", "state.c")), boot.mark]
     # Where instructions are counted the time of a guest that waits for the host flies.
     argv += ["leaks" if run.leaks else "noleaks", "busy" if machine.icount >= 0 else "clock"]
     for program, path in pending:
@@ -192,7 +201,7 @@ def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program
         argv,
         env={**os.environ, _STRETCH: str(run.stretch), _SABOTAGE: "yes" if run.sabotage else "no"},
         stdout=boot.feed,
-        append=[machine.append] if machine.append else [],
+        append=[*_APPEND, *([machine.append] if machine.append else [])],
         cpus=machine.cpus or None,
         icount_shift=machine.icount if machine.icount >= 0 else None,
         one_thread=run.one_thread,
@@ -243,12 +252,21 @@ def _judge(
     problems += [f"the kernel reported: {report.title}" for report in reports]
     if results:
         results[0] = replace(results[0], seconds=outcome.seconds)
+    # What was killed could put nothing back, and a sabotaged kernel leaks and counts wrong.
+    if outcome.how != "timeout" and not any(_SABOTAGED in result.name for result in results):
+        results.append(_judge_state(group, program, outcome))
     yield from results
     if problems:
         shown = [line for report in reports for line in report.lines] or outcome.lines[-_OUTPUT_LINES:]
         # What takes ten times its usual time hangs.
         final = bool(reports) or outcome.how == "timeout"
         yield TestResult(group, program.name, "fail", "\n".join([*problems, *shown]), outcome.seconds, final)
+
+
+def _judge_state(group: str, program: Program, outcome: _Outcome) -> TestResult:
+    """Whether the machine is as it was before the program (guest/state.c)."""
+    status = "fail" if outcome.differs else "pass"
+    return TestResult(group, f"{program.name}:{STATE_CHECK}", status, "\n".join(outcome.differs))
 
 
 def _from_tap(group: str, program: Program, name: str, status: str, note: str) -> TestResult:
