@@ -7,8 +7,6 @@ import os
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 HEADER = ROOT / "linux/mm/tlb_defer/tlb_defer.h"
 EVENTS = ROOT / "hooks/0028-vmstat-tlb-defer-events.patch"
@@ -43,9 +41,8 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("bit", bits())
-def test_a_test_notices_the_sabotage(bit: str) -> None:
-    assert bit in [found for found, _, _ in noticed()]
+def test_a_test_notices_each_sabotage() -> None:
+    assert set(bits()) - {found for found, _, _ in noticed()} == set()
 
 
 def test_kernel_and_selftests_number_the_bits_alike() -> None:
