@@ -6,6 +6,7 @@ import pytest
 
 from terrace.errors import UsageError
 from terrace.lab.run import GuestResult
+from terrace.testing.capability import SEVERAL, capability_of, describe_time
 from terrace.testing.host_groups import house_problems
 from terrace.testing.kunit import judge_kunit, kunit_names
 from terrace.testing.programs import find_programs, parse_header
@@ -192,3 +193,21 @@ def test_house_rules(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("hello\n")
     problems = house_problems(tmp_path, ["long.py", "bare.py", "README.md"])
     assert [problem.split(":")[0] for problem in problems] == ["long.py", "bare.py"]
+
+
+def test_time_is_summed_up_by_capability() -> None:
+    results = [
+        TestResult("selftest", "promote_kinds:a", "pass", seconds=30.0),
+        TestResult("selftest", "promote_kinds:b", "fail"),
+        TestResult("selftest", "promote_kinds", "fail", seconds=30.0),
+        TestResult("selftest-debug", "promote_kinds:a", "pass", seconds=60.0),
+        TestResult("selftest", "file_policy:a", "pass", seconds=12.0),
+        TestResult("unit", "tests/unit/x", "pass", seconds=99.0),
+    ]
+    assert describe_time(results) == "promotion 1 min 30 s, file policies 12 s"
+    assert describe_time(results[-1:]) == ""
+
+
+def test_every_program_has_a_capability() -> None:
+    several = [program.name for program in find_programs() if capability_of(program.name) == SEVERAL]
+    assert set(several) <= {"nomem_calls"}

@@ -18,6 +18,7 @@ from terrace.kernel.build import PACKAGES as KERNEL_PACKAGES
 from terrace.kernel.check import CHECKS, run_checks
 from terrace.lab.qemu import require_qemu
 from terrace.testing.bench_group import bench_names, run_bench
+from terrace.testing.capability import describe_time
 from terrace.testing.gate import Gate, load_gate
 from terrace.testing.host_groups import lint_checks, list_pytest, run_lint, run_policy, run_pytest
 from terrace.testing.journal import Journal, tree_hash, unit_of
@@ -186,6 +187,8 @@ def main(args: argparse.Namespace) -> int:
         _write_json(args.json, reporter.as_json())
     _tell_failures(reporter)
     left = journal is not None and _tell_not_run(journal, groups, request)
+    if journal and (spent := describe_time(reporter.results)):
+        print(f"time in the guests: {spent}", flush=True)
     if gate:
         _tell_left_out(gate)
     if not reporter.results:
