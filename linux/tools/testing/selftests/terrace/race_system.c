@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,61 @@ static int cgroup_dies(void)
 	return mt_race_end(&race);
 }
 
+/* Use slow memory until some of it has moved, then more than the cgroup may have. */
+static void outgrow(void *arg)
+{
+	struct mt_snap before;
+	char *p = mt_fill(SIZE, mt_slow_node(), false);
+
+	(void)arg;
+	mt_snap(&before);
+	do
+		mt_touch(p, SIZE, true);
+	while (!mt_since(&before, "pgpromote_success"));
+	for (;;)
+		mt_touch(mmap(NULL, MT_MB, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), MT_MB, true);
+}
+
+/* A process is killed for its cgroup's memory while its pages are on their way. */
+static int cgroup_full(void)
+{
+	struct mt_cgroup cg;
+	int i;
+
+	MT_NEED(!mt_cgroup_make(&cg, "full", "+memory"), "no cgroups");
+	mt_cgroup_write(&cg, "memory.max", "24M");
+	mt_cgroup_write(&cg, "memory.swap.max", "0");
+	mt_race_begin(&race, 64);
+	for (i = 0; i < 12; i++) {
+		int held[2], ret;
+		pid_t pid;
+
+		MT_ASSERT(!pipe(held), "no pipe");
+		pid = fork();
+		if (!pid) {
+			char byte;
+
+			/* Not before it is in the cgroup. */
+			if (read(held[0], &byte, 1) == 1)
+				outgrow(NULL);
+			_exit(1);
+		}
+		ret = mt_cgroup_enter(&cg, pid);
+		MT_ASSERT(!ret && write(held[1], "", 1) == 1, "enter: %d", ret);
+		close(held[0]);
+		close(held[1]);
+		ret = mt_reap(pid);
+		MT_ASSERT(ret == 128 + SIGKILL, "ended with %d, not killed", ret);
+	}
+	MT_ASSERT(mt_cgroup_stat(&cg, "memory.events", "oom_kill") == i,
+		  "%lld of %d killed", mt_cgroup_stat(&cg, "memory.events",
+						       "oom_kill"), i);
+	mt_cgroup_remove(&cg);
+	MT_ASSERT(access(cg.dir, F_OK), "%s cannot be removed", cg.dir);
+	return mt_race_end(&race);
+}
+
 /* Pages go to swap, come back by faults and by swapoff, and are promoted. */
 static int swapping(void)
 {
@@ -216,7 +272,10 @@ static int swapping(void)
 	return mt_race_balanced(&race);
 }
 
-/* Suspend as far as the freezer, with full queues and without. */
+/*
+ * Suspend as far as the freezer, with full queues and without.  Not further: once
+ * its devices were suspended the lab's virtio ports stay silent.
+ */
 static int freezing(void)
 {
 	pid_t pid;
@@ -256,6 +315,7 @@ int main(void)
 		MT_CHECK("race: swap and swapoff", swapping),
 		MT_CHECK("race A2: the freezer stops and thaws the threads",
 			 freezing),
+		MT_CHECK("race: a cgroup's memory is not enough", cgroup_full),
 	};
 
 	return mt_main(checks, ARRAY_LEN(checks));
