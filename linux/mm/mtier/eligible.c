@@ -16,10 +16,11 @@
  * not held.
  *
  * Memory of a cgroup below its memory.min or memory.low does not give way to
- * others, as it would not to reclaim. Nor does what a secondary MMU maps: its
- * TLBs are not flushed between two looks, so that what it uses looks idle. Nor
- * what several address spaces map: each look tells of one of them, and six that
- * do not use a page would outvote the one that does.
+ * others, as it would not to reclaim. Nor does what is locked into memory, which
+ * is not even noted: idle, it would take the places of what can go. Nor what a
+ * secondary MMU maps: its TLBs are not flushed between two looks, so that what it
+ * uses looks idle. Nor what several address spaces map: each look tells of one of
+ * them, and six that do not use a page would outvote the one that does.
  *
  * Locking, outer first; all but the last two are only tried:
  *
@@ -194,11 +195,13 @@ enum mtier_why mtier_folio_stays(struct folio *folio,
  * @folio: the folio
  * @vma: the VMA that it is looked at in
  *
- * Return: false if looks in this VMA do not tell whether it is used.
+ * Return: false if it is locked into memory, or if looks in this VMA do not tell
+ * whether it is used.
  */
 bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma)
 {
 	return mtier_folio_stays(folio, vma) == MTIER_MAY &&
+	       !(vma->vm_flags & VM_LOCKED) &&
 	       !mm_has_notifiers(vma->vm_mm) &&
 	       !folio_likely_mapped_shared(folio);
 }

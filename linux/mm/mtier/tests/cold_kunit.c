@@ -105,8 +105,36 @@ static void smaller_ones_go_before_one_that_does_not_fit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mtier_entry_pfn(left), folio_pfn(s->large));
 }
 
+/* Does a page of a new mapping with these flags give way? */
+static bool cold_goes(struct kunit *test, unsigned long flags)
+{
+	struct vm_area_struct *vma;
+	struct page *page;
+	unsigned long at;
+	bool goes;
+
+	at = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | flags, 0);
+	KUNIT_ASSERT_NE(test, at, 0);
+	KUNIT_ASSERT_EQ(test, get_user_pages_fast(at, 1, FOLL_WRITE, &page), 1);
+	mmap_read_lock(current->mm);
+	vma = vma_lookup(current->mm, at);
+	goes = vma && mtier_folio_gives_way(page_folio(page), vma);
+	mmap_read_unlock(current->mm);
+	put_page(page);
+	return goes;
+}
+
+/* It would be refused later, but fill the queue until then. */
+static void locked_memory_is_no_candidate(struct kunit *test)
+{
+	KUNIT_EXPECT_TRUE(test, cold_goes(test, 0));
+	KUNIT_EXPECT_FALSE(test, cold_goes(test, MAP_LOCKED));
+}
+
 static struct kunit_case mtier_cold_cases[] = {
 	KUNIT_CASE(smaller_ones_go_before_one_that_does_not_fit),
+	KUNIT_CASE(locked_memory_is_no_candidate),
 	{ }
 };
 
