@@ -174,6 +174,18 @@ def test_programs_are_found_with_their_machines(tmp_path: Path) -> None:
         find_programs(tmp_path)
 
 
+def test_a_boot_of_its_own_is_shared_with_nobody(tmp_path: Path) -> None:
+    for name, boot in {"a": "own", "b": "own", "c": "shared"}.items():
+        (tmp_path / f"{name}.c").write_text(f"/* lab: icount=2 boot={boot} */\nint main(void)\n")
+    (tmp_path / "d.c").write_text("/* lab: icount=2 */\nint main(void)\n")
+    a, b, c, d = (program.machine for program in find_programs(tmp_path))
+    assert len({a, b, c}) == 3
+    assert c == d
+    (tmp_path / "d.c").write_text("/* lab: boot=alone */\nint main(void)\n")
+    with pytest.raises(UsageError, match=r"d\.c: lab: boot=alone: use shared or own"):
+        find_programs(tmp_path)
+
+
 def test_reporter_counts_and_shows_failures() -> None:
     stream = io.StringIO()
     reporter = Reporter(stream=stream)

@@ -16,20 +16,21 @@ from terrace.units import parse_time_ns
 SELFTESTS = Path("linux/tools/testing/selftests/terrace")
 _HEADER = re.compile(r"^[\s/*#]*lab:\s*(.*?)\s*(?:\*/)?\s*$")
 _HEADER_LINES = 60
-_KEYS = ("topology", "cpus", "append", "timeout", "icount", "debug", "static-keys", "memory-scale", "abi")
+_KEYS = ("topology", "cpus", "append", "timeout", "icount", "debug", "static-keys", "memory-scale", "abi", "boot")
 ABIS = ("i386", "x32")
 DEFAULT_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, order=True)
 class MachineKey:
-    """What two tests must have in common to run in one boot."""
+    """What two tests must have in common to run in one boot; `own` is a name in a boot that is not shared."""
 
     topology: str = "dram-cxl"
     cpus: int = 0
     append: str = ""
     icount: int = -1
     memory_scale: float = 1.0
+    own: str = ""
 
     def describe(self) -> str:
         """The machine in a few words."""
@@ -86,6 +87,7 @@ def _read_programs(path: Path) -> list[Program]:
         append=settings.get("append", ""),
         icount=_number(settings, "icount", path, 0, 10, -1),
         memory_scale=float(settings.get("memory-scale", "1")),
+        own=path.stem if _choice(settings, "boot", path, ("shared", "own")) == "own" else "",
     )
     debug, keys = (_choice(settings, key, path, ("yes", "no")) == "yes" for key in ("debug", "static-keys"))
     timeout = settings.get("timeout")

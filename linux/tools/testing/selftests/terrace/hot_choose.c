@@ -4,7 +4,7 @@
  * all the time are chosen, not those that come first.  It has a boot of its own:
  * kswapd, which cannot reclaim what fills DRAM here, gives it up for good.
  *
- * lab: topology=dram-cxl-small-dram append="mtier=off" icount=2 timeout=180s debug=no
+ * lab: topology=dram-cxl-small-dram icount=2 boot=own timeout=180s debug=no
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * place of what is used less, and of nothing else.  It has a boot of its own:
  * kswapd, which finds nothing while demotion is off, gives DRAM up for good.
  *
- * lab: topology=dram-cxl-small-dram append="mtier=off" icount=2 timeout=800s debug=no
+ * lab: topology=dram-cxl-small-dram icount=2 boot=own timeout=800s debug=no
  */
 #define _GNU_SOURCE
 #include <sched.h>

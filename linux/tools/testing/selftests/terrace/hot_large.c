@@ -2,9 +2,10 @@
 /*
  * Hotness: a program that is larger than what is looked at in one go, and DRAM is
  * full of what another one does not use.  All that is hot of it comes, however long
- * the scanner takes to see the whole of it.  The knobs are as after boot.
+ * the scanner takes to see the whole of it.  The knobs are as after boot.  So is
+ * kswapd, which a program before it may have made give up.
  *
- * lab: topology=dram-cxl-small-dram append="mtier=off" icount=2 timeout=900s debug=no
+ * lab: topology=dram-cxl-small-dram icount=2 boot=own timeout=900s debug=no
  */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
