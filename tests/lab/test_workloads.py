@@ -101,7 +101,9 @@ def test_ballast_leaves_what_it_is_told(vmlinux: Path) -> None:
     script = [f"{call(ballast)} --node 0 --leave 48M -- {call(program)} --size 64M --iterations 1"]
     (result,) = in_guest(vmlinux, *script)
     by_node = result["placed_first"]["by_node"]
-    assert 0 < by_node["0"] < 48 * 256
+    # 9,747 to 12,376 pages in eleven runs, of 12,288: what lists of single CPUs have is not free, but found.
+    # They account for up to 4M; this is three times that.
+    assert 0 < by_node["0"] < 60 * 256
     assert by_node["1"] == 64 * 256 - by_node["0"]
 
 
