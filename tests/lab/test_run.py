@@ -186,7 +186,7 @@ def test_stopped_machine_is_a_hang(vmlinux: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from terrace.lab.run import Limits, run_in_guest\n"
         "r = run_in_guest(Path(sys.argv[1]), 'dram-cxl', ['sh', '-c', 'echo up; sleep 1000'],\n"
-        "                 limits=Limits(hang_s=3), stdout=lambda data: print('up', flush=True))\n"
+        "                 limits=Limits(hang_s=3, answer_s=3), stdout=lambda data: print('up', flush=True))\n"
         "print(r.verdict, r.exit_code)"
     )
     env = {**os.environ, "PYTHONPATH": str(repo_root() / "src")}

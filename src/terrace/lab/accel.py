@@ -9,7 +9,7 @@ from terrace.lab.run import GuestResult, Limits, run_in_guest
 from terrace.paths import cache_dir
 
 ACCELERATORS = ("tcg", "kvm", "auto")
-_PROBE_LIMITS = Limits(boot_s=10.0, hang_s=5.0)
+_PROBE_LIMITS = Limits(boot_s=10.0, hang_s=5.0, answer_s=5.0)
 
 
 def choose_accel(wanted: str, kernel: Path) -> str:

@@ -41,15 +41,19 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of host time: until init must answer, between heartbeats, and to end when asked to."""
+    """Seconds of host time: until init must answer, between heartbeats, to end when asked to, and to say where it is.
+
+    The last is only waited for where nothing is said: whoever answers ends by that.
+    """
 
     boot_s: float = 120.0
     hang_s: float = 60.0
     stop_s: float = 3.0
+    answer_s: float = 30.0
 
     def scaled(self, factor: float) -> "Limits":
         """The same patience on a slower machine."""
-        return Limits(self.boot_s * factor, self.hang_s * factor, self.stop_s)
+        return Limits(self.boot_s * factor, self.hang_s * factor, self.stop_s, self.answer_s)
 
 
 @dataclass(frozen=True)
@@ -452,7 +456,7 @@ class _Run:
     def _interrogate(self) -> None:
         """Make a silent kernel say where its CPUs are."""
         self.qemu.interrupt_cpus()
-        self.qemu.wait(5)
+        self.qemu.wait(self.limits.answer_s)
 
     def result(self, stdout: bytes, stderr: bytes, log: str) -> GuestResult:
         """What the run came to; call it after `go`."""
