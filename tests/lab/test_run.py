@@ -155,15 +155,18 @@ def test_hang_is_found_and_asked_where_it_is(vmlinux: Path) -> None:
 @pytest.mark.parametrize(
     ("crash", "verdicts", "words"),
     [
-        # Interrupts off on one CPU, the other beats on: RCU's detector sees it, or that of hung tasks, when somebody
-        # waits for that CPU. That may be whoever runs the detectors, or beats: then the NMI has the last words.
+        # Interrupts off on one CPU, and on the other one somebody who waits for it, or nobody might notice: RCU's
+        # detector does, or that of hung tasks. Who runs these, or beats, may wait, too: then the NMI has the last word.
         ("HARDLOCKUP", {"panic", "hang"}, r"rcu_|hung_task|soft lockup|NMI"),
         ("EXCEPTION", {"panic"}, r"Oops"),
         ("PANIC", {"panic"}, r"Kernel panic - not syncing: dumptest"),
     ],
 )
 def test_broken_kernel_ends_the_run(vmlinux: Path, crash: str, verdicts: set[str], words: str) -> None:
-    script = f"cd /sys/kernel/debug/provoke-crash 2>/dev/null || exit 4; echo {crash} > DIRECT; sleep 1000"
+    script = (
+        "cd /sys/kernel/debug/provoke-crash 2>/dev/null || exit 4; taskset -pc 0 $$; "
+        f"taskset -c 1 sh -c 'echo {crash} > DIRECT' & sleep 1; echo 1 > /proc/sys/vm/stat_refresh; sleep 1000"
+    )
     # A hung task is one of 120 s, looked for every 120 s: where only that detector sees it, it takes both.
     result = run_in_guest(vmlinux, "dram-cxl", ["sh", "-c", script], timeout_s=400)
     if result.exit_code == 4:
