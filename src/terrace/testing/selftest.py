@@ -40,6 +40,7 @@ _EXTRA_S = 240.0
 # In the environment of the programs: those that run for a time and not for a count run so many times as long.
 _STRETCH = "TERRACE_STRETCH"
 _SABOTAGE = "TERRACE_SABOTAGE"
+_ONLY = "TERRACE_ONLY"
 # A guest second may take this many host seconds where guest time counts instructions.
 _ICOUNT_STRETCH = 20.0
 
@@ -110,8 +111,8 @@ class SelftestRun:
 
     `one_thread` is for a kernel that patches its own code (`Flavour.one_thread`).
     `stretch` multiplies them, too, and the programs are told to run so many times as long. Without `sabotage` they do
-    not show that their checks notice. Behind `deadline`, a time of time.monotonic(), no machine is booted: its programs
-    are skipped.
+    not show that their checks notice. `only` picks checks by parts of their names; empty: all. Behind `deadline`, a
+    time of time.monotonic(), no machine is booted: its programs are skipped.
     """
 
     group: str
@@ -121,6 +122,7 @@ class SelftestRun:
     slow: int = 1
     stretch: int = 1
     sabotage: bool = True
+    only: tuple[str, ...] = ()
     deadline: float = math.inf
     note: Callable[[str], None] = lambda text: None
 
@@ -199,7 +201,7 @@ def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program
         run.vmlinux,
         machine.topology,
         argv,
-        env={**os.environ, _STRETCH: str(run.stretch), _SABOTAGE: "yes" if run.sabotage else "no"},
+        env=_environment(run),
         stdout=boot.feed,
         append=[*_APPEND, *([machine.append] if machine.append else [])],
         cpus=machine.cpus or None,
@@ -209,6 +211,11 @@ def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program
         timeout_s=limit * (_ICOUNT_STRETCH if machine.icount >= 0 else 1.0),
     )
     return boot, guest
+
+
+def _environment(run: SelftestRun) -> dict[str, str]:
+    env = {**os.environ, _STRETCH: str(run.stretch), _SABOTAGE: "yes" if run.sabotage else "no"}
+    return {**env, _ONLY: "\n".join(run.only)} if run.only else env
 
 
 def _blame(log: str) -> tuple[dict[str, list[KernelReport]], list[KernelReport]]:

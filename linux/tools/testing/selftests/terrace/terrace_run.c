@@ -244,12 +244,23 @@ static bool run_check(const struct mt_suite *suite,
 		      mt_now_ms() - start) && ok;
 }
 
-/* TERRACE_ONLY picks checks by a part of their name. */
+/* TERRACE_ONLY picks checks by parts of their names, a line each. */
 static bool wanted(const struct mt_check *check)
 {
 	const char *only = getenv("TERRACE_ONLY");
+	char part[256];
 
-	return !only || strstr(check->name, only);
+	if (!only)
+		return true;
+	while (*only) {
+		size_t length = strcspn(only, "\n");
+
+		snprintf(part, sizeof(part), "%.*s", (int)length, only);
+		if (length && strstr(check->name, part))
+			return true;
+		only += length + !!only[length];
+	}
+	return false;
 }
 
 /* Run @n checks and print TAP; the return value is main()'s. */
