@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +102,32 @@ def find_built(flavour: str, *, linux: Path | None = None) -> Kernel | None:
     # The compiler is part of what identifies a kernel: it has to be there to find one.
     require_packages(PACKAGES, "build a kernel")
     return _from_cache(_plan(config.flavour(flavour), linux_source.find(linux)))
+
+
+def content_key(flavour: str, *, linux: Path | None = None) -> str:
+    """A hash of all that goes into the kernel of `flavour`, what compiles it included."""
+    require_packages(PACKAGES, "build a kernel")
+    return _plan(config.flavour(flavour), linux_source.find(linux)).key
+
+
+@contextmanager
+def changed(flavour: str, changes: Mapping[str, bytes], *, linux: Path | None = None) -> Iterator[Path]:
+    """The vmlinux of `flavour` with other contents in some files, by their path in the Linux tree.
+
+    It is built in a tree of its own, and held against other builds of this kind until the caller is done with it; no
+    cache has it. Raises BuildError with the compiler's own words.
+    """
+    chosen = config.flavour(flavour)
+    require_packages(PACKAGES, "build a kernel")
+    plan = _plan(chosen, linux_source.find(linux))
+    with _locked(build_dir() / "changed.lock", "has a changed kernel"):
+        root = tree.assemble(plan.source, "linux-changed")
+        patches.write_files(root, changes)
+        out = root / f"out-{flavour}"
+        out.mkdir(exist_ok=True)
+        _configure(plan, root, out)
+        run_make(out, ["vmlinux"], f"changed {flavour} kernel", cpu_count())
+        yield out / "vmlinux"
 
 
 def make_command(out: Path, *words: str, localversion: str | None = None) -> list[str]:

@@ -88,12 +88,12 @@ def stock(source: Source) -> Path:
     return tree
 
 
-def assemble(source: Source) -> Path:
-    """Our tree in build/, brought up to date with the overlay and the hooks.
+def assemble(source: Source, folder: str = "linux-terrace") -> Path:
+    """Our tree in build/, brought up to date with the overlay and the hooks; another folder has one of its own.
 
     Raises BuildError when a hook does not apply, or an overlay file exists in the pristine source.
     """
-    tree = trees_dir() / f"linux-terrace{source.tag}"
+    tree = trees_dir() / f"{folder}{source.tag}"
     _ensure_unpacked(tree, source)
     state = _read_state(tree)
     names = overlay_files()
