@@ -12,7 +12,7 @@ from typing import Any
 
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.host import require_packages
-from terrace.kernel import matrix
+from terrace.kernel import matrix, tree
 from terrace.kernel import source as linux_source
 from terrace.kernel.build import PACKAGES as KERNEL_PACKAGES
 from terrace.kernel.check import CHECKS, run_checks
@@ -23,6 +23,7 @@ from terrace.testing.gate import Gate, load_gate
 from terrace.testing.host_groups import lint_checks, list_pytest, run_lint, run_policy, run_pytest
 from terrace.testing.journal import Journal, tree_hash, unit_of
 from terrace.testing.kunit import KERNEL, KunitRun, kunit_names, run_kunit
+from terrace.testing.mutants.read import check_mutants
 from terrace.testing.programs import SELFTESTS, Program, find_programs
 from terrace.testing.results import Reporter, TestResult
 from terrace.testing.second import retriable, second_tries
@@ -42,6 +43,8 @@ _BUILD_S = {"debug": 24 * 60.0, "static-keys": 8 * 60.0}
 _HOST_PACKAGES = ("gcc", "libc6-dev", "make")
 # Those of `kernel check` that need no kernel built from end to end; that of the series has checkpatch in it.
 _PATCH_CHECKS = ("hooks", "budget", "exports", "kernel-doc", "series", "sparse")
+# That each mutant has its place in our tree, and names checks that there are; not that they notice it.
+_MUTANTS = "mutants"
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="the gate without its second try: what fails once has failed"
     )
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="kernels broken on purpose (tests/mutants): each has to be noticed by the check that it names. Goes on "
+        "where it was cut off",
+    )
     parser.add_argument("--list", action="store_true", help="print the tests and run none")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for every test")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE")
@@ -153,15 +162,40 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("--soak is for the tests that -k or --group names: --soak 50 -k promote_kinds")
     if args.soak is not None and (args.all or args.list or args.strict):
         raise UsageError("--soak goes without --all, --list and --strict")
+    if args.mutants:
+        _check_mutants_alone(args)
     if args.again and not args.all:
         raise UsageError("--again goes with --all: nothing else is kept from run to run")
     if args.vmlinux is not None and not args.vmlinux.is_file():
         raise UsageError(f"--vmlinux {args.vmlinux}: no such file")
 
 
+def _check_mutants_alone(args: argparse.Namespace) -> None:
+    given = {
+        "--all": args.all,
+        "--again": args.again,
+        "--group": args.group,
+        "--soak": args.soak,
+        "--strict": args.strict,
+        "--vmlinux": args.vmlinux,
+        "--stretch": args.stretch != 1,
+    }
+    if others := [option for option, value in given.items() if value]:
+        raise UsageError(
+            f"--mutants goes without {', '.join(others)}: it builds kernels of its own and runs the checks that the "
+            "mutants name; -k picks mutants"
+        )
+
+
 def main(args: argparse.Namespace) -> int:
     """Run the tests; 0 when none failed and at least one ran."""
     wanted = parse_selector(args.k)
+    if args.mutants:
+        from terrace.testing.mutants import run as mutants
+
+        if args.list:
+            return mutants.list_mutants(wanted)
+        return mutants.main(wanted, args.k, time.monotonic() + args.within, args.json)
     groups = _choose(args.group)
     gate = None if args.all or args.k is not None or args.group is not None else _gate()
     if gate:
@@ -426,6 +460,11 @@ def _patches(request: Request) -> Iterator[TestResult]:
             yield TestResult(
                 "patches", name, "pass" if result.passed else "fail", "\n".join(result.problems), result.seconds
             )
+    if request.wanted(f"patches/{_MUTANTS}"):
+        began = time.monotonic()
+        problems = check_mutants(tree.assemble(linux_source.find(None)))
+        took = time.monotonic() - began
+        yield TestResult("patches", _MUTANTS, "fail" if problems else "pass", "\n".join(problems), took)
 
 
 def _other_checks() -> list[str]:
@@ -574,7 +613,7 @@ GROUPS = {
         Group(
             "patches",
             "what a reviewer's scripts say of the kernel part",
-            lambda: list(_PATCH_CHECKS),
+            lambda: [*_PATCH_CHECKS, _MUTANTS],
             _patches,
             in_gate=True,
         ),

@@ -24,12 +24,14 @@ _TAIL_LINES = 40
 _PYTEST = (sys.executable, "-m", "pytest")
 
 
-def _run(words: Sequence[str], limit_s: float, extra: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Exit code and all output of a command in the repository; 124 when it took longer than `limit_s`."""
+def _run(
+    words: Sequence[str], limit_s: float, extra: Mapping[str, str] | None = None, root: Path | None = None
+) -> tuple[int, str]:
+    """Exit code and all output of a command in the repository or another folder; 124 when it took over `limit_s`."""
     try:
         done = subprocess.run(
             words,
-            cwd=repo_root(),
+            cwd=root or repo_root(),
             env={**clean_env(), **(extra or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -89,6 +91,18 @@ def run_pytest(
     failed = any(result.status == "fail" for result in results)
     if code not in (0, 1) or (code == 1 and not failed) or not results:
         yield TestResult(group, "pytest", "fail", f"pytest ended with {code}\n{_tail(text)}", final=True)
+
+
+def run_pytest_in(root: Path, node: str, group: str = "unit") -> list[TestResult]:
+    """Run one test, or one file of them, of another checkout."""
+    report = root / "build" / "report.xml"
+    report.unlink(missing_ok=True)
+    words = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", "--hypothesis-profile=gate", node]
+    code, text = _run(words, _PYTEST_LIMIT_S, root=root)
+    results = list(_read_junit(group, report)) if report.exists() else []
+    if code not in (0, 1) or not results:
+        results.append(TestResult(group, "pytest", "fail", f"pytest ended with {code}\n{_tail(text)}", final=True))
+    return results
 
 
 def _read_junit(group: str, report: Path) -> Iterator[TestResult]:
@@ -205,14 +219,19 @@ def house_problems(root: Path, names: Sequence[str]) -> list[str]:
 # ---- the decision code in user space ----
 
 
-def run_policy(wanted: Selector, group: str = "policy") -> Iterator[TestResult]:
-    """`make check` of the decision code under the sanitizers; its cases are the tests."""
-    folder = repo_root() / POLICY
+def run_policy(
+    wanted: Selector, group: str = "policy", root: Path | None = None, out: Path | None = None
+) -> Iterator[TestResult]:
+    """`make check` of the decision code under the sanitizers; its cases are the tests.
+
+    `root` is another checkout than this, `out` the folder for what is built of it.
+    """
+    folder = (root or repo_root()) / POLICY
     if not (folder / "Makefile").is_file():
         yield TestResult(group, group, "skip", f"there is no {POLICY}/Makefile")
         return
     began = time.monotonic()
-    code, text = _run(["make", "-s", "-C", str(folder), f"O={make_dir('policy')}", "check"], _TOOL_LIMIT_S)
+    code, text = _run(["make", "-s", "-C", str(folder), f"O={out or make_dir('policy')}", "check"], _TOOL_LIMIT_S)
     report = parse_tap(text.splitlines())
     results = [TestResult(group, name, tap.status, tap.note) for name, tap in leaves(report.results, 1)]
     yield from (result for result in results if wanted(f"{group}/{result.name}"))

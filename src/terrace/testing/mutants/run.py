@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace test --mutants: kernels with several mutants each, and the checks that have to notice them."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import TerraceError, UsageError
+from terrace.kernel import build, tree
+from terrace.kernel import source as linux_source
+from terrace.lab.qemu import require_qemu
+from terrace.testing.mutants import verdict as verdicts
+from terrace.testing.mutants.batch import batches
+from terrace.testing.mutants.observe import Seen, observe, observe_host
+from terrace.testing.mutants.read import Assembled, Mutant, Target, load_mutants
+from terrace.testing.mutants.verdict import Memory, Verdict, decide
+from terrace.testing.select import Selector
+
+_FLAVOUR = "terrace"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """What it takes to try a mutant; tests have their own."""
+
+    texts: Callable[[Sequence[Mutant]], dict[str, str]]
+    unmutated: Callable[[], Path]
+    build: Callable[[Mapping[str, bytes]], AbstractContextManager[Path]]
+    observe: Callable[[Path, Sequence[Target]], dict[Target, Seen]]
+    observe_host: Callable[[Mapping[str, str], Sequence[Target]], dict[Target, Seen]]
+
+
+def picked(wanted: Selector) -> list[Mutant]:
+    """The mutants that -k leaves, by name or kind."""
+    return [mutant for mutant in load_mutants() if wanted(f"mutants/{mutant.name} {mutant.kind}")]
+
+
+def list_mutants(wanted: Selector) -> int:
+    """Print their names, and what each breaks."""
+    for mutant in picked(wanted):
+        print(f"mutants/{mutant.name}: {mutant.kind}: {mutant.breaks}")
+    return 0
+
+
+def main(wanted: Selector, expression: str | None, deadline: float, file: Path | None) -> int:
+    """Try the mutants that are wanted; 0 when all are caught."""
+    mutants = picked(wanted)
+    if not mutants:
+        raise UsageError(f"-k '{expression}' picks no mutant; terrace test --mutants --list shows their names")
+    require_qemu()
+    assembled = Assembled(tree.assemble(linux_source.find(None)))
+    for mutant in mutants:
+        assembled.changed([mutant])
+    lab = Lab(
+        assembled.changed,
+        lambda: build.build(_FLAVOUR).vmlinux,
+        lambda changes: build.changed(_FLAVOUR, changes),
+        lambda vmlinux, targets: observe(vmlinux, targets, _note),
+        lambda texts, targets: observe_host(texts, targets, _note),
+    )
+    memory = Memory(build.content_key(_FLAVOUR))
+    done = try_all(mutants, memory, lab, deadline)
+    left = [mutant.name for mutant in mutants if mutant.name not in done]
+    found = [done[mutant.name] for mutant in mutants if mutant.name in done]
+    if file:
+        document = verdicts.as_json(found, left)
+        file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(verdicts.shown(found), flush=True)
+    if left:
+        print(f"not run yet: {', '.join(left)}; the same command goes on with that")
+    print(verdicts.summary(found), flush=True)
+    return 0 if not left and all(verdict.verdict == verdicts.CAUGHT for verdict in found) else 1
+
+
+def _note(text: str) -> None:
+    print(f"  {text}", flush=True)
+
+
+def try_all(mutants: Sequence[Mutant], memory: Memory, lab: Lab, deadline: float) -> dict[str, Verdict]:
+    """The verdicts by name, those that are known with the others; nothing is begun behind the deadline."""
+    done = {mutant.name: verdict for mutant in mutants if (verdict := memory.verdict(mutant))}
+    waiting = batches([mutant for mutant in mutants if mutant.name not in done])
+    number = 0
+    while waiting and time.monotonic() < deadline:
+        batch = waiting.pop(0)
+        number += 1
+        print(f"kernel {number}, {len(waiting)} behind it: {', '.join(m.name for m in batch)} …", flush=True)
+        found, again = _try(batch, memory, lab)
+        for mutant in batch:
+            if mutant.name in found:
+                # A check that failed without the mutant may have had a bad day.
+                if found[mutant.name].verdict != verdicts.FAILS_ANYWAY:
+                    memory.keep(mutant, found[mutant.name])
+                done[mutant.name] = found[mutant.name]
+                _note(f"{found[mutant.name].verdict}: {mutant.name}: {found[mutant.name].said}")
+        # What the kernel as a whole met may be another mutant's doing, and one that is not built keeps others back.
+        waiting = [[mutant] for mutant in again] + waiting
+    return done
+
+
+def _try(batch: Sequence[Mutant], memory: Memory, lab: Lab) -> tuple[dict[str, Verdict], list[Mutant]]:
+    """The verdicts of one kernel, and the mutants that each have to be tried alone."""
+    targets = [target for mutant in batch for target in mutant.caught_by]
+    try:
+        texts = lab.texts(batch)
+        seen: dict[Target, Seen] = {}
+        if any(target.in_guest for target in targets):
+            with lab.build({path: text.encode() for path, text in texts.items()}) as vmlinux:
+                seen |= lab.observe(vmlinux, targets)
+        seen |= lab.observe_host(texts, targets)
+    except TerraceError as error:
+        return _not_built(batch, error)
+    again = [m for m in batch if len(batch) > 1 and any(seen[target].shared for target in m.caught_by)]
+    judged = [mutant for mutant in batch if mutant not in again]
+    before = _look_without(judged, seen, memory, lab)
+    return {mutant.name: decide(mutant, seen, before) for mutant in judged}, again
+
+
+def _look_without(
+    mutants: Sequence[Mutant], seen: Mapping[Target, Seen], memory: Memory, lab: Lab
+) -> dict[Target, Seen]:
+    """What the checks that failed say of the kernel without mutants: one that fails there, too, proves nothing."""
+    failed = [mutant.caught_by[0] for mutant in mutants if seen[mutant.caught_by[0]].status == "fail"]
+    known = {target: kept for target in failed if (kept := memory.seen(target))}
+    missing = sorted(set(failed) - set(known))
+    if not missing:
+        return known
+    _note("the same checks without mutants")
+    if any(target.in_guest for target in missing):
+        known |= lab.observe(lab.unmutated(), missing)
+    known |= lab.observe_host({}, missing)
+    for target in missing:
+        if known[target].status == "pass":
+            memory.keep_seen(target, known[target])
+    return known
+
+
+def _not_built(batch: Sequence[Mutant], error: Exception) -> tuple[dict[str, Verdict], list[Mutant]]:
+    if len(batch) > 1:
+        return {}, list(batch)
+    (mutant,) = batch
+    words = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in words if "error:" in line), words[0] if words else "no reason given")
+    by = str(mutant.caught_by[0])
+    return {mutant.name: Verdict(mutant.name, mutant.kind, verdicts.NOT_BUILT, by, told)}, []
