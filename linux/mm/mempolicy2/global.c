@@ -82,6 +82,19 @@ void mpol_weights_of_bandwidth(const u32 *mbps, const nodemask_t *nodes,
 			weight[nid] /= divisor;
 }
 
+/**
+ * mpol_bandwidth_of - What a node's bandwidth counts as
+ * @coord: its performance
+ *
+ * Pages are read and written: the smaller of both.
+ *
+ * Return: bandwidth in MB/s, 0 if one of them is not known.
+ */
+u32 mpol_bandwidth_of(const struct access_coordinate *coord)
+{
+	return min(coord->read_bandwidth, coord->write_bandwidth);
+}
+
 static struct mpol_global *locked_global(void)
 {
 	u8 *table = rcu_dereference_protected(iw_table,
@@ -138,7 +151,7 @@ void __init mpol_global_init(void)
 void mempolicy_set_node_perf(unsigned int nid, struct access_coordinate *coord)
 {
 	guard(mutex)(&iw_table_lock);
-	bandwidth[nid] = min(coord->read_bandwidth, coord->write_bandwidth);
+	bandwidth[nid] = mpol_bandwidth_of(coord);
 	if (weights_auto && recalculate())
 		pr_warn_ratelimited("interleave weights: no memory to recalculate\n");
 }

@@ -9,6 +9,8 @@
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
 
+struct access_coordinate;
+
 /**
  * struct mpol_slot - a node's turn in a round
  * @end: first index in the round that is not its turn any more
@@ -131,6 +133,7 @@ void mpol2_effective_weights(struct mempolicy *pol, u8 *weight);
 void mpol_global_init(void);
 void mpol_weights_of_bandwidth(const u32 *mbps, const nodemask_t *nodes,
 			       u8 *weight);
+u32 mpol_bandwidth_of(const struct access_coordinate *coord);
 
 /* ---- rebalance.c ---- */
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* KUnit: arithmetic of interleave weights, against the simplest model. */
 #include <kunit/test.h>
+#include <linux/node.h>
 #include <linux/prandom.h>
 #include <linux/slab.h>
 
@@ -273,6 +274,21 @@ static void bandwidths(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, weight[0], 1);
 }
 
+/* Pages are read and written: what is slower counts. */
+static void slower_way_counts(struct kunit *test)
+{
+	struct access_coordinate coord = {
+		.read_bandwidth = 64000,
+		.write_bandwidth = 16000,
+	};
+
+	KUNIT_EXPECT_EQ(test, mpol_bandwidth_of(&coord), 16000);
+	coord.write_bandwidth = 80000;
+	KUNIT_EXPECT_EQ(test, mpol_bandwidth_of(&coord), 64000);
+	coord.read_bandwidth = 0;
+	KUNIT_EXPECT_EQ(test, mpol_bandwidth_of(&coord), 0);
+}
+
 static struct kunit_case layout_cases[] = {
 	KUNIT_CASE(whose_turn),
 	KUNIT_CASE(whose_global_turn),
@@ -282,6 +298,7 @@ static struct kunit_case layout_cases[] = {
 	KUNIT_CASE(sums),
 	KUNIT_CASE(nothing_left),
 	KUNIT_CASE(bandwidths),
+	KUNIT_CASE(slower_way_counts),
 	{}
 };
 
