@@ -5,6 +5,7 @@
 #include <linux/kthread.h>
 #include <linux/mmu_context.h>
 #include <linux/sched.h>
+#include <linux/vmstat.h>
 
 #include "../../sched.h"
 #include "../../remote_charge.h"
@@ -98,11 +99,30 @@ static void adds_up_in_a_race(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p[0].posted + p[0].dropped, 5050000ULL);
 }
 
+/* Kernel threads pay for nothing, as this one: posted, and dropped. */
+static void what_nobody_pays_is_dropped(struct kunit *test)
+{
+	size_t size = NR_VM_EVENT_ITEMS * sizeof(unsigned long);
+	unsigned long *before = kunit_kzalloc(test, size, GFP_KERNEL);
+	unsigned long *after = kunit_kzalloc(test, size, GFP_KERNEL);
+
+	KUNIT_ASSERT_TRUE(test, before && after);
+	all_vm_events(before);
+	KUNIT_EXPECT_FALSE(test, remote_charge_post(current, 7000));
+	all_vm_events(after);
+	KUNIT_EXPECT_EQ(test, after[REMOTE_CHARGE_POSTED_NS] -
+			before[REMOTE_CHARGE_POSTED_NS], 7000UL);
+	KUNIT_EXPECT_EQ(test, after[REMOTE_CHARGE_DROPPED_NS] -
+			before[REMOTE_CHARGE_DROPPED_NS], 7000UL);
+	KUNIT_EXPECT_EQ(test, remote_charge_pending(current), 0ULL);
+}
+
 static struct kunit_case remote_charge_cases[] = {
 	KUNIT_CASE(adds_up),
 	KUNIT_CASE(takes_no_more_than_there_is),
 	KUNIT_CASE(closed_takes_nothing),
 	KUNIT_CASE(adds_up_in_a_race),
+	KUNIT_CASE(what_nobody_pays_is_dropped),
 	{}
 };
 
