@@ -9,10 +9,12 @@
  * lab: topology=two-socket-cxl timeout=300s debug=yes
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "auto_migrate_util.h"
@@ -21,6 +23,8 @@
 
 #define SIZE	(4 * MT_MB)
 #define PAGES	((long)(SIZE / MT_PAGE))
+/* What a pipe holds */
+#define PIPE_SIZE	(16 * MT_PAGE)
 
 static struct mt_cgroup on;
 static struct mt_snap before;
@@ -281,6 +285,38 @@ static int pinned_stays(void)
 	return MT_PASS;
 }
 
+/* References that no flag tells of: such pages are taken, and cannot move. */
+static char *referenced(struct am_task *t)
+{
+	char *q = mt_place(t->size, 0);
+	struct iovec iov;
+	int pipes[2], ret = 0;
+	size_t off;
+
+	for (off = 0; q && !ret && off < t->size; off += PIPE_SIZE) {
+		iov.iov_base = q + off;
+		iov.iov_len = PIPE_SIZE;
+		ret = pipe(pipes) || vmsplice(pipes[1], &iov, 1, 0) < 0;
+	}
+	return ret ? NULL : q;
+}
+
+static int goes_back(void)
+{
+	struct am_task t = { .size = SIZE, .special = referenced };
+
+	if (begin(&t, 0, 1) || passed(&t))
+		return MT_FAIL;
+	MT_ASSERT(am_all(&t, t.s->q, 0), "they have moved");
+	MT_ASSERT(am_since(&before, "refused_busy") >= PAGES, "not counted");
+	/* CPUs keep the last hundred or so to themselves. */
+	MT_ASSERT(MT_WAIT(mt_since(&before, "nr_isolated_anon") < PAGES / 2,
+			  AM_LONG_MS),
+		  "%lld pages are on no list",
+		  mt_since(&before, "nr_isolated_anon"));
+	return MT_PASS;
+}
+
 /* ---- tasks ---- */
 
 /* It was decided that its memory does not follow, for @why. */
@@ -316,6 +352,31 @@ static int has_policy(void)
 	if (am_move(&t, AM_NODE1))
 		return MT_FAIL;
 	return left_alone(&t, "policy");
+}
+
+/* A child that only borrows its memory, and stays on node 1 for a second */
+static bool vforks(struct am_task *t)
+{
+	pid_t pid = vfork();
+
+	(void)t;
+	if (!pid) {
+		am_spin(AM_SEEN_MS);
+		if (!mt_run_on_cpu(1))
+			am_spin(1000);
+		_exit(0);
+	}
+	return pid > 0;
+}
+
+static int borrowed(void)
+{
+	struct am_task t = { .size = SIZE, .check = vforks };
+
+	if (begin(&t, 0, 1))
+		return MT_FAIL;
+	MT_ASSERT(am_asked(&t), "no child");
+	return left_alone(&t, "threads");
 }
 
 static int not_in_cpuset(void)
@@ -497,6 +558,9 @@ int main(void)
 			 thp_in_parts),
 		MT_CHECK("R18 pinned pages stay and are counted",
 			 pinned_stays),
+		MT_CHECK("R18 what migration cannot move goes back", goes_back),
+		MT_CHECK("a vfork child leaves the memory of its parent alone",
+			 borrowed),
 		MT_BREAKS("a task with a policy is left alone", has_policy,
 			  AM_SAB_POLICY),
 		MT_BREAKS("a node outside of the cpuset gets nothing",

@@ -150,6 +150,19 @@ static int in_threads(void)
 	return MT_PASS;
 }
 
+/* Whoever scans, the task's cgroup and all above it have what vmstat has. */
+static int cgroups_count(void)
+{
+	struct mt_snap s;
+
+	if (scan_for("async", &s, "numa_scan_slices_async") ||
+	    scan_for("sliced", &s, "numa_scan_slices_sliced"))
+		return MT_FAIL;
+	mt_write("/proc/sys/kernel/numa_balancing", "0");
+	MT_ASSERT(mt_memcg_same("numa_pte_updates"), "cgroups say otherwise");
+	return MT_PASS;
+}
+
 /* The largest number of entries looked at in one slice */
 static long long largest(const char *mode, unsigned int n)
 {
@@ -280,6 +293,8 @@ int main(void)
 		MT_CHECK("sync scans in the task and nowhere else", in_sync),
 		MT_CHECK("sliced scans in the task and nowhere else", in_slices),
 		MT_CHECK("async scans in a thread that one can see", in_threads),
+		MT_CHECK("memory.stat counts what all scans change",
+			 cgroups_count),
 		MT_BREAKS("a slice is a small part of a visit",
 			  slices_are_short, NS_SAB_SLICE),
 		MT_CHECK("a thread's slices are as small",

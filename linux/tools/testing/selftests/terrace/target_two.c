@@ -6,6 +6,7 @@
  * lab: topology=two-socket-cxl icount=2 timeout=120s debug=no
  */
 #define _GNU_SOURCE
+#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,41 @@ static int forced_1(void)
 }
 
 /* Its own socket is full: the pages go to the other one, not nowhere. */
+/* What may not go to the other socket waits, and is given up as without room. */
+static int bound_waits(void)
+{
+	unsigned long mask;
+	struct mt_toucher t;
+	int ret = two_sockets();
+	struct mt_snap before;
+	size_t size;
+	char *hog, *p;
+	bool full;
+
+	if (ret)
+		return ret;
+	mt_fast();
+	p = mt_place(SIZE, mt_slow_node());
+	mask = 1UL << fast[0] | 1UL << mt_slow_node();
+	MT_ASSERT(p && !mt_mbind(p, SIZE, MPOL_BIND, mask), "no memory");
+	hog = mt_hog(fast[0], &size);
+	MT_NEED(hog, "node %d cannot be filled", fast[0]);
+	mt_snap(&before);
+	mt_on();
+	mt_touch_start(&t, p, SIZE);
+	full = MT_WAIT(mt_since(&before, "mtier_fail_full") > 0, 20000);
+	mt_touch_stop(&t);
+	mt_note_where("bound", p, SIZE);
+	munmap(hog, size);
+	MT_ASSERT(!share(p, 1), "it left its nodes");
+	MT_ASSERT(full, "not one was given up, %lld were for their policy",
+		  mt_since(&before, "mtier_drop_policy"));
+	MT_ASSERT(!mt_since(&before, "mtier_drop_policy"),
+		  "%lld were on the way to where they may not be",
+		  mt_since(&before, "mtier_drop_policy"));
+	return MT_PASS;
+}
+
 static int fallback(void)
 {
 	int ret = two_sockets();
@@ -290,6 +326,8 @@ int main(void)
 		MT_CHECK("T6 the admin can say where to", forced_1),
 		MT_CHECK("T3 a full socket's share goes to the other one",
 			 fallback),
+		MT_CHECK("T8 a full socket does not pass on what is bound to it",
+			 bound_waits),
 		MT_BREAKS("M5 the rate limit holds for each of two targets",
 			  rate_each, MT_SAB_RATE),
 		MT_CHECK("T1 O5 sysfs shows both targets", map),

@@ -112,8 +112,10 @@ static int bad_memory(void)
 
 	MT_NEED(p, "no ext4 on a loop device");
 	mt_snap(&before);
-	MT_NEED(!madvise(p, MT_PAGE, 101 /* MADV_SOFT_OFFLINE */) ||
-		mt_since(&before, "tlb_defer_pages"), "no soft offlining");
+	/* Who looks at the page this moment keeps it from moving. */
+	MT_NEED(MT_WAIT(!madvise(p, MT_PAGE, 101 /* MADV_SOFT_OFFLINE */) ||
+			mt_since(&before, "tlb_defer_pages"), 5000),
+		"no soft offlining");
 	MT_ASSERT(!mt_since(&before, "tlb_defer_pages"), "was deferred");
 	return td_right_to_the_end(&l);
 }
