@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/rseq.h>
 #include <stdio.h>
@@ -114,4 +115,55 @@ bool mp_has_failed(void)
 	if (pread(nth_fd, text, sizeof(text) - 1, 0) <= 0)
 		_exit(MT_FAIL);
 	return !atoi(text);
+}
+
+/*
+ * Make the call with its first allocation failing, its second, and so on, until it
+ * has no more of them; at least @least of them make it fail.  One that it did
+ * without may have been the kernel's own, made just this once before the one
+ * that was meant: then the same again.
+ */
+static int each_of(const struct mp_fail_call *c, int least)
+{
+	int refused = 0, survived = 0, again = 0;
+	unsigned int nth;
+
+	for (nth = 1; nth < MP_FAIL_MOST; nth++) {
+		bool failed;
+		long ret;
+
+		c->begin();
+		mp_fail(nth);
+		ret = c->call();
+		failed = mp_has_failed();
+		mp_fail(0);
+		if (!failed) {
+			MT_ASSERT(!ret, "%s: %ld with memory", c->what, ret);
+			break;
+		}
+		MT_ASSERT(!ret || ret == -ENOMEM, "%s: %ld when %u failed",
+			  c->what, ret, nth);
+		MT_ASSERT(!ret || c->unchanged(), "%s: changed when %u failed",
+			  c->what, nth);
+		*(ret ? &refused : &survived) += 1;
+		again = ret || again == 2 ? 0 : again + 1;
+		nth -= again > 0;
+	}
+	mt_note("%s: ENOMEM %d times, did without %d times", c->what, refused,
+		survived);
+	MT_ASSERT(nth < MP_FAIL_MOST, "%s: no end", c->what);
+	MT_ASSERT(refused >= least, "%s: less than %d", c->what, least);
+	return MT_PASS;
+}
+
+/* The same with pages, and then with slabs alone, whose number is known. */
+int mp_fail_each(const struct mp_fail_call *c, int least)
+{
+	int ret = each_of(c, 0);
+
+	mp_fail_pages(false);
+	if (!ret)
+		ret = each_of(c, least);
+	mp_fail_pages(true);
+	return ret;
 }

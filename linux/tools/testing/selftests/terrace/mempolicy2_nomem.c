@@ -56,55 +56,14 @@ static bool unchanged(void)
 	       pages_are(area, "0:1,1:4");
 }
 
-/*
- * Make @call with its first allocation failing, its second, and so on, until it
- * has no more of them; at least @least of them make it fail.  One that it did
- * without may have been the kernel's own, made just this once before the one
- * that was meant: then the same again.
- */
-static int each_of(const char *what, long (*call)(void), int least)
-{
-	int refused = 0, survived = 0, again = 0;
-	unsigned int nth;
-
-	for (nth = 1; nth < MP_FAIL_MOST; nth++) {
-		bool failed;
-		long ret;
-
-		begin();
-		mp_fail(nth);
-		ret = call();
-		failed = mp_has_failed();
-		mp_fail(0);
-		if (!failed) {
-			MT_ASSERT(!ret, "%s: %ld with memory", what, ret);
-			break;
-		}
-		MT_ASSERT(!ret || ret == -ENOMEM, "%s: %ld when %u failed",
-			  what, ret, nth);
-		MT_ASSERT(!ret || unchanged(), "%s: changed when %u failed",
-			  what, nth);
-		*(ret ? &refused : &survived) += 1;
-		again = ret || again == 2 ? 0 : again + 1;
-		nth -= again > 0;
-	}
-	mt_note("%s: ENOMEM %d times, did without %d times", what, refused,
-		survived);
-	MT_ASSERT(nth < MP_FAIL_MOST, "%s: no end", what);
-	MT_ASSERT(refused >= least, "%s: less than %d", what, least);
-	return MT_PASS;
-}
-
-/* The same with pages, and then with slabs alone, whose number is known. */
 static int each_fails(const char *what, long (*call)(void), int least)
 {
-	int ret = each_of(what, call, 0);
+	const struct mp_fail_call all = {
+		.what = what, .begin = begin, .call = call,
+		.unchanged = unchanged,
+	};
 
-	mp_fail_pages(false);
-	if (!ret)
-		ret = each_of(what, call, least);
-	mp_fail_pages(true);
-	return ret;
+	return mp_fail_each(&all, least);
 }
 
 /* ---- the calls ---- */

@@ -97,6 +97,21 @@ int mp_in_child(int (*fn)(void *), void *arg);
 /* More allocations than any of the calls makes */
 #define MP_FAIL_MOST	4000
 
+/**
+ * struct mp_fail_call - a call of which every single allocation is made to fail
+ * @what: its name
+ * @begin: makes what it finds
+ * @call: 0 or -errno
+ * @unchanged: whether all is as begin() made it, once it has failed
+ */
+struct mp_fail_call {
+	const char *what;
+	void (*begin)(void);
+	long (*call)(void);
+	bool (*unchanged)(void);
+};
+
+int mp_fail_each(const struct mp_fail_call *c, int least);
 int mp_fail_prepare(void);
 bool mp_fail_pages(bool on);
 void mp_fail(unsigned int nth);
