@@ -28,7 +28,7 @@
 #include "state.h"
 
 #define ROUNDS 20		/* as often is looked again at least, ... */
-#define SETTLE_S 10		/* ... and for so long, ... */
+#define SETTLE_S 30		/* ... and for so long, ... */
 #define NAP_NS 50000000L	/* ... each time so much later */
 #define FREE_SLACK_KB 2048	/* what page tables, stacks and caches of the kernel may keep of memory, ... */
 #define NOTES_SLACK_KB 32768	/* ... and a kernel that notes who allocated what */
@@ -592,32 +592,23 @@ static void show(const char *prefix, const char *name, const char *was, const ch
 	show_lines(prefix, name, is, was, "after");
 }
 
-/* A line for each that is not as it was, `prefix` before it; returns how many. */
-int state_differences(const struct state *before, const struct state *after, const char *prefix)
+/* A line for each that is not as it was, `prefix` before it. */
+void state_differences(const struct state *before, const struct state *after, const char *prefix)
 {
-	int n = 0;
-
 	for (size_t i = 0; i < before->n; i++) {
 		const struct item *was = &before->items[i];
 		const char *is = value_of(after, was->name);
 
-		if (!differs(was, is))
-			continue;
-		show(prefix, was->name, was->value, is);
-		n++;
+		if (differs(was, is))
+			show(prefix, was->name, was->value, is);
 	}
 	for (size_t i = 0; i < after->n; i++) {
-		if (strcmp(value_of(before, after->items[i].name), "-"))
-			continue;
-		show(prefix, after->items[i].name, "-", after->items[i].value);
-		n++;
+		if (!strcmp(value_of(before, after->items[i].name), "-"))
+			show(prefix, after->items[i].name, "-", after->items[i].value);
 	}
-	if (has_less_free(before, after)) {
+	if (has_less_free(before, after))
 		printf("%s free memory: %lld kB before, %lld kB after\n", prefix, before->free_kb, after->free_kb);
-		n++;
-	}
 	fflush(stdout);
-	return n;
 }
 
 /* Each page of ours is there from the start. */

@@ -6,7 +6,7 @@
 struct state;
 
 struct state *state_settled(const struct state *before);
-int state_differences(const struct state *before, const struct state *after, const char *prefix);
+void state_differences(const struct state *before, const struct state *after, const char *prefix);
 void state_free(struct state *state);
 
 #endif /* STATE_H */

@@ -11,6 +11,7 @@ from terrace.testing.mutants import read
 from terrace.testing.mutants.batch import batches
 from terrace.testing.mutants.diff import DiffError, apply_diff, parse_diff
 from terrace.testing.mutants.read import Assembled, Known, Mutant, Target, load_mutants, parse_mutant
+from terrace.testing.selftest import STATE_CHECK
 
 TEXT = "int a;\nint b;\n\nint c(void)\n{\n\treturn a;\n}\n"
 DIFF = "--- a/mm/x.c\n+++ b/mm/x.c\n@@ -5,2 +5,2 @@\n {\n-\treturn a;\n+\treturn b;\n"
@@ -85,7 +86,7 @@ def test_a_mutant_is_read() -> None:
         ("promote_kinds", "promote_what", "4: no program of selftest is called promote_what"),
         ("promote_kinds", "promote_kinds:A10 shme", ""),
         ("promote_kinds", "promote_kinds:A99", "4: the program promote_kinds has no check 'A99'"),
-        ("promote_kinds", f"promote_kinds:{read.STATE}", ""),
+        ("promote_kinds", f"promote_kinds:{STATE_CHECK}", ""),
         ("selftest/promote_kinds", "kunit/mtier_nothing", "4: no KUnit suite is called mtier_nothing"),
         (
             "selftest/promote_kinds",

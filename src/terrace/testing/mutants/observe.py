@@ -13,10 +13,10 @@ from terrace.errors import TerraceError
 from terrace.paths import repo_root
 from terrace.testing.host_groups import run_policy, run_pytest_in
 from terrace.testing.kunit import KERNEL, KunitRun, run_kunit
-from terrace.testing.mutants.read import STATE, Target
+from terrace.testing.mutants.read import Target
 from terrace.testing.programs import Program, find_programs
 from terrace.testing.results import TestResult
-from terrace.testing.selftest import SelftestRun, run_selftests
+from terrace.testing.selftest import STATE_CHECK, SelftestRun, run_selftests
 
 #: Words of a failure that is the whole kernel's, whoever was running when it happened.
 _OF_THE_KERNEL = ("the kernel reported:", "while this ran,", "was killed by signal")
@@ -46,7 +46,7 @@ def observe(vmlinux: Path, targets: Iterable[Target], note: Callable[[str], None
 
 def _selftests(vmlinux: Path, targets: Sequence[Target], note: Callable[[str], None]) -> Iterator[TestResult]:
     """Programs that are named as a whole, then the others with no more than the checks named."""
-    whole = {target.unit for target in targets if target.check in ("", STATE)}
+    whole = {target.unit for target in targets if target.check in ("", STATE_CHECK)}
     parts = [target for target in targets if target.unit not in whole]
     programs = {program.name: program for program in find_programs()}
     for names, only in ((whole, ()), ({t.unit for t in parts}, tuple(t.check for t in parts))):
@@ -102,7 +102,7 @@ def _first(detail: str, otherwise: str = "failed") -> str:
 def _reason(target: Target, detail: str) -> str:
     """Why a check failed: a selftest notes what it sees, and ends with what is wrong; KUnit and pytest mark it."""
     lines = _lines(detail)
-    if target.group == "selftest" and lines and target.check != STATE:
+    if target.group == "selftest" and lines and target.check != STATE_CHECK:
         return lines[-1]
     marked = (line.removeprefix("E ").strip() for line in lines if line.startswith("E ") or " FAILED at " in line)
     return next(marked, _first(detail))

@@ -13,6 +13,7 @@ from terrace.paths import repo_root
 from terrace.testing.kunit import kunit_names
 from terrace.testing.mutants.diff import DiffError, FileDiff, apply_diff, parse_diff
 from terrace.testing.programs import find_programs
+from terrace.testing.selftest import STATE_CHECK
 
 FOLDER = Path("tests/mutants")
 CAPABILITIES = (
@@ -27,8 +28,6 @@ CAPABILITIES = (
 )
 KINDS = ("leak", "count", "refusal", "flush", "policy", "charge", "effect", "order")
 GROUPS = ("selftest", "kunit", "policy", "unit")
-#: The check that the runner adds to every program: what there was before it is there after it, and no more.
-STATE = "state is as before"
 _SPDX = "# SPDX-License-Identifier: GPL-2.0"
 _FIELD = re.compile(r"^(breaks|kind|caught-by): *(.*)$")
 _LITERALS = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
@@ -98,7 +97,7 @@ class Known:
         source = self.programs.get(target.unit)
         if source is None:
             return f"no program of selftest is called {target.unit}"
-        if not target.check or target.check == STATE or target.check in self._text(source):
+        if not target.check or target.check == STATE_CHECK or target.check in self._text(source):
             return ""
         return f"the program {target.unit} has no check '{target.check}'"
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "mempolicy2_util.h"
@@ -166,4 +167,17 @@ int mp_fail_each(const struct mp_fail_call *c, int least)
 		ret = each_of(c, least);
 	mp_fail_pages(true);
 	return ret;
+}
+
+/* A call for that: have a child that ends at once. */
+long mp_fail_fork(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	if (pid < 0)
+		return -errno;
+	waitpid(pid, NULL, 0);
+	return 0;
 }

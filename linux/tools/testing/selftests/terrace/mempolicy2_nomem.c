@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "mempolicy2_util.h"
@@ -294,23 +293,11 @@ static int mapped_file(void)
 
 /* ---- fork ---- */
 
-static long forks(void)
-{
-	pid_t pid = fork();
-
-	if (!pid)
-		_exit(0);
-	if (pid < 0)
-		return -errno;
-	waitpid(pid, NULL, 0);
-	return 0;
-}
-
 static int fork_fails(void)
 {
 	int ret = mp_fail_prepare();
 
-	return ret ? ret : each_fails("fork", forks, 10);
+	return ret ? ret : each_fails("fork", mp_fail_fork, 10);
 }
 
 int main(void)

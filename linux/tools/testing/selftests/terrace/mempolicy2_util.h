@@ -112,6 +112,7 @@ struct mp_fail_call {
 };
 
 int mp_fail_each(const struct mp_fail_call *c, int least);
+long mp_fail_fork(void);
 int mp_fail_prepare(void);
 bool mp_fail_pages(bool on);
 void mp_fail(unsigned int nth);

@@ -17,7 +17,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "auto_migrate_util.h"
@@ -116,18 +115,6 @@ static void nothing(void)
 {
 }
 
-static long forks(void)
-{
-	pid_t pid = fork();
-
-	if (!pid)
-		_exit(0);
-	if (pid < 0)
-		return -errno;
-	waitpid(pid, NULL, 0);
-	return 0;
-}
-
 static bool yes(void)
 {
 	return true;
@@ -136,7 +123,7 @@ static bool yes(void)
 static int fork_while_on(void)
 {
 	const struct mp_fail_call call = {
-		.what = "fork", .begin = nothing, .call = forks,
+		.what = "fork", .begin = nothing, .call = mp_fail_fork,
 		.unchanged = yes,
 	};
 	int ret = mp_fail_prepare();
@@ -226,7 +213,10 @@ static int threads(void)
 	};
 	int ret = mp_fail_prepare();
 
-	return ret ? ret : mp_fail_each(&async, 1);
+	if (!ret)
+		ret = mp_fail_each(&async, 1);
+	scan_sync();
+	return ret;
 }
 
 /* ---- pages that move ---- */
@@ -332,21 +322,8 @@ static int follow(void)
 	if (!ret)
 		ret = mp_fail_each(&on, 1);
 	follow_off();
-	return ret;
-}
-
-static const char *missing(void)
-{
-	return access(MT_DIR "enabled", W_OK) ?
-	       "no " MT_DIR "enabled to write to" : NULL;
-}
-
-static void reset(void)
-{
-	mt_off();
-	mt_knobs_default();
-	scan_sync();
 	am_remove_cgroups();
+	return ret;
 }
 
 int main(void)
@@ -362,14 +339,6 @@ int main(void)
 		MT_CHECK("pages are marked", lazily),
 		MT_CHECK("a cgroup's memory is to follow", follow),
 	};
-	static const struct mt_suite suite = {
-		.missing = missing, .reset = reset,
-		.sabotage = MT_SABOTAGE,
-	};
-	int ret;
 
-	mt_knobs_save();
-	ret = mt_run_suite(&suite, checks, ARRAY_LEN(checks));
-	mt_knobs_restore();
-	return ret;
+	return mt_main(checks, ARRAY_LEN(checks));
 }
