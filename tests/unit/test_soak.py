@@ -52,8 +52,8 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[SelftestRun]:
 def test_every_check_is_counted(rounds: list[SelftestRun], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--soak", "5", "-k", "a", "--json", str(tmp_path / "out.json")) == 1
     assert len(rounds) == 5
-    # As the gate runs it: the kernel of the gate, and without sabotages.
-    assert all(run.group == "selftest" and not run.sabotage for run in rounds)
+    # On the kernel of the gate.
+    assert all(run.group == "selftest" for run in rounds)
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "5 rounds of selftest beside 4 busy loops …"
     assert said[-3:] == ["4 of 5  selftest/a:y (1 failed)", "    round 3: 7 of 9", "5 of 5  selftest/a:x"]

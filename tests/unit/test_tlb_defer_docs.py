@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Deferred TLB flushes: every way to break them has a test that notices, and the documents say which."""
+"""Deferred TLB flushes: every rule has a mutant, and the documents say which checks notice."""
 
 from __future__ import annotations
 
@@ -7,50 +7,44 @@ import os
 import re
 from pathlib import Path
 
+from terrace.testing.mutants.read import Mutant, load_mutants
+
 ROOT = Path(__file__).parents[2]
-HEADER = ROOT / "linux/mm/tlb_defer/tlb_defer.h"
 EVENTS = ROOT / "hooks/0028-vmstat-tlb-defer-events.patch"
-SELFTESTS = ROOT / "linux/tools/testing/selftests/terrace"
 REFERENCE = ROOT / "docs/reference/tlb-defer.md"
 ADMIN = ROOT / "linux/Documentation/admin-guide/mm/tlb_defer.rst"
 ABI = ROOT / "linux/Documentation/ABI/testing/sysfs-kernel-mm-tlb_defer"
-BEGIN, END = "<!-- sabotage: begin -->\n", "<!-- sabotage: end -->\n"
+BEGIN, END = "<!-- mutants: begin -->\n", "<!-- mutants: end -->\n"
+#: The rules of Documentation/mm/tlb_defer.rst that a test can tell from none; the reference says which it cannot.
+RULES = ("A1", "A2", "A4", "A5", "B1", "B2", "B3", "C", "D1", "D2", "D4", "D7")
 
 
-def bits() -> dict[str, str]:
-    """The bits of debugfs tlb_defer/sabotage in order, each with what it breaks."""
-    return dict(re.findall(r"^\tTLB_DEFER_SAB_(\w+),\t/\* (.*) \*/$", HEADER.read_text(), re.MULTILINE))
-
-
-def noticed() -> list[tuple[str, str, str]]:
-    """(bit, program, check) for every check that names a bit."""
-    found = []
-    for path in sorted(SELFTESTS.glob("tlb_defer_*.c")):
-        for name, bit in re.findall(r'\{\s*"([^"]+)",\s*\w+,\s*TD_SAB_(\w+)\s*\}', path.read_text()):
-            if bit != "NONE":
-                found.append((bit, path.stem, name))
-    return found
+def mutants() -> list[Mutant]:
+    """The ways to break it on purpose, by name."""
+    return [mutant for mutant in load_mutants() if mutant.capability == "tlb_defer"]
 
 
 def table() -> str:
-    """The table of the reference page."""
-    lines = ["| Bit | Breaks | Noticed by |", "| --- | --- | --- |"]
-    for number, (bit, what) in enumerate(bits().items()):
-        tests = "; ".join(f"`{program}`: {name}" for found, program, name in noticed() if found == bit)
-        lines.append(f"| {number} | {what} | {tests} |")
+    """The table of the reference page: the mutants that break a rule."""
+    lines = ["| Mutant | Breaks | Noticed by |", "| --- | --- | --- |"]
+    for mutant in sorted(mutants(), key=lambda mutant: mutant.breaks):
+        if rules(mutant):
+            checks = "; ".join(f"`{target.unit}`: {target.check}" for target in mutant.caught_by)
+            lines.append(f"| `{mutant.name}` | {mutant.breaks} | {checks} |")
     return "\n".join(lines) + "\n"
 
 
-def test_a_test_notices_each_sabotage() -> None:
-    assert set(bits()) - {found for found, _, _ in noticed()} == set()
+def rules(mutant: Mutant) -> list[str]:
+    """The rules that a mutant breaks, as the first words of what it says."""
+    names, colon, _ = mutant.breaks.partition(":")
+    return [name for name in names.split(", ") if name in RULES] if colon else []
 
 
-def test_kernel_and_selftests_number_the_bits_alike() -> None:
-    ours = re.findall(r"^\tTD_SAB_(\w+),$", (SELFTESTS / "tlb_defer_util.h").read_text(), re.MULTILINE)
-    assert ours == ["NONE", *bits()]
+def test_every_rule_has_a_mutant() -> None:
+    assert {rule for mutant in mutants() for rule in rules(mutant)} == set(RULES)
 
 
-def test_the_table_of_sabotage_is_in_the_reference() -> None:
+def test_the_table_of_mutants_is_in_the_reference() -> None:
     text = REFERENCE.read_text()
     head, _, rest = text.partition(BEGIN)
     found, _, tail = rest.partition(END)

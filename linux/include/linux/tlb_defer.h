@@ -24,9 +24,7 @@ struct tlb_defer_batch;
 /* Why an address space has to be flushed before it goes on */
 enum tlb_defer_site {
 	TLB_DEFER_SITE_UNMAP,	/* A1: entries go away or change */
-	TLB_DEFER_SITE_REUSE,	/* A2: a write fault makes one writable */
-	TLB_DEFER_SITE_FORCE,	/* A4: the kernel writes through a read-only one */
-	TLB_DEFER_SITE_SWAPIN,	/* A5: a page comes back writable from swap */
+	TLB_DEFER_SITE_WRITE,	/* A2, A4, A5: somebody is about to write */
 };
 
 #ifdef CONFIG_TLB_DEFER
@@ -38,7 +36,7 @@ DECLARE_STATIC_KEY_FALSE(tlb_defer_key);
 
 void __tlb_defer_flush_mm(struct mm_struct *mm, enum tlb_defer_site site);
 void __tlb_defer_write_access(struct inode *inode);
-bool __tlb_defer_fork_begin(struct mm_struct *mm);
+void __tlb_defer_fork_begin(struct mm_struct *mm);
 void __tlb_defer_fork_flush(struct mm_struct *mm, bool begun);
 void __tlb_defer_tick(void);
 void __tlb_defer_drain(void);

@@ -37,7 +37,7 @@ static inline bool tlb_defer_pte(struct mm_struct *mm, pte_t pte,
 static inline void tlb_defer_follow(struct mm_struct *mm, pte_t pte, bool write)
 {
 	if (tlb_defer_on() && write && !pte_write(pte))
-		__tlb_defer_flush_mm(mm, TLB_DEFER_SITE_FORCE);
+		__tlb_defer_flush_mm(mm, TLB_DEFER_SITE_WRITE);
 }
 
 /**
@@ -48,7 +48,7 @@ static inline void tlb_defer_follow(struct mm_struct *mm, pte_t pte, bool write)
 static inline void tlb_defer_swapin(struct mm_struct *mm, pte_t pte)
 {
 	if (tlb_defer_on() && pte_write(pte))
-		__tlb_defer_flush_mm(mm, TLB_DEFER_SITE_SWAPIN);
+		__tlb_defer_flush_mm(mm, TLB_DEFER_SITE_WRITE);
 }
 
 /**
@@ -59,7 +59,10 @@ static inline void tlb_defer_swapin(struct mm_struct *mm, pte_t pte)
  */
 static inline bool tlb_defer_fork_begin(struct mm_struct *mm)
 {
-	return tlb_defer_on() && __tlb_defer_fork_begin(mm);
+	if (!tlb_defer_on())
+		return false;
+	__tlb_defer_fork_begin(mm);
+	return true;
 }
 
 /**

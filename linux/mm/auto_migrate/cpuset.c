@@ -80,11 +80,8 @@ bool auto_limits_of(struct task_struct *p, struct auto_migrate_limits *limits)
 		.max_mapcount = MAPCOUNT_MAX,
 		.on_fault = parent_cs(cs) ? FAULT_MIGRATE_LEVELS - 1 : 0,
 	};
-	for (; parent_cs(cs); cs = parent_cs(cs)) {
+	for (; parent_cs(cs); cs = parent_cs(cs))
 		auto_limit(limits, &cs->auto_migrate);
-		if (auto_sabotaged(AUTO_SAB_TREE))
-			break;
-	}
 	rcu_read_unlock();
 	return limits->enabled;
 }
@@ -134,8 +131,7 @@ void auto_migrate_css_online(struct cgroup_subsys_state *css)
 void auto_migrate_css_offline(struct cgroup_subsys_state *css)
 {
 	mutex_lock(&limits_mutex);
-	if (!auto_sabotaged(AUTO_SAB_LEAK))
-		enable(&css_cs(css)->auto_migrate, 0);
+	enable(&css_cs(css)->auto_migrate, 0);
 	enable_on_fault(&css_cs(css)->auto_migrate, 0);
 	mutex_unlock(&limits_mutex);
 }

@@ -34,7 +34,7 @@ static bool folio_follows(const struct auto_migrate_task *a,
 	if (folio_nid(folio) != walk->from || numa_node_id() != a->place.node)
 		return false;
 	/* Slow memory is promoted by how hot it is, at a limited rate. */
-	if (folio_use_access_time(folio) || auto_sabotaged(AUTO_SAB_FILTER))
+	if (folio_use_access_time(folio))
 		return false;
 	return !auto_shared_folio(folio, walk->max_mapcount);
 }
@@ -89,8 +89,7 @@ bool auto_migrate_pulled(unsigned long addr, int nid, unsigned long pages,
 {
 	if (!current->auto_migrate.pulling)
 		return false;
-	if (!auto_sabotaged(AUTO_SAB_COUNT))
-		count_follow_events(NUMA_AUTOMIG_PULLED, pages);
+	count_follow_events(NUMA_AUTOMIG_PULLED, pages);
 	trace_auto_migrate_pull(addr, nid, pages, neighbour);
 	return true;
 }

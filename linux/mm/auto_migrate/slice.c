@@ -82,7 +82,7 @@ bool auto_default_policy(struct vm_area_struct *vma, unsigned long addr)
 	if (!pol)
 		return true;
 	mpol_cond_put(pol);
-	return auto_sabotaged(AUTO_SAB_POLICY);
+	return false;
 }
 
 /**
@@ -96,7 +96,7 @@ bool auto_shared_folio(struct folio *folio, unsigned int max_mapcount)
 {
 	return auto_shared(folio_likely_mapped_shared(folio),
 			   folio_mapcount(folio), folio_nr_pages(folio),
-			   max_mapcount) && !auto_sabotaged(AUTO_SAB_SHARED);
+			   max_mapcount);
 }
 
 static int judge(const struct slice *s, struct vm_area_struct *vma,
@@ -296,8 +296,7 @@ static void account(const struct slice *s)
 		return;
 	count_follow_events(NUMA_AUTOMIG_SCANNED, scanned);
 	count_follow_events(NUMA_AUTOMIG_MARKED, s->pages[LAZY_MARK]);
-	if (!auto_sabotaged(AUTO_SAB_COUNT))
-		count_follow_events(NUMA_AUTOMIG_MOVED, s->moved);
+	count_follow_events(NUMA_AUTOMIG_MOVED, s->moved);
 	trace_auto_migrate_slice(task_pid_nr(current), s->walk->from, s->to,
 				 scanned, s->pages[LAZY_MARK], s->moved,
 				 s->pages);

@@ -47,22 +47,14 @@
 static bool due(struct auto_migrate_place *place, int node,
 		const struct auto_migrate_limits *limits)
 {
-	unsigned long settle = SETTLE, interval = limits->interval_s * HZ;
-
-	if (auto_sabotaged(AUTO_SAB_SETTLE))
-		settle = 0;
-	if (auto_sabotaged(AUTO_SAB_INTERVAL))
-		interval = 0;
-	return auto_seen(place, node, jiffies, settle, interval);
+	return auto_seen(place, node, jiffies, SETTLE, limits->interval_s * HZ);
 }
 
 /* Nothing is known of this program yet. */
 static void begin(struct auto_migrate_task *a, u64 exec_id)
 {
-	if (!auto_sabotaged(AUTO_SAB_FRESH)) {
-		a->place = (struct auto_migrate_place) { 0 };
-		auto_settle(&a->place, NUMA_NO_NODE);
-	}
+	a->place = (struct auto_migrate_place) { 0 };
+	auto_settle(&a->place, NUMA_NO_NODE);
 	a->walk = (struct auto_migrate_walk) { 0 };
 	a->pulling = false;
 	a->exec_id = exec_id;
@@ -98,8 +90,7 @@ static bool balancing_objects(int to)
 	if (preferred == NUMA_NO_NODE || preferred == to)
 		return false;
 	return cpumask_intersects(cpumask_of_node(preferred),
-				  current->cpus_ptr) &&
-	       !auto_sabotaged(AUTO_SAB_BALANCING);
+				  current->cpus_ptr);
 }
 
 static void count_threads(struct auto_facts *facts, int to)
@@ -114,8 +105,6 @@ static void count_threads(struct auto_facts *facts, int to)
 		facts->there += cpu_to_node(task_cpu(t)) == to;
 	}
 	rcu_read_unlock();
-	if (auto_sabotaged(AUTO_SAB_THREADS))
-		facts->there = facts->threads;
 }
 
 static enum auto_action action_for(int to,
@@ -123,10 +112,8 @@ static enum auto_action action_for(int to,
 {
 	struct auto_facts facts = {
 		.node_fits = node_state(to, N_MEMORY) &&
-			     (node_isset(to, cpuset_current_mems_allowed) ||
-			      auto_sabotaged(AUTO_SAB_NODE)),
-		.policy = current->mempolicy &&
-			  !auto_sabotaged(AUTO_SAB_POLICY),
+			     node_isset(to, cpuset_current_mems_allowed),
+		.policy = current->mempolicy,
 		.balancing = balancing_objects(to),
 		.borrowed = !!current->vfork_done,
 		.lazy = limits->lazy,

@@ -25,6 +25,7 @@
 #include <linux/auto_migrate.h>
 #include <linux/cpuset.h>
 #include <linux/dax.h>
+#include <linux/fault_migrate.h>
 #include <linux/fs.h>
 #include <linux/hash.h>
 #include <linux/init.h>
@@ -45,7 +46,7 @@
 #include "../internal.h"
 #include "../lazy_migrate/count.h"
 #include "../swap.h"
-#include "fault_migrate.h"
+#include "decide.h"
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/fault_migrate.h>
@@ -162,11 +163,7 @@ static void find_place(struct look *l)
 /* 0 to 3, by the cpusets of this task */
 static unsigned int task_level(void)
 {
-	unsigned int level = auto_migrate_fault_level(current);
-
-	if (level && fm_sabotaged(FM_SAB_LEVEL))
-		level = FAULT_MIGRATE_LEVELS - 1;
-	return level;
+	return auto_migrate_fault_level(current);
 }
 
 /* All that can be told without moving it; false if the level does not reach it. */
@@ -179,7 +176,7 @@ static bool look_at(struct look *l, unsigned int level)
 	find_place(l);
 	if (!fm_reaches(level, l->page.kind, l->page.explicit))
 		return false;
-	l->page.mapped = folio_mapped(folio) && !fm_sabotaged(FM_SAB_MAPPED);
+	l->page.mapped = folio_mapped(folio);
 	l->page.dirty = folio_is_file_lru(folio) && folio_test_dirty(folio);
 	return true;
 }
@@ -204,7 +201,7 @@ static bool at_home(const struct look *l, bool use)
 	if (may && use)
 		fm_claim(&slot->home, l->key, l->claim, now);
 	spin_unlock(&slot->lock);
-	return may || fm_sabotaged(FM_SAB_HOME);
+	return may;
 }
 
 static bool rate_takes(const struct look *l)
@@ -216,7 +213,7 @@ static bool rate_takes(const struct look *l)
 	takes = fm_rate_takes(&rates[l->to], jiffies, HZ, limit,
 			      folio_nr_pages(l->folio));
 	spin_unlock(&rate_lock);
-	return takes || fm_sabotaged(FM_SAB_RATE);
+	return takes;
 }
 
 /* FM_MOVE: it is isolated, and the caller's reference is gone. */
@@ -251,7 +248,7 @@ static void account(const struct look *l, enum fm_verdict verdict, int from,
 	if (verdict != FM_MOVE)
 		count_follow_events(NUMA_MISPLACED_REFUSED_DIRTY + verdict,
 				    nr_pages);
-	else if (!fm_sabotaged(FM_SAB_COUNT))
+	else
 		count_follow_events(NUMA_MISPLACED_MIGRATED, nr_pages);
 	trace_fault_migrate(l->page.kind, l->key, l->index, from, l->to,
 			    nr_pages, verdict);
@@ -365,7 +362,7 @@ bool fault_migrate_later(struct vm_area_struct *vma, unsigned long addr,
 {
 	struct look l;
 
-	if (folio_mapped(folio) || fm_sabotaged(FM_SAB_AROUND))
+	if (folio_mapped(folio))
 		return false;
 	l = look_in(vma, addr, vma->vm_file->f_mapping, folio);
 	return look_at(&l, level) && fm_verdict(&l.page) == FM_MOVE &&

@@ -112,8 +112,6 @@ static struct mempolicy *lookup(const struct address_space *mapping,
 
 	if (!fp)
 		return NULL;
-	if (file_policy_sabotaged(FILE_SAB_INDEX))
-		index = 0;
 	return mpol_shared_policy_lookup(&fp->policy, index);
 }
 
@@ -189,9 +187,7 @@ bool __file_policy_get(struct vm_area_struct *vma, unsigned long addr,
  */
 bool __file_policy_takes(struct vm_area_struct *vma)
 {
-	return shared_file(vma) &&
-	       ((vma->vm_flags & VM_SHARED) ||
-		file_policy_sabotaged(FILE_SAB_READER));
+	return shared_file(vma) && (vma->vm_flags & VM_SHARED);
 }
 
 /**
@@ -238,12 +234,6 @@ void __file_policy_drop(struct address_space *mapping)
 
 	spin_lock(&file_policy_lock);
 	fp = policy_of(mapping);
-	if (fp && file_policy_sabotaged(FILE_SAB_DROP)) {
-		/* Another inode may get this address. */
-		WRITE_ONCE(fp->mapping, NULL);
-		spin_unlock(&file_policy_lock);
-		return;
-	}
 	if (fp)
 		hash_del_rcu(&fp->node);
 	spin_unlock(&file_policy_lock);

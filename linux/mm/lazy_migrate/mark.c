@@ -73,38 +73,25 @@ struct bound {
 bool __lazy_migrate_request(unsigned short mode, unsigned short *mode_flags,
 			    unsigned long *flags)
 {
-	if (!lazy_request_fits(mode, *mode_flags, *flags) &&
-	    !lazy_sabotaged(LAZY_SAB_STRICT))
+	if (!lazy_request_fits(mode, *mode_flags, *flags))
 		return false;
 	*mode_flags |= MPOL_F_LAZY;
-	if (lazy_sabotaged(LAZY_SAB_SCAN))
-		*mode_flags |= MPOL_F_MOF;
 	*flags &= ~(MPOL_MF_LAZY | MPOL_MF_MOVE | MPOL_MF_MOVE_ALL);
 	return true;
 }
 
 /* NUMA balancing leaves the fastest nodes alone while it is off. */
-static bool skipped_by_scans(const struct folio *folio)
-{
-	return !(sysctl_numa_balancing_mode & NUMA_BALANCING_NORMAL) &&
-	       node_is_toptier(folio_nid(folio));
-}
-
 static int judge(const struct lazy_marker *how, struct vm_area_struct *vma,
 		 unsigned long addr, struct folio *folio, spinlock_t *ptl)
 {
 	const struct bound *b = container_of(how, struct bound, marker);
 	struct vm_fault look = { .vma = vma, .ptl = ptl };
 	struct lazy_page page = {
-		.dirty = folio_is_file_lru(folio) && folio_test_dirty(folio) &&
-			 !lazy_sabotaged(LAZY_SAB_DIRTY),
-		.shared = folio_likely_mapped_shared(folio) &&
-			  !lazy_sabotaged(LAZY_SAB_SHARED),
+		.dirty = folio_is_file_lru(folio) && folio_test_dirty(folio),
+		.shared = folio_likely_mapped_shared(folio),
 		.held = folio_maybe_dma_pinned(folio) || folio_test_ksm(folio),
 	};
 
-	if (lazy_sabotaged(LAZY_SAB_BALANCING) && skipped_by_scans(folio))
-		return LAZY_LEAVE;
 	page.policy = lazy_policy_at(vma, addr, &page.local);
 	if (page.policy && !page.local)
 		page.misplaced = mpol_misplaced(folio, &look, addr) !=

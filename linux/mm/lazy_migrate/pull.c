@@ -65,8 +65,7 @@ static void pulled(bool lazy, unsigned long addr, int nid,
 		auto_migrate_pulled(addr, nid, pages, neighbour);
 		return;
 	}
-	if (!neighbour || !lazy_sabotaged(LAZY_SAB_COUNT))
-		count_follow_events(NUMA_LAZY_PULLED, pages);
+	count_follow_events(NUMA_LAZY_PULLED, pages);
 	trace_mm_lazy_pull(addr, nid, pages, neighbour);
 }
 
@@ -111,9 +110,6 @@ static int take_neighbours(struct vm_fault *vmf, int nid, bool lazy,
 	pte_t *first, *pte;
 	int n = 0;
 
-	if (lazy_sabotaged(LAZY_SAB_AHEAD) && w.end < vma->vm_end &&
-	    !IS_ALIGNED(w.end, PMD_SIZE))
-		w = lazy_batch(w.end, vma->vm_start, vma->vm_end);
 	first = pte_offset_map_lock(vma->vm_mm, vmf->pmd, w.start, &look.ptl);
 	if (!first)
 		return 0;

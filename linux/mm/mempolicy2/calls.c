@@ -44,8 +44,6 @@ static int copy_param(struct mpol_param *param,
 		return -EINVAL;
 	if (usize > PAGE_SIZE)
 		return -E2BIG;
-	if (mpol2_sabotaged(MPOL2_SAB_TAIL))
-		usize = MPOL_PARAM_SIZE_VER0;
 	ret = copy_struct_from_user(param, sizeof(*param), uparam, usize);
 	if (ret)
 		return ret;
@@ -124,8 +122,7 @@ static int copy_weights(struct request *req)
 	if (ret)
 		return ret;
 	for (nid = 0; nid < nr_node_ids; nid++)
-		if (req->in.weight[nid] && !node_isset(nid, req->in.nodes) &&
-		    !mpol2_sabotaged(MPOL2_SAB_MASK))
+		if (req->in.weight[nid] && !node_isset(nid, req->in.nodes))
 			return -EINVAL;
 
 	/* All of them follow the global ones: no weights of its own. */
@@ -197,8 +194,6 @@ SYSCALL_DEFINE3(set_mempolicy2, const struct mpol_param __user *, uparam,
 	if (!ret)
 		ret = do_set_mempolicy(req.param.mode, kernel_flags(&req.param),
 				       &req.in.nodes);
-	else if (mpol2_sabotaged(MPOL2_SAB_FAIL))
-		do_set_mempolicy(MPOL_DEFAULT, 0, NULL);
 	put_request(&req);
 	return ret;
 }

@@ -141,32 +141,4 @@ struct list_head *mpol2_rebalance_alloc(void);
 long mpol2_rebalance(struct list_head *lists, unsigned long start,
 		     unsigned long end);
 
-/* ---- sabotage.c ---- */
-
-/* Bits of the debugfs file mempolicy2/sabotage */
-enum mpol2_sabotage {
-	MPOL2_SAB_EQUAL,	/* policies compare equal whatever the weights */
-	MPOL2_SAB_REBIND,	/* weights stay where they were */
-	MPOL2_SAB_COPY,		/* a copied policy follows the global weights */
-	MPOL2_SAB_LAYOUT,	/* every node has weight 1 */
-	MPOL2_SAB_TAIL,		/* bytes that the kernel does not know pass */
-	MPOL2_SAB_MASK,		/* weights outside the mask pass */
-	MPOL2_SAB_SHARED,	/* rebalancing takes shared and pinned pages */
-	MPOL2_SAB_FAIL,		/* a failed call removes the policy */
-};
-
-#ifdef CONFIG_MEMPOLICY2_SABOTAGE
-extern u32 mpol2_sabotage_mask;
-
-static inline bool mpol2_sabotaged(enum mpol2_sabotage what)
-{
-	return unlikely(READ_ONCE(mpol2_sabotage_mask) & BIT(what));
-}
-#else
-static inline bool mpol2_sabotaged(enum mpol2_sabotage what)
-{
-	return false;
-}
-#endif
-
 #endif /* _MM_MEMPOLICY2_H */

@@ -50,8 +50,6 @@ static int target_of(struct vm_area_struct *vma, unsigned long addr,
 
 static bool others_use(struct folio *folio)
 {
-	if (mpol2_sabotaged(MPOL2_SAB_SHARED))
-		return false;
 	return folio_likely_mapped_shared(folio) ||
 	       folio_maybe_dma_pinned(folio);
 }

@@ -202,19 +202,6 @@ struct mempolicy *__mpol2_dup_alloc(struct mempolicy *old)
 }
 
 /* Weights of 0 follow the global ones. */
-static void lose_weights(struct mempolicy *pol)
-{
-	struct mpol_weights **spare = spare_of(pol), *old;
-
-	if (!spare)
-		return;
-	mpol_layout(*spare, &pol->nodes);
-	old = weights_of(to_mempolicy2(pol));
-	rcu_assign_pointer(to_mempolicy2(pol)->weights, *spare);
-	*spare = NULL;
-	mpol_weights_put(old);
-}
-
 /**
  * __mpol2_copy - Share the weights of a policy with its copy
  * @new: from __mpol2_dup_alloc()
@@ -226,8 +213,6 @@ void __mpol2_copy(struct mempolicy *new, struct mempolicy *old)
 
 	refcount_inc(&m->refs);
 	RCU_INIT_POINTER(to_mempolicy2(new)->weights, m);
-	if (mpol2_sabotaged(MPOL2_SAB_COPY))
-		lose_weights(new);
 }
 
 /**
@@ -257,7 +242,7 @@ bool __mpol2_equal(struct mempolicy *a, struct mempolicy *b)
 	const struct mpol_weights *x = weights_of(to_mempolicy2(a));
 	const struct mpol_weights *y = weights_of(to_mempolicy2(b));
 
-	if (x == y || mpol2_sabotaged(MPOL2_SAB_EQUAL))
+	if (x == y)
 		return true;
 	if (x->user != y->user &&
 	    memcmp(x->user->weight, y->user->weight, nr_node_ids))
@@ -284,8 +269,6 @@ void __mpol2_contextualize(struct mempolicy *pol, const nodemask_t *allowed)
 			if (!node_isset(nid, pol->nodes))
 				m->weight[nid] = 0;
 	}
-	if (mpol2_sabotaged(MPOL2_SAB_LAYOUT))
-		memset(m->weight, 1, nr_node_ids);
 	mpol_layout(m, &pol->nodes);
 }
 
@@ -321,8 +304,6 @@ void __mpol2_rebind(struct mempolicy *pol, const nodemask_t *mems)
 		mpol_fold_remap(old->weight, &pol->nodes,
 				&pol->w.cpuset_mems_allowed, mems, new->weight,
 				&nodes);
-	if (mpol2_sabotaged(MPOL2_SAB_REBIND))
-		memcpy(new->weight, old->weight, nr_node_ids);
 	mpol_layout(new, &nodes);
 	rcu_assign_pointer(p->weights, new);
 	mpol_weights_put(old);

@@ -19,11 +19,6 @@
 #include "move.h"
 #include "mtier.h"
 
-static bool mtier_charging(void)
-{
-	return READ_ONCE(mtier_conf.charge) && !mtier_sabotaged(MTIER_SAB_CHARGE);
-}
-
 /**
  * mtier_charge_scan() - an address space was scanned
  * @mm: the mm, pinned
@@ -31,7 +26,7 @@ static bool mtier_charging(void)
  */
 void mtier_charge_scan(struct mm_struct *mm, u64 ns)
 {
-	if (mtier_charging() && ns)
+	if (READ_ONCE(mtier_conf.charge) && ns)
 		remote_charge_post_mm(mm, ns);
 }
 
@@ -74,7 +69,7 @@ u64 mtier_charge_pick(struct mtier_move *mv)
 	unsigned int i = 0;
 	u64 since_ns;
 
-	if (!mtier_charging())
+	if (!READ_ONCE(mtier_conf.charge))
 		return 0;
 	since_ns = task_sched_runtime(current);
 	list_for_each_entry(folio, &mv->folios, lru) {

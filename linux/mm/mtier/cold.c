@@ -157,7 +157,6 @@ static void mtier_cold_push(int nid, unsigned long entry)
 void mtier_cold_note(int nid, unsigned long pfn, bool idle, u32 now,
 		     const struct mtier_hot_params *params)
 {
-	idle |= mtier_sabotaged(MTIER_SAB_COLD);
 	if (mtier_hot_idle(pfn, idle, now, params))
 		mtier_cold_push(nid, mtier_entry_of(pfn));
 }

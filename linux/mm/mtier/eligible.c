@@ -52,7 +52,7 @@
 static void mtier_policy_mask(struct mempolicy *pol, bool down,
 			      nodemask_t *mask)
 {
-	if (!pol || mtier_sabotaged(MTIER_SAB_POLICY))
+	if (!pol)
 		return;
 	switch (pol->mode) {
 	case MPOL_DEFAULT:
@@ -89,8 +89,6 @@ void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules)
 	rules->mems = NODE_MASK_ALL;
 	rules->up = NODE_MASK_ALL;
 	rules->down = NODE_MASK_ALL;
-	if (mtier_sabotaged(MTIER_SAB_POLICY))
-		return;
 	rcu_read_lock();
 	p = rcu_dereference(mm->owner);
 	if (p)
@@ -178,8 +176,6 @@ enum mtier_why mtier_folio_stays(struct folio *folio,
 	if (folio_is_zone_device(folio) || folio_test_ksm(folio) ||
 	    folio_test_hugetlb(folio))
 		return MTIER_WHY_GONE;
-	if (mtier_sabotaged(MTIER_SAB_PIN))
-		return MTIER_MAY;
 	if (folio_test_anon(folio) && folio_maybe_dma_pinned(folio))
 		return MTIER_WHY_PINNED;
 	/* Text of shared libraries, and memory shared copy-on-write. */
@@ -234,7 +230,7 @@ static bool mtier_guard_protected(struct mtier_guard *g, struct folio *folio)
 		g->protected = mtier_memcg_protected(memcg);
 	}
 	mem_cgroup_put(memcg);
-	return g->protected && !mtier_sabotaged(MTIER_SAB_POLICY);
+	return g->protected;
 }
 
 static bool mtier_allows(const struct mtier_guard *g,
@@ -412,8 +408,6 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 		.try_lock = true,
 	};
 
-	if (mtier_sabotaged(MTIER_SAB_ASK))
-		return MTIER_MAY;
 	if (guard->down && mtier_guard_protected(guard, folio))
 		return MTIER_WHY_POLICY;
 	if (!folio_trylock(folio))

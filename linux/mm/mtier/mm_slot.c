@@ -82,9 +82,6 @@ void __mtier_del_mm(struct mm_struct *mm)
 {
 	struct mtier_slot *slot;
 
-	if (mtier_sabotaged(MTIER_SAB_SLOT))
-		return;
-
 	spin_lock(&mtier_slot_lock);
 	slot = mm->mtier_slot;
 	if (slot) {

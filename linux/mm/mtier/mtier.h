@@ -436,44 +436,13 @@ void mtier_charge_scan(struct mm_struct *mm, u64 ns);
 u64 mtier_charge_pick(struct mtier_move *mv);
 void mtier_charge_move(struct mtier_move *mv, u64 since_ns);
 
-/* ---- sysfs.c, core.c, sabotage.c ---- */
+/* ---- sysfs.c, core.c ---- */
 
 int mtier_sysfs_init(void);
 int mtier_sysfs_add_node(struct mtier_node *node);
 void mtier_sysfs_del_node(struct mtier_node *node);
 int mtier_set_enabled(bool on);
 void mtier_nodes_changed(void);
-
-/* Bits of the debugfs file mtier/sabotage; each breaks one property. */
-#define MTIER_SAB_YOUNG		0	/* reclaim is not told of cleared bits */
-#define MTIER_SAB_POLICY	1	/* cpusets and memory policies ignored */
-#define MTIER_SAB_RECHECK	2	/* cold and gone pages are moved anyway */
-#define MTIER_SAB_RATE		3	/* no rate limit */
-#define MTIER_SAB_SLOT		4	/* exit leaves the slot behind */
-#define MTIER_SAB_COUNT		5	/* a promoted page is not counted */
-#define MTIER_SAB_FLUSH		6	/* no TLB flush after a visit */
-#define MTIER_SAB_RESUME	7	/* a visit starts at address 0 again */
-#define MTIER_SAB_PIN		8	/* pinned and shared pages are tried */
-#define MTIER_SAB_BOUND		9	/* back-pressure ignored */
-#define MTIER_SAB_OWNER		10	/* frames that changed hands are moved */
-#define MTIER_SAB_CHARGE	11	/* nobody is charged */
-#define MTIER_SAB_COLD		12	/* pages in use give way, too */
-#define MTIER_SAB_ASK		13	/* who maps a page is not asked at its move */
-#define MTIER_SAB_VARIES	14	/* policies are asked once a VMA */
-
-#ifdef CONFIG_MTIER_SABOTAGE
-extern u32 mtier_sabotage_mask;
-
-static inline bool mtier_sabotaged(unsigned int bit)
-{
-	return unlikely(READ_ONCE(mtier_sabotage_mask) & BIT(bit));
-}
-#else
-static inline bool mtier_sabotaged(unsigned int bit)
-{
-	return false;
-}
-#endif
 
 static inline u32 mtier_now_tick(void)
 {

@@ -27,8 +27,7 @@ bool mtier_promote_may_queue(int nid, bool full)
 {
 	struct mtier_node *node = rcu_dereference(mtier_nodes[nid]);
 
-	if (!node || (READ_ONCE(node->pressure) &&
-		      !mtier_sabotaged(MTIER_SAB_BOUND)))
+	if (!node || READ_ONCE(node->pressure))
 		return false;
 	return mtier_may_queue(READ_ONCE(node->queue.fill),
 			       READ_ONCE(mtier_conf.batch_pages), full);
@@ -50,8 +49,6 @@ bool mtier_promote_pressure(void)
 	bool some = false;
 	int nid;
 
-	if (mtier_sabotaged(MTIER_SAB_BOUND))
-		return false;
 	rcu_read_lock();
 	for_each_node_state(nid, N_MEMORY) {
 		node = rcu_dereference(mtier_nodes[nid]);

@@ -80,8 +80,6 @@ static void mtier_finish(struct mtier_node *node, unsigned long entry,
 		mtier_hot_unqueue(pfn);
 	if (how != MTIER_PROMOTED_FOLIOS)
 		atomic_long_inc(&node->nr_dropped);
-	else if (mtier_sabotaged(MTIER_SAB_COUNT))
-		return;
 	count_vm_event(how);
 }
 
@@ -159,8 +157,7 @@ static void mtier_pay(struct mtier_node *node, int target, u64 bytes)
 {
 	u64 wait_ns;
 
-	while (bytes && !kthread_should_stop() &&
-	       !mtier_sabotaged(MTIER_SAB_RATE)) {
+	while (bytes && !kthread_should_stop()) {
 		wait_ns = mtier_rate_take(target, &bytes);
 		if (!bytes)
 			break;
@@ -199,14 +196,14 @@ static struct folio *mtier_candidate(unsigned long entry,
 		goto drop;
 	/* Also page cache, which mtier_folio_stays() lets pass. */
 	*why = MTIER_DROP_PINNED;
-	if (!mtier_sabotaged(MTIER_SAB_PIN) && folio_maybe_dma_pinned(folio))
+	if (folio_maybe_dma_pinned(folio))
 		goto drop;
 	/* Many file systems cannot move dirty folios without blocking. */
 	*why = MTIER_DROP_DIRTY;
 	if (folio_is_file_lru(folio) && folio_test_dirty(folio))
 		goto drop;
 	*why = MTIER_DROP_COLD;
-	if (!mtier_sabotaged(MTIER_SAB_RECHECK) && !mtier_hot_recheck(pfn, params))
+	if (!mtier_hot_recheck(pfn, params))
 		goto drop;
 	return folio;
 drop:

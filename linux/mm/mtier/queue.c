@@ -60,8 +60,7 @@ unsigned long mtier_entry_pfn(unsigned long entry)
  */
 bool mtier_entry_same(unsigned long entry)
 {
-	return mtier_sabotaged(MTIER_SAB_OWNER) ||
-	       mtier_entry_of(mtier_entry_pfn(entry)) == entry;
+	return mtier_entry_of(mtier_entry_pfn(entry)) == entry;
 }
 
 static unsigned int mtier_queue_slot(const struct mtier_queue *q,

@@ -150,8 +150,6 @@ static int mtier_visit_begin(struct mtier_slot *slot, ktime_t now)
 		slot->probe = mtier_probe_start(mtier_slow_mapped(),
 						mtier_room_above());
 	}
-	if (mtier_sabotaged(MTIER_SAB_RESUME))
-		slot->cursor = 0;
 	mtier_cycle(slot, now);
 	slot->visit = true;
 	slot->visit_start = now;
@@ -180,7 +178,7 @@ static int mtier_visit_begin(struct mtier_slot *slot, ktime_t now)
 static void mtier_visit_flush(struct mtier_slot *slot)
 {
 	if (!slot->nr_cleared || !READ_ONCE(mtier_conf.flush_tlb) ||
-	    mtier_sabotaged(MTIER_SAB_FLUSH) || !mmget_not_zero(slot->mm))
+	    !mmget_not_zero(slot->mm))
 		return;
 	flush_tlb_mm(slot->mm);
 	slot->nr_cleared = 0;

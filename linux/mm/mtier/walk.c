@@ -211,7 +211,7 @@ static void mtier_report(struct mtier_walk *w, struct vm_area_struct *vma)
 	for (i = 0; i < w->nr_hits; i++) {
 		struct mtier_hit *hit = &w->hits[i];
 
-		if (w->varies && !mtier_sabotaged(MTIER_SAB_VARIES))
+		if (w->varies)
 			mtier_ask_at(w, vma, hit->addr);
 		if (!hit->full)
 			mtier_report_hot(w, hit, now);
@@ -259,8 +259,6 @@ static bool mtier_folio_eligible(struct folio *folio,
 static void mtier_cleared(struct mtier_slot *slot, struct folio *folio)
 {
 	slot->nr_cleared++;
-	if (mtier_sabotaged(MTIER_SAB_YOUNG))
-		return;
 	folio_set_young(folio);
 	if (folio_test_idle(folio))
 		folio_clear_idle(folio);

@@ -226,8 +226,6 @@ void tlb_defer_hold(struct folio *src)
 
 	count_vm_event(TLB_DEFER_FOLIOS);
 	count_vm_events(TLB_DEFER_PAGES, nr);
-	if (tlb_defer_sabotaged(TLB_DEFER_SAB_KEEP))
-		return;
 	folio_get(src);
 	atomic_long_add(nr, &held[folio_nid(src)]);
 	atomic_long_add(nr, &held_all);
@@ -263,25 +261,20 @@ void __tlb_defer_tick(void)
 {
 	/* Before tlb_gen: see "Ordering" */
 	u64 closed = smp_load_acquire(&ring.open) - 1;
+	bool flushed;
 
 	send_worker();
 	if (__this_cpu_read(cpu_done) >= closed || tlb_defer_forever())
 		return;
-	if (!tlb_defer_sabotaged(TLB_DEFER_SAB_TICK)) {
-		bool flushed = tlb_defer_arch_catch_up();
-
-		__count_vm_event(flushed ? TLB_DEFER_TICK_FLUSH :
-				 TLB_DEFER_TICK_CLEAN);
-		trace_tlb_defer_quiesce(closed, flushed);
-	}
+	flushed = tlb_defer_arch_catch_up();
+	__count_vm_event(flushed ? TLB_DEFER_TICK_FLUSH : TLB_DEFER_TICK_CLEAN);
+	trace_tlb_defer_quiesce(closed, flushed);
 	/* The flush before the word; pairs with cpu_clean() */
 	smp_store_release(this_cpu_ptr(&cpu_done), closed);
 }
 
 static bool cpu_clean(int cpu, u64 gen, void *data)
 {
-	if (tlb_defer_sabotaged(TLB_DEFER_SAB_ORDER))
-		return true;
 	if (tlb_defer_forever())
 		return false;
 	/* Pairs with __tlb_defer_tick() */
@@ -460,7 +453,7 @@ static bool fits(int nid, long pages)
  */
 bool tlb_defer_room(int nid, long pages)
 {
-	if (fits(nid, pages) || tlb_defer_sabotaged(TLB_DEFER_SAB_CAP))
+	if (fits(nid, pages))
 		return true;
 	if (!atomic_long_read(&held[nid]))
 		return false;
@@ -483,8 +476,7 @@ bool tlb_defer_paused(void)
  */
 void __tlb_defer_drain(void)
 {
-	if (!atomic_long_read(&held_all) ||
-	    tlb_defer_sabotaged(TLB_DEFER_SAB_DRAIN))
+	if (!atomic_long_read(&held_all))
 		return;
 	WRITE_ONCE(paused_until, jiffies + HZ / 10);
 	tlb_defer_flush_all(TLB_DEFER_PRESSURE);
@@ -549,8 +541,7 @@ bool tlb_defer_forks_known(struct mm_struct *mm)
 	/* Pairs with start(): the hooks were on before */
 	u32 now = smp_load_acquire(&switched_on);
 
-	if (likely(READ_ONCE(mm->tlb_defer.switched_on) == now) ||
-	    tlb_defer_fork_sabotaged())
+	if (likely(READ_ONCE(mm->tlb_defer.switched_on) == now))
 		return true;
 	if (rwsem_is_locked(&mm->mmap_lock))
 		return false;

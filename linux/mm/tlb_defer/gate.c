@@ -38,26 +38,11 @@
 
 #include "tlb_defer.h"
 
-static bool skipped(enum tlb_defer_site site)
-{
-	switch (site) {
-	case TLB_DEFER_SITE_UNMAP:
-		return tlb_defer_sabotaged(TLB_DEFER_SAB_UNMAP);
-	case TLB_DEFER_SITE_REUSE:
-		return tlb_defer_sabotaged(TLB_DEFER_SAB_REUSE);
-	case TLB_DEFER_SITE_FORCE:
-		return tlb_defer_sabotaged(TLB_DEFER_SAB_FORCE);
-	case TLB_DEFER_SITE_SWAPIN:
-		return tlb_defer_sabotaged(TLB_DEFER_SAB_SWAPIN);
-	}
-	return false;
-}
-
 static noinline void flush_mm(struct mm_struct *mm, enum tlb_defer_site site)
 {
 	u32 seq;
 
-	if (tlb_defer_mm_done(mm) || skipped(site))
+	if (tlb_defer_mm_done(mm))
 		return;
 	/* Sealed before this is covered: its tlb_gen came before. */
 	seq = tlb_defer_mm_seq(mm);
@@ -82,15 +67,10 @@ void __tlb_defer_flush_mm(struct mm_struct *mm, enum tlb_defer_site site)
 /**
  * __tlb_defer_fork_begin() - Entries will be write protected for a child (D7)
  * @mm: the parent's; its mmap_lock is held for writing
- *
- * Return: true if __tlb_defer_fork_flush() has something to end.
  */
-bool __tlb_defer_fork_begin(struct mm_struct *mm)
+void __tlb_defer_fork_begin(struct mm_struct *mm)
 {
-	if (tlb_defer_fork_sabotaged())
-		return false;
 	inc_tlb_flush_pending(mm);
-	return true;
 }
 
 /**
@@ -117,8 +97,7 @@ void __tlb_defer_write_access(struct inode *inode)
 	/* Incrementing i_writecount was a full barrier. */
 	if (likely(!test_bit(AS_TLB_DEFER, &mapping->flags)))
 		return;
-	if (!tlb_defer_sabotaged(TLB_DEFER_SAB_OPEN))
-		tlb_defer_flush_all(TLB_DEFER_OPEN);
+	tlb_defer_flush_all(TLB_DEFER_OPEN);
 	clear_bit(AS_TLB_DEFER, &mapping->flags);
 	/* Before i_writecount is decremented: see the migrator's last look. */
 	smp_mb__after_atomic();

@@ -62,8 +62,6 @@ struct tlb_defer_batch {
 /* D4: who needs the frame right now does not wait for it. */
 static bool needs_frames_now(int reason)
 {
-	if (tlb_defer_sabotaged(TLB_DEFER_SAB_REASON))
-		return false;
 	switch (reason) {
 	case MR_SYSCALL:
 	case MR_MEMPOLICY_MBIND:
@@ -144,8 +142,6 @@ static enum vm_event_item judge_file(struct folio *src)
 	if (!mapping || !mapping->host || mapping->host->i_mapping != mapping ||
 	    folio_test_swapbacked(src) || !content_is_local(mapping->host))
 		return TLB_DEFER_REFUSED_FILE;
-	if (tlb_defer_sabotaged(TLB_DEFER_SAB_FILE))
-		return 0;
 	/* Writeback may still zero what lies behind the end of the file. */
 	if (has_writers(mapping) || folio_test_dirty(src) ||
 	    folio_test_writeback(src))
@@ -210,9 +206,6 @@ static void fold(struct tlb_defer_batch *batch)
 /* B3: did a writer come while entries were cleared, or come and go? */
 static bool writer_came(struct address_space *mapping)
 {
-	if (tlb_defer_sabotaged(TLB_DEFER_SAB_RECHECK) ||
-	    tlb_defer_sabotaged(TLB_DEFER_SAB_FILE))
-		return false;
 	/* Pairs with the full barrier in get_write_access() */
 	smp_mb();
 	if (has_writers(mapping))
@@ -277,10 +270,10 @@ void __tlb_defer_keep(struct folio *src)
 static enum vm_event_item judge_pte(struct mm_struct *mm, pte_t pte)
 {
 	/* D1: another CPU could store through the new entry without a fault. */
-	if (pte_write(pte) && !tlb_defer_sabotaged(TLB_DEFER_SAB_WRITE))
+	if (pte_write(pte))
 		return TLB_DEFER_REFUSED_WRITE;
 	/* D1: write protected, say by fork, but maybe not flushed yet */
-	if (pte_dirty(pte) && !tlb_defer_sabotaged(TLB_DEFER_SAB_DIRTY))
+	if (pte_dirty(pte))
 		return TLB_DEFER_REFUSED_DIRTY;
 	/* D2: mprotect and the like flush when they are through; D7: so does fork. */
 	if (mm_tlb_flush_pending(mm) || !tlb_defer_forks_known(mm))

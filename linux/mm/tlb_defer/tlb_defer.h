@@ -63,39 +63,13 @@ void tlb_defer_longest_reset(void);
 bool tlb_defer_arch_catch_up(void);
 bool tlb_defer_arch_idle(int cpu);
 
-/* ---- sabotage.c ---- */
+/* ---- debug.c ---- */
 
-/* Bits of the debugfs file tlb_defer/sabotage; each breaks one invariant. */
-enum tlb_defer_sabotage {
-	TLB_DEFER_SAB_WRITE,	/* D1: writable entries are deferred */
-	TLB_DEFER_SAB_DIRTY,	/* D1, D7: dirty entries are deferred */
-	TLB_DEFER_SAB_UNMAP,	/* A1: unmaps and mprotect do not flush */
-	TLB_DEFER_SAB_REUSE,	/* A2: write faults do not flush */
-	TLB_DEFER_SAB_FORCE,	/* A4: FOLL_FORCE does not flush */
-	TLB_DEFER_SAB_OPEN,	/* B2: open for writing does not flush */
-	TLB_DEFER_SAB_FILE,	/* B1: writable files are deferred */
-	TLB_DEFER_SAB_KEEP,	/* C: frames are freed at once */
-	TLB_DEFER_SAB_ORDER,	/* generations are done when they are closed */
-	TLB_DEFER_SAB_TICK,	/* CPUs say that they flushed, and did not */
-	TLB_DEFER_SAB_DRAIN,	/* who needs the frames does not get them */
-	TLB_DEFER_SAB_CAP,	/* any number of frames may wait */
-	TLB_DEFER_SAB_REASON,	/* D4: also who needs the frames now defers */
-	TLB_DEFER_SAB_RECHECK,	/* B3: a writer that came meanwhile is missed */
-	TLB_DEFER_SAB_FORK,	/* D7: a fork under way is not noticed */
-	TLB_DEFER_SAB_SWAPIN,	/* A5: pages back from swap do not flush */
-};
-
-#ifdef CONFIG_TLB_DEFER_SABOTAGE
-extern u32 tlb_defer_sabotage_mask;
+#ifdef CONFIG_TLB_DEFER_DEBUG
 extern bool tlb_defer_forever_set;
 void tlb_defer_race_window(void);
 void tlb_defer_fork_window(void);
 void tlb_defer_judged(void);
-
-static inline bool tlb_defer_sabotaged(enum tlb_defer_sabotage what)
-{
-	return unlikely(READ_ONCE(tlb_defer_sabotage_mask) & BIT(what));
-}
 
 static inline bool tlb_defer_forever(void)
 {
@@ -106,22 +80,10 @@ static inline void tlb_defer_race_window(void) {}
 static inline void tlb_defer_fork_window(void) {}
 static inline void tlb_defer_judged(void) {}
 
-static inline bool tlb_defer_sabotaged(enum tlb_defer_sabotage what)
-{
-	return false;
-}
-
 static inline bool tlb_defer_forever(void)
 {
 	return false;
 }
 #endif
-
-/* D7. An entry that is dirty, too, is refused by either rule: break both. */
-static inline bool tlb_defer_fork_sabotaged(void)
-{
-	return tlb_defer_sabotaged(TLB_DEFER_SAB_FORK) ||
-	       tlb_defer_sabotaged(TLB_DEFER_SAB_DIRTY);
-}
 
 #endif /* _MM_TLB_DEFER_H */

@@ -63,7 +63,7 @@ class Request:
     deadline: float = math.inf
     #: The check of kunit that runs alone; "": all of them.
     kunit: str = ""
-    #: In the form that the gate has, whatever is picked: without sabotages, properties with the same input each time.
+    #: In the form that the gate has, whatever is picked: properties with the same input each time.
     soak: bool = False
     #: What a run of the suite that was cut off has come to.
     journal: Journal | None = None
@@ -422,7 +422,7 @@ def _tell_failures(reporter: Reporter) -> None:
 def _tell_left_out(gate: Gate) -> None:
     programs = len(find_programs())
     others = [group.name for group in GROUPS.values() if not group.in_gate and not group.named_only]
-    parts = [f"{programs - len(gate.selftests)} of {programs} programs of selftest", "sabotages", *others]
+    parts = [f"{programs - len(gate.selftests)} of {programs} programs of selftest", *others]
     if gate.left:
         parts.append(f"{len(gate.left)} that left (tests/gate.toml)")
     print(f"not in the gate: {', '.join(parts)}; --all runs them, too", flush=True)
@@ -527,7 +527,6 @@ def _selftest(request: Request) -> Iterator[TestResult]:
         "selftest",
         kernel,
         stretch=request.stretch,
-        sabotage=not request.as_gate,
         deadline=request.deadline,
         note=request.reporter.note,
     )
@@ -540,8 +539,7 @@ def _selftest_debug(request: Request) -> Iterator[TestResult]:
 
 
 def _selftest_static_keys(request: Request) -> Iterator[TestResult]:
-    # Whether a check would notice does not depend on how the kernel switches; races need several threads.
-    run = SelftestRun("selftest-static-keys", Path(), one_thread=True, sabotage=False)
+    run = SelftestRun("selftest-static-keys", Path(), one_thread=True)
     return _selftest_on("static-keys", run, _static_keys_programs(), request)
 
 
@@ -647,7 +645,7 @@ GROUPS = {
         ),
         Group(
             "selftest-static-keys",
-            "the same on a kernel that patches its code, in one thread, without sabotages",
+            "the same on a kernel that patches its code, in one thread",
             lambda: [p.name for p in _static_keys_programs()],
             _selftest_static_keys,
             flavour="static-keys",

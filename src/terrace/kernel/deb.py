@@ -74,7 +74,7 @@ def make(source: Source, base: str, origin: str, *, only_loaded: bool = False, j
 def _ours() -> dict[str, Wish]:
     """The options of configs/terrace.config, but for tests: a real machine has no use for those."""
     merged = config.parse_fragment(config.fragment_text("terrace"), "configs/terrace.config")
-    return {option: wish for option, wish in merged.items() if not re.search(r"KUNIT|SABOTAGE|LOCALVERSION", option)}
+    return {option: wish for option, wish in merged.items() if not re.search(r"KUNIT|_DEBUG$|LOCALVERSION", option)}
 
 
 def combined(base: str, wishes: Mapping[str, Wish]) -> str:

@@ -32,14 +32,11 @@ _OUTPUT_LINES = 40
 _START = re.compile(r"^terrace-test: start (\S+)$")
 # What MT_DATA says of a failed check (terrace_run.h).
 _WRONG_DATA = "wrong data"
-# What a check is called that ran sabotaged (terrace_run.c).
-_SABOTAGED = ":sabotage "
 _LEAK_TEST = "kmemleak"
 # Boot, set-up and leak scans, in host seconds, beside the time of the tests themselves.
 _EXTRA_S = 240.0
 # In the environment of the programs: those that run for a time and not for a count run so many times as long.
 _STRETCH = "TERRACE_STRETCH"
-_SABOTAGE = "TERRACE_SABOTAGE"
 _ONLY = "TERRACE_ONLY"
 # A guest second may take this many host seconds where guest time counts instructions.
 _ICOUNT_STRETCH = 20.0
@@ -110,9 +107,9 @@ class SelftestRun:
     """How to run a set of programs: `leaks` asks kmemleak afterwards, `slow` multiplies time limits.
 
     `one_thread` is for a kernel that patches its own code (`Flavour.one_thread`).
-    `stretch` multiplies them, too, and the programs are told to run so many times as long. Without `sabotage` they do
-    not show that their checks notice. `only` picks checks by parts of their names; empty: all. Behind `deadline`, a
-    time of time.monotonic(), no machine is booted: its programs are skipped.
+    `stretch` multiplies them, too, and the programs are told to run so many times as long. `only` picks checks by
+    parts of their names; empty: all. Behind `deadline`, a time of time.monotonic(), no machine is booted: its programs
+    are skipped.
     """
 
     group: str
@@ -121,7 +118,6 @@ class SelftestRun:
     one_thread: bool = False
     slow: int = 1
     stretch: int = 1
-    sabotage: bool = True
     only: tuple[str, ...] = ()
     deadline: float = math.inf
     note: Callable[[str], None] = lambda text: None
@@ -214,7 +210,7 @@ def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program
 
 
 def _environment(run: SelftestRun) -> dict[str, str]:
-    env = {**os.environ, _STRETCH: str(run.stretch), _SABOTAGE: "yes" if run.sabotage else "no"}
+    env = {**os.environ, _STRETCH: str(run.stretch)}
     return {**env, _ONLY: "\n".join(run.only)} if run.only else env
 
 
@@ -259,8 +255,8 @@ def _judge(
     problems += [f"the kernel reported: {report.title}" for report in reports]
     if results:
         results[0] = replace(results[0], seconds=outcome.seconds)
-    # What was killed could put nothing back, and a sabotaged kernel leaks and counts wrong.
-    if outcome.how != "timeout" and not any(_SABOTAGED in result.name for result in results):
+    # What was killed could put nothing back.
+    if outcome.how != "timeout":
         results.append(_judge_state(group, program, outcome))
     yield from results
     if problems:

@@ -98,10 +98,7 @@ static bool numa_scan_allowed(struct numa_scan_thread *t, struct task_struct *p)
 {
 	int own = task_cpu(p);
 
-	if (numa_scan_sabotaged(NUMA_SAB_CPUSET))
-		cpumask_copy(t->allowed, cpu_online_mask);
-	else
-		cpuset_cpus_allowed(p, t->allowed);
+	cpuset_cpus_allowed(p, t->allowed);
 	cpumask_and(t->allowed, t->allowed, cpu_active_mask);
 	if (cpumask_and(t->near, t->allowed,
 			housekeeping_cpumask(HK_TYPE_DOMAIN)) &&
@@ -125,8 +122,7 @@ static bool numa_scan_go(struct numa_scan_thread *t, struct task_struct *p)
 	if (task_nice(current) != task_nice(p))
 		set_user_nice(current, task_nice(p));
 	/* The cpuset may have changed on the way. */
-	if (!numa_scan_sabotaged(NUMA_SAB_CPUSET))
-		cpuset_cpus_allowed(p, t->allowed);
+	cpuset_cpus_allowed(p, t->allowed);
 	return raw_smp_processor_id() == cpu && cpumask_test_cpu(cpu, t->allowed);
 }
 
@@ -153,11 +149,7 @@ static void numa_scan_charge(struct task_struct *p, u64 ns, u64 walk_ns)
 {
 	atomic64_add(min(ns, walk_ns), &p->numa_scan_owed_ns);
 	atomic64_add(ns, &p->numa_scan_remote_ns);
-	if (numa_scan_sabotaged(NUMA_SAB_CHARGE))
-		return;
 	remote_charge_post(p, ns);
-	if (numa_scan_sabotaged(NUMA_SAB_TWICE))
-		remote_charge_post(p, ns);
 }
 
 /* One slice of a visit; it may be gone afterwards. False if nothing was done. */
@@ -185,8 +177,7 @@ static bool numa_scan_serve(struct numa_scan_thread *t, struct numa_scan *scan)
 	if (verdict == NUMA_SCAN_MORE)
 		scan->since = jiffies;
 	else if ((alone || time_after_eq(jiffies, scan->since + delay)) &&
-		 (verdict == NUMA_SCAN_BUSY || verdict == NUMA_SCAN_LOCKED) &&
-		 !numa_scan_sabotaged(NUMA_SAB_FALLBACK))
+		 (verdict == NUMA_SCAN_BUSY || verdict == NUMA_SCAN_LOCKED))
 		next = NULL;
 	if (!next)
 		count_vm_event(NUMA_SCAN_FALLBACKS);

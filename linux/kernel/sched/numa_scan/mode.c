@@ -167,18 +167,6 @@ static int requests_get(void *data, u64 *val)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(requests_fops, requests_get, NULL, "%llu\n");
 
-#ifdef CONFIG_NUMA_SCAN_SABOTAGE
-/* For tests that must notice: a mask of BIT(NUMA_SAB_*) */
-u32 numa_scan_sabotage_mask;
-
-static void __init numa_scan_sabotage_init(struct dentry *dir)
-{
-	debugfs_create_x32("scan_sabotage", 0600, dir, &numa_scan_sabotage_mask);
-}
-#else
-static void __init numa_scan_sabotage_init(struct dentry *dir) { }
-#endif
-
 static int __init numa_scan_init(void)
 {
 	struct dentry *sched, *dir;
@@ -195,7 +183,6 @@ static int __init numa_scan_init(void)
 				   &async_delay_ms_fops);
 	debugfs_create_file_unsafe("scan_requests", 0444, dir, NULL,
 				   &requests_fops);
-	numa_scan_sabotage_init(dir);
 	dput(dir);
 	return 0;
 }

@@ -120,31 +120,6 @@ struct seq_file;
 
 #ifdef CONFIG_NUMA_SCAN_MODES
 
-/* Bits of the debugfs file scan_sabotage; each breaks one property. */
-#define NUMA_SAB_SLICE		0	/* a slice goes on to the end of the visit */
-#define NUMA_SAB_CHARGE		1	/* a thread's time is charged to nobody */
-#define NUMA_SAB_TWICE		2	/* ... or twice */
-#define NUMA_SAB_CPUSET		3	/* cpusets do not bind the threads */
-#define NUMA_SAB_FALLBACK	4	/* no idle CPU: wait for ever */
-#define NUMA_SAB_WINDOW		5	/* no full walk once there are windows */
-#define NUMA_SAB_LEAK		6	/* exit leaves the request behind */
-#define NUMA_SAB_POLICY		7	/* the thread's memory policy, not the task's */
-#define NUMA_SAB_NODE		8	/* the thread's node, not the task's */
-
-#ifdef CONFIG_NUMA_SCAN_SABOTAGE
-extern u32 numa_scan_sabotage_mask;
-
-static inline bool numa_scan_sabotaged(unsigned int bit)
-{
-	return unlikely(READ_ONCE(numa_scan_sabotage_mask) & BIT(bit));
-}
-#else
-static inline bool numa_scan_sabotaged(unsigned int bit)
-{
-	return false;
-}
-#endif
-
 /**
  * struct numa_scan_config - the knobs, in the units of their files
  * @mode: kernel.numa_balancing_scan_mode

@@ -270,8 +270,6 @@ void __numa_scan_exit(struct mm_struct *mm)
 	struct numa_scan *scan;
 	bool wait = false;
 
-	if (numa_scan_sabotaged(NUMA_SAB_LEAK))
-		return;
 	spin_lock(&numa_scan_lock);
 	scan = mm->numa_scan;
 	if (scan && scan->state == NUMA_SCAN_ACTIVE) {

@@ -65,7 +65,7 @@ void numa_scan_end(struct numa_scan *scan)
 
 static bool numa_scan_time_over(struct numa_scan *scan)
 {
-	if (!scan->deadline_ns || numa_scan_sabotaged(NUMA_SAB_SLICE))
+	if (!scan->deadline_ns)
 		return false;
 	return ktime_get_ns() >= scan->deadline_ns ||
 	       mmap_lock_is_contended(scan->mm);
@@ -122,8 +122,6 @@ bool numa_scan_vma_mof(struct numa_scan *scan, struct vm_area_struct *vma)
 	pgoff_t ilx;
 	bool mof;
 
-	if (numa_scan_sabotaged(NUMA_SAB_POLICY))
-		return vma_policy_mof(vma);
 	pol = __get_vma_policy(vma, vma->vm_start, &ilx);
 	if (!pol)
 		return scan->mof;
@@ -190,8 +188,7 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 	}
 
 	scan->mode = mode;
-	scan->node = numa_scan_sabotaged(NUMA_SAB_NODE) ? NUMA_NO_NODE :
-		     cpu_to_node(task_cpu(scan->task));
+	scan->node = cpu_to_node(task_cpu(scan->task));
 	scan->deadline_ns = ktime_get_ns() +
 		(u64)READ_ONCE(numa_scan_conf.slice_us) * NSEC_PER_USEC;
 	numa_scan_begin(scan);

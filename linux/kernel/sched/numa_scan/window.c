@@ -83,8 +83,7 @@ static unsigned long numa_window_slots(struct numa_scan *scan,
 		st->window_seq = seq;
 		st->window_used[0] = xchg(&st->window_used[1], 0);
 	}
-	if (numa_window_full(age) &&
-	    !(age && numa_scan_sabotaged(NUMA_SAB_WINDOW)))
+	if (numa_window_full(age))
 		return ~0UL;
 	return numa_window_mask(READ_ONCE(st->window_used[1]),
 				st->window_used[0]);

@@ -52,7 +52,7 @@ def _selftests(vmlinux: Path, targets: Sequence[Target], note: Callable[[str], N
     for names, only in ((whole, ()), ({t.unit for t in parts}, tuple(t.check for t in parts))):
         chosen: list[Program] = [programs[name] for name in sorted(names)]
         if chosen:
-            run = SelftestRun("selftest", vmlinux, sabotage=False, only=only, note=note)
+            run = SelftestRun("selftest", vmlinux, only=only, note=note)
             yield from run_selftests(run, chosen)
 
 

@@ -22,22 +22,6 @@
 /* All of ours begin like that. */
 #define PREFIX	"am."
 
-static const char * const sabotages[] = {
-	[AM_SAB_NONE] = "none",
-	[AM_SAB_SETTLE] = "settle",
-	[AM_SAB_INTERVAL] = "interval",
-	[AM_SAB_FRESH] = "fresh",
-	[AM_SAB_BALANCING] = "balancing",
-	[AM_SAB_THREADS] = "threads",
-	[AM_SAB_NODE] = "node",
-	[AM_SAB_POLICY] = "policy",
-	[AM_SAB_SHARED] = "shared",
-	[AM_SAB_TREE] = "tree",
-	[AM_SAB_LEAK] = "leak",
-	[AM_SAB_FILTER] = "filter",
-	[AM_SAB_COUNT] = "count",
-};
-
 static const char *missing(void)
 {
 	return mt_count("numa_automig_tasks") < 0 ?
@@ -86,8 +70,6 @@ int am_main(const struct mt_check *checks, size_t n)
 	static const struct mt_suite suite = {
 		.missing = missing,
 		.reset = reset,
-		.sabotage = AM_SABOTAGE,
-		.sabotages = sabotages,
 	};
 
 	return mt_run_suite(&suite, checks, n);

@@ -13,30 +13,12 @@
 #include "mtier_util.h"
 
 #define AM_DEBUG	"/sys/kernel/debug/auto_migrate/"
-#define AM_SABOTAGE	AM_DEBUG "sabotage"
 #define AM_BALANCING	"/proc/sys/kernel/numa_balancing"
 #define AM_THREADS	8
 /* So long may anything take on a slow host */
 #define AM_LONG_MS	30000
 /* CPU time after which ticks have surely met a thread */
 #define AM_SEEN_MS	60
-
-/* Bits of the debugfs file auto_migrate/sabotage, plus one; 0 is none. */
-enum am_sabotage {
-	AM_SAB_NONE,
-	AM_SAB_SETTLE,		/* a task need not stay */
-	AM_SAB_INTERVAL,	/* tries follow each other at once */
-	AM_SAB_FRESH,		/* a new task or program has its parent's home */
-	AM_SAB_BALANCING,	/* NUMA balancing's choice does not count */
-	AM_SAB_THREADS,		/* nor does where most threads run */
-	AM_SAB_NODE,		/* nor does cpuset.mems */
-	AM_SAB_POLICY,		/* memory that a policy binds follows, too */
-	AM_SAB_SHARED,		/* and memory that others share */
-	AM_SAB_TREE,		/* only the task's own cgroup counts */
-	AM_SAB_LEAK,		/* a cgroup that goes leaves the key on */
-	AM_SAB_FILTER,		/* marked pages have to be used twice */
-	AM_SAB_COUNT,		/* what moves is not counted */
-};
 
 int am_main(const struct mt_check *checks, size_t n);
 

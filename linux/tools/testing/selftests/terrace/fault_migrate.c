@@ -19,7 +19,6 @@
 #include "lazy_migrate_util.h"
 #include "mempolicy2_util.h"
 
-#define SABOTAGE	"/sys/kernel/debug/fault_migrate/sabotage"
 #define RATE		"/proc/sys/vm/migrate_on_fault_mbps"
 #define RATE_DEFAULT	"256"
 
@@ -28,27 +27,6 @@
 #define AROUND	16		/* pages that fault-around maps */
 #define LEVELS	4
 #define SLOW	2		/* node without CPUs */
-
-/* Bits of fault_migrate/sabotage, plus one; 0 is none. */
-enum fm_sabotage {
-	FM_SAB_NONE,
-	FM_SAB_LEVEL,		/* every level is the third */
-	FM_SAB_MAPPED,		/* what others map does not matter */
-	FM_SAB_HOME,		/* nor who else uses a file */
-	FM_SAB_RATE,		/* nor how many have moved */
-	FM_SAB_AROUND,		/* fault-around maps what is misplaced */
-	FM_SAB_COUNT,		/* what moves is not counted */
-};
-
-static const char * const sabotages[] = {
-	[FM_SAB_NONE] = "none",
-	[FM_SAB_LEVEL] = "level",
-	[FM_SAB_MAPPED] = "mapped",
-	[FM_SAB_HOME] = "home",
-	[FM_SAB_RATE] = "rate",
-	[FM_SAB_AROUND] = "around",
-	[FM_SAB_COUNT] = "count",
-};
 
 static const char *missing(void)
 {
@@ -671,28 +649,25 @@ static int race(void)
 int main(void)
 {
 	static const struct mt_check checks[] = {
-		MT_BREAKS("which pages at which level", levels, FM_SAB_LEVEL),
+		MT_CHECK("which pages at which level", levels),
 		MT_CHECK("pages in the swap cache", swap_cache),
 		MT_CHECK("a policy that spreads pages", interleaved),
 		MT_CHECK("pages on slow memory stay, others do not", slow_pages),
 		MT_CHECK("nodes that the cpuset does not have", not_allowed),
 		MT_CHECK("read() and write() move nothing", read_and_write),
 		MT_CHECK("dirty pages of files stay", dirty),
-		MT_BREAKS("pages that others map stay", mapped, FM_SAB_MAPPED),
-		MT_BREAKS("fault-around leaves misplaced pages out",
-			  fault_around, FM_SAB_AROUND),
-		MT_BREAKS("R22 pages do not wander", by_turns, FM_SAB_HOME),
-		MT_BREAKS("so many may move in a second", rate, FM_SAB_RATE),
+		MT_CHECK("pages that others map stay", mapped),
+		MT_CHECK("fault-around leaves misplaced pages out",
+			 fault_around),
+		MT_CHECK("R22 pages do not wander", by_turns),
+		MT_CHECK("so many may move in a second", rate),
 		MT_CHECK("values that are taken and refused, and cgroups", knobs),
-		MT_BREAKS("R25 counters say what events do", counters,
-			  FM_SAB_COUNT),
+		MT_CHECK("R25 counters say what events do", counters),
 		MT_CHECK("R26 pages come and go", race),
 	};
 	static const struct mt_suite suite = {
 		.missing = missing,
 		.reset = reset,
-		.sabotage = SABOTAGE,
-		.sabotages = sabotages,
 	};
 
 	return mt_run_suite(&suite, checks, ARRAY_LEN(checks));

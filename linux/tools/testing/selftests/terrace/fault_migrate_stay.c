@@ -146,7 +146,6 @@ int main(void)
 	static const struct mt_suite suite = {
 		.missing = missing,
 		.reset = am_remove_cgroups,
-		.sabotage = "",
 	};
 
 	return mt_run_suite(&suite, checks, ARRAY_LEN(checks));

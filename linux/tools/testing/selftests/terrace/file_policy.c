@@ -29,21 +29,6 @@
 #define SLOW	1
 #define ON_SLOW	(1UL << SLOW)
 
-/* Bits of file_policy/sabotage, plus one; 0 is none. */
-enum fp_sabotage {
-	FP_SAB_NONE,
-	FP_SAB_DROP,		/* policies outlive their inode */
-	FP_SAB_READER,		/* who only reads has a say, too */
-	FP_SAB_INDEX,		/* the policy of the first page holds for all */
-};
-
-static const char * const sabotages[] = {
-	[FP_SAB_NONE] = "none",
-	[FP_SAB_DROP] = "drop",
-	[FP_SAB_READER] = "reader",
-	[FP_SAB_INDEX] = "index",
-};
-
 static char path[160];
 
 static const char *missing(void)
@@ -335,7 +320,7 @@ static int gone_with_the_inode(void)
 	long long before;
 	char *p;
 
-	MT_NEED(files() >= 0, "no CONFIG_MAPPED_FILE_POLICY_SABOTAGE");
+	MT_NEED(files() >= 0, "no " DEBUG "files");
 	MT_NEED(make("1"), "no ext4 on a loop device");
 	before = files();
 	p = map();
@@ -420,25 +405,22 @@ int main(void)
 {
 	static const struct mt_check checks[] = {
 		MT_CHECK("R23 switched off it is as ever", off_is_as_ever),
-		MT_BREAKS("R23 page faults, read-ahead, read and write go by it",
-			  everybody_goes_by_it, FP_SAB_INDEX),
+		MT_CHECK("R23 page faults, read-ahead, read and write go by it",
+			 everybody_goes_by_it),
 		MT_CHECK("R23 numa_maps and get_mempolicy tell everybody",
 			 everybody_sees_it),
 		MT_CHECK("R23 whoever set it last is obeyed",
 			 the_last_word_holds),
-		MT_BREAKS("R23 who cannot write has no say",
-			  readers_have_no_say, FP_SAB_READER),
+		MT_CHECK("R23 who cannot write has no say",
+			 readers_have_no_say),
 		MT_CHECK("R23 weights", weights_hold),
 		MT_CHECK("R23 pages that are there move when asked", pages_move),
-		MT_BREAKS("R23 it is gone with the inode", gone_with_the_inode,
-			  FP_SAB_DROP),
+		MT_CHECK("R23 it is gone with the inode", gone_with_the_inode),
 		MT_CHECK("R26 files come and go while policies change", race),
 	};
 	static const struct mt_suite suite = {
 		.missing = missing,
 		.reset = reset,
-		.sabotage = DEBUG "sabotage",
-		.sabotages = sabotages,
 	};
 
 	return mt_run_suite(&suite, checks, ARRAY_LEN(checks));

@@ -391,13 +391,10 @@ static int not_scanned(void)
 int main(void)
 {
 	static const struct mt_check checks[] = {
-		MT_BREAKS("R13 R14 anonymous pages, balancing 0", anon_off,
-			  LZ_SAB_BALANCING),
-		MT_BREAKS("R13 R14 anonymous pages, balancing 1", anon_on,
-			  LZ_SAB_AHEAD),
+		MT_CHECK("R13 R14 anonymous pages, balancing 0", anon_off),
+		MT_CHECK("R13 R14 anonymous pages, balancing 1", anon_on),
 		MT_CHECK("R13 R14 anonymous pages, balancing 2", anon_tiering),
-		MT_BREAKS("R14 huge pages, balancing 0", thp_off,
-			  LZ_SAB_BALANCING),
+		MT_CHECK("R14 huge pages, balancing 0", thp_off),
 		MT_CHECK("R14 huge pages, balancing 1", thp_on),
 		MT_CHECK("R14 a huge page of which half is in the range",
 			 thp_in_part),
@@ -406,7 +403,7 @@ int main(void)
 		MT_CHECK("R14 a clean file, balancing 0", file_off),
 		MT_CHECK("R14 a clean file, balancing 1", file_on),
 		MT_CHECK("R14 a clean file mapped for reading", file_read_only),
-		MT_BREAKS("R14 one fault pulls 16 pages", batch, LZ_SAB_COUNT),
+		MT_CHECK("R14 one fault pulls 16 pages", batch),
 		MT_CHECK("R14 neighbours out of the range stay", batch_in_range),
 		MT_CHECK("R14 interleaved 3:1, balancing 0", interleaved_off),
 		MT_CHECK("R14 interleaved 2:1:1, balancing 1", interleaved_on),
@@ -416,8 +413,8 @@ int main(void)
 			 first_toucher_off),
 		MT_CHECK("R15 local is where the next access comes from, balancing 1",
 			 first_toucher_on),
-		MT_BREAKS("R15 the range is not scanned afterwards",
-			  not_scanned, LZ_SAB_SCAN),
+		MT_CHECK("R15 the range is not scanned afterwards",
+			 not_scanned),
 	};
 
 	return lz_main(checks, ARRAY_LEN(checks));

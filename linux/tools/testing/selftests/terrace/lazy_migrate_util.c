@@ -8,17 +8,6 @@
 
 #include "lazy_migrate_util.h"
 
-static const char * const sabotages[] = {
-	[LZ_SAB_NONE] = "none",
-	[LZ_SAB_BALANCING] = "balancing",
-	[LZ_SAB_SCAN] = "scan",
-	[LZ_SAB_AHEAD] = "ahead",
-	[LZ_SAB_DIRTY] = "dirty",
-	[LZ_SAB_COUNT] = "count",
-	[LZ_SAB_SHARED] = "shared",
-	[LZ_SAB_STRICT] = "strict",
-};
-
 static const char *missing(void)
 {
 	return mt_count("numa_lazy_marked") < 0 ?
@@ -36,8 +25,6 @@ int lz_main(const struct mt_check *checks, size_t n)
 	static const struct mt_suite suite = {
 		.missing = missing,
 		.reset = reset,
-		.sabotage = LZ_SABOTAGE,
-		.sabotages = sabotages,
 	};
 
 	return mt_run_suite(&suite, checks, n);

@@ -17,7 +17,6 @@
 #define MPOL_PREFERRED_MANY	5
 #endif
 
-#define LZ_SABOTAGE	"/sys/kernel/debug/lazy_migrate/sabotage"
 #define LZ_BALANCING	"/proc/sys/kernel/numa_balancing"
 
 /* What mbind() is asked for */
@@ -27,18 +26,6 @@
 /* With two nodes everything is on the slow one, and bound to the other (a mask). */
 #define LZ_SLOW		1
 #define LZ_FAST		1UL
-
-/* Bits of the debugfs file lazy_migrate/sabotage, plus one; 0 is none. */
-enum lz_sabotage {
-	LZ_SAB_NONE,
-	LZ_SAB_BALANCING,	/* without NUMA balancing nothing is marked */
-	LZ_SAB_SCAN,		/* NUMA balancing scans the range, too */
-	LZ_SAB_AHEAD,		/* a fault pulls the pages behind its window */
-	LZ_SAB_DIRTY,		/* dirty pages of files are marked */
-	LZ_SAB_COUNT,		/* neighbours are not counted */
-	LZ_SAB_SHARED,		/* pages that others map are marked, too */
-	LZ_SAB_STRICT,		/* any combination of flags passes */
-};
 
 int lz_main(const struct mt_check *checks, size_t n);
 

@@ -488,12 +488,11 @@ static int balancing(void)
 int main(void)
 {
 	static const struct mt_check checks[] = {
-		{ "A3 private memory out to swap and in", swap_private,
-		  MP_SAB_LAYOUT },
+		{ "A3 private memory out to swap and in", swap_private },
 		{ "A3 shared memory out to swap and in", swap_shared, 0 },
 		{ "C16 tmpfs mounted with weighted interleave", tmpfs, 0 },
 		{ "A6 E22 folios of 64 KiB, faulted and rebalanced",
-		  large_folios, MP_SAB_LAYOUT },
+		  large_folios },
 		{ "A6 collapse goes where most of it was", collapse, 0 },
 		{ "A4 slab", slab, 0 },
 		{ "E22 hugetlb pages, rebalanced", hugetlb, 0 },

@@ -399,8 +399,7 @@ static int bulk(void)
 int main(void)
 {
 	static const struct mt_check checks[] = {
-		{ "A1 A2 private memory, policy of the task", task_policy,
-		  MP_SAB_LAYOUT },
+		{ "A1 A2 private memory, policy of the task", task_policy },
 		{ "A1 A2 A3 private memory, policy of the range", range_policy,
 		  0 },
 		{ "A1 B11 whole rounds are exact, the range wins",

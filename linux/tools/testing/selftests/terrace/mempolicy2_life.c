@@ -398,17 +398,17 @@ int main(void)
 {
 	static const struct mt_check checks[] = {
 		{ "B12 fork copies weights, neither changes the other's",
-		  forked, MP_SAB_COPY },
+		  forked },
 		{ "B12 two threads with weights of their own", threads, 0 },
 		{ "B12 exec keeps the task's weights", execs, 0 },
 		{ "B11 old and new calls replace each other's policies",
 		  old_calls, 0 },
 		{ "C14 mappings are cut, merged, and weights take effect",
-		  split_and_merge, MP_SAB_EQUAL },
+		  split_and_merge },
 		{ "C15 random changes against a model", random_changes, 0 },
 		{ "E22 rebalancing, twice", rebalance, 0 },
 		{ "E22 rebalancing of huge pages", rebalance_huge, 0 },
-		{ "E22 shared pages stay", rebalance_shared, MP_SAB_SHARED },
+		{ "E22 shared pages stay", rebalance_shared },
 		{ "E22 pinned pages stay", rebalance_pinned, 0 },
 		{ "D19 faults, mbind2, fork at once", concurrent, 0 },
 	};

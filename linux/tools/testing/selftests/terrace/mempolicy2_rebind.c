@@ -276,12 +276,11 @@ int main(void)
 {
 	static const struct mt_check checks[] = {
 		{ "A1 three nodes, a hole in the mask", three_nodes, 0 },
-		{ "D18 weights move with their nodes", remap, MP_SAB_REBIND },
+		{ "D18 weights move with their nodes", remap },
 		{ "D18 a sum stops at 255", capped, 0 },
 		{ "D18 static nodes keep weights by id", by_id,
 		  0 },
-		{ "D18 relative nodes fold weights by position", by_position,
-		  MP_SAB_REBIND },
+		{ "D18 relative nodes fold weights by position", by_position },
 		{ "F nodes that the cpuset does not allow", refused, 0 },
 		{ "D18 B12 after a fork", forked, 0 },
 		{ "D19 rebind, set, faults, fork at once", race, 0 },

@@ -14,18 +14,6 @@
 
 #include "mempolicy2_util.h"
 
-static const char * const sabotages[] = {
-	[MP_SAB_NONE] = "none",
-	[MP_SAB_EQUAL] = "equal",
-	[MP_SAB_REBIND] = "rebind",
-	[MP_SAB_COPY] = "copy",
-	[MP_SAB_LAYOUT] = "layout",
-	[MP_SAB_TAIL] = "tail",
-	[MP_SAB_MASK] = "mask",
-	[MP_SAB_SHARED] = "shared",
-	[MP_SAB_FAIL] = "fail",
-};
-
 static const char *missing(void)
 {
 	return mp_get2(NULL, 0, 0, 0) == -ENOSYS ?
@@ -37,8 +25,6 @@ int mp_main(const struct mt_check *checks, size_t n)
 {
 	static const struct mt_suite suite = {
 		.missing = missing,
-		.sabotage = MP_SABOTAGE,
-		.sabotages = sabotages,
 	};
 
 	return mt_run_suite(&suite, checks, n);

@@ -27,7 +27,6 @@
 #define MP_PAGE		4096UL
 #define MP_HUGE		(2UL << 20)
 #define MP_DIR		"/sys/kernel/mm/mempolicy/weighted_interleave/"
-#define MP_SABOTAGE	"/sys/kernel/debug/mempolicy2/sabotage"
 
 /* struct mpol_param of <linux/mempolicy2.h> */
 struct mp_param {
@@ -45,19 +44,6 @@ struct mp_policy {
 	struct mp_param param;
 	uint64_t nodes;
 	uint8_t weights[MP_NODES];
-};
-
-/* Bits of the debugfs file mempolicy2/sabotage, plus one; 0 is none. */
-enum mp_sabotage {
-	MP_SAB_NONE,
-	MP_SAB_EQUAL,
-	MP_SAB_REBIND,
-	MP_SAB_COPY,
-	MP_SAB_LAYOUT,
-	MP_SAB_TAIL,
-	MP_SAB_MASK,
-	MP_SAB_SHARED,
-	MP_SAB_FAIL,
 };
 
 int mp_main(const struct mt_check *checks, size_t n);

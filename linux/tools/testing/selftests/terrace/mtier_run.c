@@ -5,25 +5,6 @@
 
 #include "mtier_util.h"
 
-static const char * const sabotages[] = {
-	[MT_SAB_NONE] = "none",
-	[MT_SAB_YOUNG] = "young",
-	[MT_SAB_POLICY] = "policy",
-	[MT_SAB_RECHECK] = "recheck",
-	[MT_SAB_RATE] = "rate",
-	[MT_SAB_SLOT] = "slot",
-	[MT_SAB_COUNT] = "count",
-	[MT_SAB_FLUSH] = "flush",
-	[MT_SAB_RESUME] = "resume",
-	[MT_SAB_PIN] = "pin",
-	[MT_SAB_BOUND] = "bound",
-	[MT_SAB_OWNER] = "owner",
-	[MT_SAB_CHARGE] = "charge",
-	[MT_SAB_COLD] = "cold",
-	[MT_SAB_ASK] = "ask",
-	[MT_SAB_VARIES] = "varies",
-};
-
 static const char *missing(void)
 {
 	return access(MT_DIR "enabled", W_OK) ?
@@ -43,8 +24,6 @@ int mt_main(const struct mt_check *checks, size_t n)
 	static const struct mt_suite suite = {
 		.missing = missing,
 		.reset = reset,
-		.sabotage = MT_SABOTAGE,
-		.sabotages = sabotages,
 	};
 	int ret;
 

@@ -15,7 +15,6 @@
 #include "terrace_run.h"
 
 #define MT_DIR		"/sys/kernel/mm/mtier/"
-#define MT_SABOTAGE	"/sys/kernel/debug/mtier/sabotage"
 
 #define MT_PAGE		4096UL
 #define MT_HUGE		(2UL << 20)
@@ -23,26 +22,6 @@
 #define MT_NODES	64
 
 /* ---- mtier_run.c: checks ---- */
-
-/* Bits of the debugfs file mtier/sabotage, plus one; 0 is none. */
-enum mt_sabotage {
-	MT_SAB_NONE,
-	MT_SAB_YOUNG,		/* reclaim is not told of cleared bits */
-	MT_SAB_POLICY,		/* cpusets and memory policies ignored */
-	MT_SAB_RECHECK,		/* cold and gone pages are moved anyway */
-	MT_SAB_RATE,		/* no rate limit */
-	MT_SAB_SLOT,		/* exit leaves the slot behind */
-	MT_SAB_COUNT,		/* a promoted page is not counted */
-	MT_SAB_FLUSH,		/* no TLB flush after a visit */
-	MT_SAB_RESUME,		/* a visit starts at address 0 again */
-	MT_SAB_PIN,		/* pinned and shared pages are tried */
-	MT_SAB_BOUND,		/* back-pressure ignored */
-	MT_SAB_OWNER,		/* frames that changed hands are moved */
-	MT_SAB_CHARGE,		/* nobody is charged */
-	MT_SAB_COLD,		/* pages in use give way, too */
-	MT_SAB_ASK,		/* who maps a page is not asked at its move */
-	MT_SAB_VARIES,		/* policies are asked once a VMA */
-};
 
 int mt_main(const struct mt_check *checks, size_t n);
 

@@ -19,19 +19,6 @@
 /* What the task touches between two looks at what it is told */
 #define PIECE	(16 * MT_PAGE)
 
-static const char * const sabotages[] = {
-	[NS_SAB_NONE] = "none",
-	[NS_SAB_SLICE] = "slice",
-	[NS_SAB_CHARGE] = "charge",
-	[NS_SAB_TWICE] = "twice",
-	[NS_SAB_CPUSET] = "cpuset",
-	[NS_SAB_FALLBACK] = "fallback",
-	[NS_SAB_WINDOW] = "window",
-	[NS_SAB_LEAK] = "leak",
-	[NS_SAB_POLICY] = "policy",
-	[NS_SAB_NODE] = "node",
-};
-
 /* What it is after boot */
 static void reset(void)
 {
@@ -53,8 +40,6 @@ int ns_main(const struct mt_check *checks, size_t n)
 	static const struct mt_suite suite = {
 		.missing = missing,
 		.reset = reset,
-		.sabotage = NS_SABOTAGE,
-		.sabotages = sabotages,
 	};
 
 	return mt_run_suite(&suite, checks, n);

@@ -12,21 +12,6 @@
 #define NS_WINDOWS	"/proc/sys/kernel/numa_balancing_scan_windows"
 #define NS_SCHED	"/sys/kernel/debug/sched/"
 #define NS_DEBUG	NS_SCHED "numa_balancing/"
-#define NS_SABOTAGE	NS_DEBUG "scan_sabotage"
-
-/* Bits of scan_sabotage, plus one; 0 is none. */
-enum ns_sabotage {
-	NS_SAB_NONE,
-	NS_SAB_SLICE,		/* a slice goes on to the end of the visit */
-	NS_SAB_CHARGE,		/* a thread's time is charged to nobody */
-	NS_SAB_TWICE,		/* ... or twice */
-	NS_SAB_CPUSET,		/* cpusets do not bind the threads */
-	NS_SAB_FALLBACK,	/* no idle CPU: wait for ever */
-	NS_SAB_WINDOW,		/* no full walk once there are windows */
-	NS_SAB_LEAK,		/* exit leaves the request behind */
-	NS_SAB_POLICY,		/* the thread's policy, not the task's */
-	NS_SAB_NODE,		/* the thread's node, not the task's */
-};
 
 int ns_main(const struct mt_check *checks, size_t n);
 int ns_fast(const char *mode, unsigned int size_mb);

@@ -220,16 +220,16 @@ static int one_of_many(void)
 int main(void)
 {
 	static const struct mt_check checks[] = {
-		MT_BREAKS("T8 what is bound while it waits stays",
-			  bound_meanwhile, MT_SAB_ASK),
+		MT_CHECK("T8 what is bound while it waits stays",
+			 bound_meanwhile),
 		MT_CHECK("T8 mbind() is exact at full speed",
 			 bound_at_full_speed),
-		MT_BREAKS("T8 half of a tmpfs file is bound by another mapping",
-			  half_of_tmpfs, MT_SAB_VARIES),
-		MT_BREAKS("T8 half of an ext4 file is bound by another mapping",
-			  half_of_ext4, MT_SAB_VARIES),
-		MT_BREAKS("T8 one of many that share memory is bound",
-			  one_of_many, MT_SAB_ASK),
+		MT_CHECK("T8 half of a tmpfs file is bound by another mapping",
+			 half_of_tmpfs),
+		MT_CHECK("T8 half of an ext4 file is bound by another mapping",
+			 half_of_ext4),
+		MT_CHECK("T8 one of many that share memory is bound",
+			 one_of_many),
 	};
 
 	return mt_main(checks, ARRAY_LEN(checks));

@@ -234,17 +234,17 @@ static int no_flush_knob(void)
 int main(void)
 {
 	static const struct mt_check checks[] = {
-		MT_BREAKS("A11 the idle bitmap still learns of an access",
-			  idle_bitmap, MT_SAB_YOUNG),
-		MT_BREAKS("A11 so does who asks for referenced pages",
-			  referenced, MT_SAB_YOUNG),
+		MT_CHECK("A11 the idle bitmap still learns of an access",
+			 idle_bitmap),
+		MT_CHECK("A11 so does who asks for referenced pages",
+			 referenced),
 		MT_CHECK("A11 an unused page stays idle", unused),
 		MT_CHECK("A11 soft-dirty bits survive scans and promotion",
 			 soft_dirty),
 		MT_CHECK("A11 userfaultfd's write protection does, too",
 			 uffd_wp),
-		MT_BREAKS("A3 A11 a page that never leaves the TLB is found hot",
-			  spinning, MT_SAB_FLUSH),
+		MT_CHECK("A3 A11 a page that never leaves the TLB is found hot",
+			 spinning),
 		MT_CHECK("C1 flush_tlb 0 is no flush, 1 is one a visit",
 			 no_flush_knob),
 	};

@@ -56,11 +56,6 @@ void mt_note(const char *fmt, ...)
 	fflush(stdout);
 }
 
-static void sabotage(const struct mt_suite *suite, unsigned int which)
-{
-	mt_writef(suite->sabotage, "%u", which ? 1U << (which - 1) : 0);
-}
-
 /*
  * Sleep until the process has ended: who looks now and then instead takes a CPU
  * from a thread that is to have it, and with it what its TLB holds.
@@ -149,20 +144,16 @@ static void put_settings_back(void)
 
 static void reset(const struct mt_suite *suite)
 {
-	sabotage(suite, 0);
 	put_settings_back();
 	if (suite->reset)
 		suite->reset();
 }
 
-static int run_one(const struct mt_suite *suite, const struct mt_check *check,
-		   unsigned int which)
+static int run_one(const struct mt_suite *suite, const struct mt_check *check)
 {
 	pid_t pid;
-	int ret;
 
 	reset(suite);
-	sabotage(suite, which);
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
@@ -170,78 +161,35 @@ static int run_one(const struct mt_suite *suite, const struct mt_check *check,
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (suite->enter)
 			suite->enter();
-		ret = check->run();
+		int ret = check->run();
+
 		fflush(stdout);
 		_exit(ret);
 	}
 	setpgid(pid, pid);
-	ret = wait_for(pid);
-	sabotage(suite, 0);
-	return ret;
+	return wait_for(pid);
 }
 
 /* Returns whether that is fine. */
-static bool report(int number, int ret, const char *prefix, const char *name,
-		   long long ms)
+static bool report(int number, int ret, const char *name, long long ms)
 {
 	bool ok = ret == MT_PASS || ret == MT_SKIP;
 
 	printf("# %lld.%03lld s\n", ms / 1000, ms % 1000);
-	printf("%s %d %s%s%s\n", ok ? "ok" : "not ok", number, prefix, name,
+	printf("%s %d %s%s\n", ok ? "ok" : "not ok", number, name,
 	       ret == MT_SKIP ? " # SKIP see above" : "");
 	fflush(stdout);
 	return ok;
 }
 
-/* What its sabotage does to a check that ended with @ret */
-static int run_broken(const struct mt_suite *suite,
-		      const struct mt_check *check, int ret)
-{
-	if (access(suite->sabotage, W_OK) || ret != MT_PASS) {
-		mt_note("no %s, or the check itself did not pass",
-			suite->sabotage);
-		return MT_SKIP;
-	}
-	ret = run_one(suite, check, check->sabotage);
-	if (ret == MT_SKIP)
-		return ret;
-	return ret == MT_FAIL ? MT_PASS : MT_FAIL;
-}
-
-/*
- * A second time, sabotaged?  Not with TERRACE_SABOTAGE=no: who only asks whether
- * the kernel is sound need not know whether its checks would notice.
- */
-static bool sabotaged(const struct mt_check *check)
-{
-	const char *whether = getenv("TERRACE_SABOTAGE");
-
-	return check->sabotage && !(whether && !strcmp(whether, "no"));
-}
-
-/* How many results a check gives. */
-static int results_of(const struct mt_check *check)
-{
-	return sabotaged(check) ? 2 : 1;
-}
-
-/* One check, and a second time sabotaged; @number is that of its first result. */
+/* One check; @number is that of its result. */
 static bool run_check(const struct mt_suite *suite,
 		      const struct mt_check *check, int number)
 {
 	long long start = mt_now_ms();
-	char prefix[64];
-	int ret = run_one(suite, check, 0);
-	bool ok = report(number, ret, "", check->name, mt_now_ms() - start);
+	int ret = run_one(suite, check);
 
-	if (!sabotaged(check))
-		return ok;
-	snprintf(prefix, sizeof(prefix), "sabotage %s breaks: ",
-		 suite->sabotages[check->sabotage]);
-	start = mt_now_ms();
-	ret = run_broken(suite, check, ret);
-	return report(number + 1, ret, prefix, check->name,
-		      mt_now_ms() - start) && ok;
+	return report(number, ret, check->name, mt_now_ms() - start);
 }
 
 /* TERRACE_ONLY picks checks by parts of their names, a line each. */
@@ -281,7 +229,7 @@ int mt_run_suite(const struct mt_suite *suite, const struct mt_check *checks,
 	}
 	for (i = 0; i < n; i++)
 		if (wanted(&checks[i]))
-			results += results_of(&checks[i]);
+			results++;
 	printf("1..%d\n", results);
 	fflush(stdout);
 
@@ -289,8 +237,7 @@ int mt_run_suite(const struct mt_suite *suite, const struct mt_check *checks,
 	for (i = 0; i < n; i++) {
 		if (!wanted(&checks[i]))
 			continue;
-		ok &= run_check(suite, &checks[i], results + 1);
-		results += results_of(&checks[i]);
+		ok &= run_check(suite, &checks[i], ++results);
 	}
 	reset(suite);
 	return ok ? MT_PASS : MT_FAIL;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Runs checks and prints TAP: each in a process group of its own, from a known
- * state, and a second time with its sabotage bit set, when it is expected to
- * fail.  A check returns MT_PASS, MT_FAIL or MT_SKIP.  Those that are the better
+ * state.  A check returns MT_PASS, MT_FAIL or MT_SKIP.  Those that are the better
  * the longer they run take terrace_stretch() times as long.
  */
 #ifndef TERRACE_RUN_H
@@ -21,32 +20,24 @@ enum mt_result {
  * struct mt_check - one thing to prove
  * @name: what, beginning with its ids in the checklist
  * @run: does it; its process ends with it
- * @sabotage: number of what must make it fail, bit + 1 of the suite's file; or 0
  */
 struct mt_check {
 	const char *name;
 	int (*run)(void);
-	unsigned int sabotage;
 };
 
 #define MT_CHECK(what, fn)	{ .name = (what), .run = (fn) }
-#define MT_BREAKS(what, fn, bit) \
-	{ .name = (what), .run = (fn), .sabotage = (bit) }
 
 /**
  * struct mt_suite - what the checks of one capability have in common
  * @missing: why none of them can run here; NULL if they can
  * @reset: makes what a check must find, whatever ran before it; may be NULL
  * @enter: the first thing in a check's process; may be NULL
- * @sabotage: file of sabotage bits
- * @sabotages: their names, the first one is of bit 0 and has index 1
  */
 struct mt_suite {
 	const char *(*missing)(void);
 	void (*reset)(void);
 	void (*enter)(void);
-	const char *sabotage;
-	const char * const *sabotages;
 };
 
 extern long long mt_limit_ms;

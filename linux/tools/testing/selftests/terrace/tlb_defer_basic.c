@@ -169,13 +169,12 @@ static int backs_off(void)
 }
 
 static const struct mt_check checks[] = {
-	{ "mode takes what it knows", modes, TD_SAB_NONE },
-	{ "knobs keep to their bounds", knobs, TD_SAB_NONE },
-	{ "who has to be flushed all the time is left alone", backs_off,
-	  TD_SAB_NONE },
-	{ "every page is counted", counters_add_up, TD_SAB_NONE },
+	{ "mode takes what it knows", modes },
+	{ "knobs keep to their bounds", knobs },
+	{ "who has to be flushed all the time is left alone", backs_off },
+	{ "every page is counted", counters_add_up },
 	{ "huge pages are not counted as in no need of a flush",
-	  huge_is_refused, TD_SAB_NONE },
+	  huge_is_refused },
 };
 
 int main(void)

@@ -26,8 +26,8 @@ static int zeroed_forever(void)
 }
 
 static const struct mt_check checks[] = {
-	{ "C: nobody reads what init_on_free writes", zeroed, TD_SAB_NONE },
-	{ "C: not if it takes long", zeroed_forever, TD_SAB_KEEP },
+	{ "C: nobody reads what init_on_free writes", zeroed },
+	{ "C: not if it takes long", zeroed_forever },
 };
 
 int main(void)

@@ -213,9 +213,8 @@ static int nobody_pays(void)
 
 static const struct mt_check checks[] = {
 	{ "3 % of the interrupts are left, and nothing waits for long",
-	  fewer_interrupts, TD_SAB_NONE },
-	{ "faults, allocations and writes cost what they did", nobody_pays,
-	  TD_SAB_NONE },
+	  fewer_interrupts },
+	{ "faults, allocations and writes cost what they did", nobody_pays },
 };
 
 int main(void)

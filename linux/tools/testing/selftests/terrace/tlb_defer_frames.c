@@ -139,17 +139,16 @@ static int off_is_off(void)
 }
 
 static const struct mt_check checks[] = {
-	{ "C: frames are not reused while they can be read", reuse_never_expires,
-	  TD_SAB_KEEP },
-	{ "a closed generation is not a done one", reuse_never_expires,
-	  TD_SAB_ORDER },
-	{ "CPUs flush before they say so", reuse_by_itself, TD_SAB_TICK },
-	{ "compaction gets all frames back", drained, TD_SAB_DRAIN },
-	{ "no more frames wait than may", capped, TD_SAB_CAP },
+	{ "C: frames are not reused while they can be read",
+	  reuse_never_expires },
+	{ "a closed generation is not a done one", reuse_never_expires },
+	{ "CPUs flush before they say so", reuse_by_itself },
+	{ "compaction gets all frames back", drained },
+	{ "no more frames wait than may", capped },
 	{ "more than may wait at a time can wait one after the other",
-	  long_migration, TD_SAB_NONE },
-	{ "D4: bad memory does not wait", bad_memory, TD_SAB_REASON },
-	{ "off gives everything back", off_is_off, TD_SAB_NONE },
+	  long_migration },
+	{ "D4: bad memory does not wait", bad_memory },
+	{ "off gives everything back", off_is_off },
 };
 
 int main(void)

@@ -253,13 +253,11 @@ static int contiguous(void)
 
 static const struct mt_check checks[] = {
 	{ "C: memory that waits is given before anybody is killed",
-	  short_of_memory, TD_SAB_DRAIN },
-	{ "C: nothing waits when somebody is killed for memory", out_of_memory,
-	  TD_SAB_DRAIN },
-	{ "C: a memory block goes of which frames wait", block_goes,
-	  TD_SAB_DRAIN },
-	{ "C: contiguous memory is had of which frames wait", contiguous,
-	  TD_SAB_DRAIN },
+	  short_of_memory },
+	{ "C: nothing waits when somebody is killed for memory",
+	  out_of_memory },
+	{ "C: a memory block goes of which frames wait", block_goes },
+	{ "C: contiguous memory is had of which frames wait", contiguous },
 };
 
 int main(void)

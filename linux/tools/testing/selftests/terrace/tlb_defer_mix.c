@@ -198,7 +198,7 @@ static int everything(void)
 }
 
 static const struct mt_check checks[] = {
-	{ "nobody reads a wrong byte", everything, TD_SAB_NONE },
+	{ "nobody reads a wrong byte", everything },
 };
 
 int main(void)

@@ -570,25 +570,22 @@ static int by_open_in_between(void)
 static int with_defaults(void);
 
 static const struct mt_check checks[] = {
-	{ "A1: a store after mprotect is seen", by_mprotect, TD_SAB_NONE },
-	{ "A1: what is mapped instead is seen", by_other_mapping,
-	  TD_SAB_UNMAP },
-	{ "A2: a store after a write fault is seen", by_reuse, TD_SAB_REUSE },
-	{ "A4: a store by a debugger is seen", by_force, TD_SAB_FORCE },
-	{ "D1: a store through a writable page is seen", writable_is_flushed,
-	  TD_SAB_WRITE },
-	{ "D1: pages that a TLB may hold dirty do not wait", dirty_is_flushed,
-	  TD_SAB_DIRTY },
-	{ "D1: no store is lost while the address space is forked", fork_storm,
-	  TD_SAB_DIRTY },
+	{ "A1: a store after mprotect is seen", by_mprotect },
+	{ "A1: what is mapped instead is seen", by_other_mapping },
+	{ "A2: a store after a write fault is seen", by_reuse },
+	{ "A4: a store by a debugger is seen", by_force },
+	{ "D1: a store through a writable page is seen", writable_is_flushed },
+	{ "D1: pages that a TLB may hold dirty do not wait", dirty_is_flushed },
+	{ "D1: no store is lost while the address space is forked",
+	  fork_storm },
 	{ "D7: a clean page does not wait while the address space is forked",
-	  fork_is_told, TD_SAB_FORK },
+	  fork_is_told },
 	{ "B1: a store by somebody who has the file open is seen",
-	  writers_are_seen, TD_SAB_FILE },
-	{ "B2: a store after opening the file is seen", by_open, TD_SAB_OPEN },
+	  writers_are_seen },
+	{ "B2: a store after opening the file is seen", by_open },
 	{ "B3: a store by who opens the file meanwhile is seen",
-	  by_open_in_between, TD_SAB_RECHECK },
-	{ "all of it with the default knobs", with_defaults, TD_SAB_NONE },
+	  by_open_in_between },
+	{ "all of it with the default knobs", with_defaults },
 };
 
 static int with_defaults(void)

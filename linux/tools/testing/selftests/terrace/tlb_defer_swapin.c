@@ -277,8 +277,8 @@ static int by_swapin(void)
 }
 
 static const struct mt_check checks[] = {
-	{ "A5: a store in a page that reclaim has unmapped is seen", by_swapin,
-	  TD_SAB_SWAPIN },
+	{ "A5: a store in a page that reclaim has unmapped is seen",
+	  by_swapin },
 };
 
 int main(void)

@@ -16,26 +16,6 @@
 
 #define LIMIT_MS	4000000
 
-static const char * const sabotages[] = {
-	[TD_SAB_NONE] = "none",
-	[TD_SAB_WRITE] = "write",
-	[TD_SAB_DIRTY] = "dirty",
-	[TD_SAB_UNMAP] = "unmap",
-	[TD_SAB_REUSE] = "reuse",
-	[TD_SAB_FORCE] = "force",
-	[TD_SAB_OPEN] = "open",
-	[TD_SAB_FILE] = "file",
-	[TD_SAB_KEEP] = "keep",
-	[TD_SAB_ORDER] = "order",
-	[TD_SAB_TICK] = "tick",
-	[TD_SAB_DRAIN] = "drain",
-	[TD_SAB_CAP] = "cap",
-	[TD_SAB_REASON] = "reason",
-	[TD_SAB_RECHECK] = "recheck",
-	[TD_SAB_FORK] = "fork",
-	[TD_SAB_SWAPIN] = "swapin",
-};
-
 static const char *mount_dir;
 
 /* How often to do what is done @n times: less where all takes longer */
@@ -130,8 +110,6 @@ int td_main(const struct mt_check *checks, size_t n)
 		.missing = missing,
 		.reset = reset,
 		.enter = enter,
-		.sabotage = TD_DEBUG "sabotage",
-		.sabotages = sabotages,
 	};
 	int ret;
 

@@ -21,27 +21,6 @@
 #define TD_READER_CPU	2
 #define TD_OTHER_CPU	3
 
-/* Bits of the debugfs file tlb_defer/sabotage, plus one; 0 is none. */
-enum td_sabotage {
-	TD_SAB_NONE,
-	TD_SAB_WRITE,
-	TD_SAB_DIRTY,
-	TD_SAB_UNMAP,
-	TD_SAB_REUSE,
-	TD_SAB_FORCE,
-	TD_SAB_OPEN,
-	TD_SAB_FILE,
-	TD_SAB_KEEP,
-	TD_SAB_ORDER,
-	TD_SAB_TICK,
-	TD_SAB_DRAIN,
-	TD_SAB_CAP,
-	TD_SAB_REASON,
-	TD_SAB_RECHECK,
-	TD_SAB_FORK,
-	TD_SAB_SWAPIN,
-};
-
 unsigned int td_times(unsigned int n);
 int td_main(const struct mt_check *checks, size_t n);
 

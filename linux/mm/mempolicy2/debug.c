@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interleave weights: ways to break them, for tests that must notice, and a way
- * to have a node get its first memory.
+ * Interleave weights: a way for tests to have a node get its first memory.
  *
- * /sys/kernel/debug/mempolicy2/sabotage is a mask of BIT(MPOL2_SAB_*).  An address
- * written to add_memory_nodeN adds a block of memory there to node N, as a driver
- * does: the probe file of memory gives what was hidden at boot to any node.
+ * An address written to /sys/kernel/debug/mempolicy2/add_memory_nodeN adds a block
+ * of memory there to node N, as a driver does: the probe file of memory gives what
+ * was hidden at boot to any node.
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>
@@ -13,8 +12,6 @@
 #include <linux/memory_hotplug.h>
 
 #include "mempolicy2.h"
-
-u32 mpol2_sabotage_mask;
 
 #ifdef CONFIG_MEMORY_HOTPLUG
 static int add_memory_to(void *nid, u64 address)
@@ -41,12 +38,11 @@ static void add_memory_files(struct dentry *dir)
 }
 #endif
 
-static int __init mpol2_sabotage_init(void)
+static int __init mpol2_debug_init(void)
 {
 	struct dentry *dir = debugfs_create_dir("mempolicy2", NULL);
 
-	debugfs_create_x32("sabotage", 0600, dir, &mpol2_sabotage_mask);
 	add_memory_files(dir);
 	return 0;
 }
-late_initcall(mpol2_sabotage_init);
+late_initcall(mpol2_debug_init);

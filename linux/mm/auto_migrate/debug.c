@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Automatic migration: ways to break it, for tests that must notice.
+ * Automatic migration: what tests look at.
  *
- * /sys/kernel/debug/auto_migrate/sabotage is a mask of BIT(AUTO_SAB_*); cpusets is
- * the number of cgroups that ask for it, those on their way out included.
+ * /sys/kernel/debug/auto_migrate/cpusets is the number of cgroups that ask for it,
+ * those on their way out included.
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>
 
 #include "auto_migrate.h"
-
-u32 auto_sabotage_mask;
 
 static int cpusets_get(void *data, u64 *val)
 {
@@ -20,12 +18,11 @@ static int cpusets_get(void *data, u64 *val)
 
 DEFINE_DEBUGFS_ATTRIBUTE(cpusets_fops, cpusets_get, NULL, "%llu\n");
 
-static int __init auto_sabotage_init(void)
+static int __init auto_debug_init(void)
 {
 	struct dentry *dir = debugfs_create_dir("auto_migrate", NULL);
 
-	debugfs_create_x32("sabotage", 0600, dir, &auto_sabotage_mask);
 	debugfs_create_file("cpusets", 0400, dir, NULL, &cpusets_fops);
 	return 0;
 }
-late_initcall(auto_sabotage_init);
+late_initcall(auto_debug_init);

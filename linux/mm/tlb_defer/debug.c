@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: ways to break them, for tests that must notice.
+ * Deferred TLB flushes: rare events made common, for tests.
  *
- * In /sys/kernel/debug/tlb_defer: sabotage is a mask of BIT(TLB_DEFER_SAB_*).
- * forever lets no generation pass by itself, so that stale translations live
- * until somebody needs them gone. race_us makes the time that long between the
- * first look at a folio, and for writers of its file, and clearing its entries, and
- * again between that and the verdict. A fork waits as well, before its flush, until
- * somebody has looked at an entry: what is migrated by then met D7.
+ * In /sys/kernel/debug/tlb_defer: forever lets no generation pass by itself, so
+ * that stale translations live until somebody needs them gone. race_us makes the
+ * time that long between the first look at a folio, and for writers of its file,
+ * and clearing its entries, and again between that and the verdict. A fork waits as
+ * well, before its flush, until somebody has looked at an entry: what is migrated
+ * by then met D7.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>
@@ -16,7 +16,6 @@
 
 #include "tlb_defer.h"
 
-u32 tlb_defer_sabotage_mask;
 bool tlb_defer_forever_set;
 static u32 race_us;
 
@@ -63,13 +62,12 @@ void tlb_defer_fork_window(void)
 				   usecs_to_jiffies(10 * us));
 }
 
-static int __init tlb_defer_sabotage_init(void)
+static int __init tlb_defer_debug_init(void)
 {
 	struct dentry *dir = debugfs_create_dir("tlb_defer", NULL);
 
-	debugfs_create_x32("sabotage", 0600, dir, &tlb_defer_sabotage_mask);
 	debugfs_create_bool("forever", 0600, dir, &tlb_defer_forever_set);
 	debugfs_create_u32("race_us", 0600, dir, &race_us);
 	return 0;
 }
-late_initcall(tlb_defer_sabotage_init);
+late_initcall(tlb_defer_debug_init);
