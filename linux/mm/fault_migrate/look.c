@@ -160,12 +160,6 @@ static void find_place(struct look *l)
 
 /* ---- whether it goes there ---- */
 
-/* 0 to 3, by the cpusets of this task */
-static unsigned int task_level(void)
-{
-	return auto_migrate_fault_level(current);
-}
-
 /* All that can be told without moving it; false if the level does not reach it. */
 static bool look_at(struct look *l, unsigned int level)
 {
@@ -311,7 +305,7 @@ static struct look look_in(struct vm_area_struct *vma, unsigned long addr,
  */
 unsigned int __fault_migrate_level(struct address_space *mapping)
 {
-	unsigned int level = task_level();
+	unsigned int level = auto_migrate_fault_level(current);
 
 	if (!fm_reaches(level, kind_of(mapping), true) || !has_cache(mapping))
 		return 0;
@@ -391,7 +385,8 @@ struct folio *__fault_migrate_swap(struct vm_fault *vmf, swp_entry_t entry,
 		.index = swp_offset(entry),
 	};
 
-	if (!folio_test_uptodate(folio) || !look_and_move(&l, task_level()))
+	if (!folio_test_uptodate(folio) ||
+	    !look_and_move(&l, auto_migrate_fault_level(current)))
 		return folio;
 	return swap_cache_get_folio(entry, vmf->vma, vmf->address);
 }

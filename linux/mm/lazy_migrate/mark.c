@@ -15,12 +15,10 @@
  * Locks: mmap_lock for read, a slice at a time; in it, a page table lock.
  */
 #include <linux/hugetlb.h>
-#include <linux/memory-tiers.h>
 #include <linux/mempolicy.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pagewalk.h>
-#include <linux/sched/sysctl.h>
 #include <linux/swap.h>
 #include <asm/tlb.h>
 
