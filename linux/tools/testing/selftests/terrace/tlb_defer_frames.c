@@ -103,7 +103,10 @@ static int long_migration(void)
 	return td_right_to_the_end(&l);
 }
 
-/* A page that is taken out of use must not be read any more. */
+/*
+ * A page that is taken out of use must not be read any more: nobody asks whether it
+ * could wait, whatever the answer would be.
+ */
 static int bad_memory(void)
 {
 	struct mt_snap before;
@@ -113,11 +116,78 @@ static int bad_memory(void)
 	MT_NEED(p, "no ext4 on a loop device");
 	mt_snap(&before);
 	/* Who looks at the page this moment keeps it from moving. */
-	MT_NEED(MT_WAIT(!madvise(p, MT_PAGE, 101 /* MADV_SOFT_OFFLINE */) ||
-			mt_since(&before, "tlb_defer_pages"), 5000),
+	MT_NEED(MT_WAIT(!madvise(p, MT_PAGE, 101 /* MADV_SOFT_OFFLINE */), 5000),
 		"no soft offlining");
-	MT_ASSERT(!mt_since(&before, "tlb_defer_pages"), "was deferred");
+	MT_ASSERT(mt_since(&before, "pgmigrate_success") > 0, "it did not move");
+	MT_ASSERT(!td_judged(&before), "%lld pages were judged",
+		  td_judged(&before));
 	return td_right_to_the_end(&l);
+}
+
+/* ---- folios that are refused after all ---- */
+
+/**
+ * struct sharer - a process that reads a page of a file on the reader's CPU
+ * @fd: the file
+ * @reads: it does
+ */
+struct sharer {
+	int fd;
+	atomic_bool reads;
+};
+
+static void share(void *arg)
+{
+	struct sharer *s = arg;
+	struct td_reader r;
+
+	td_reader_start(&r, mmap(NULL, MT_PAGE, PROT_READ, MAP_SHARED, s->fd, 0),
+			TD_READER_CPU);
+	atomic_store(&s->reads, true);
+	for (;;)
+		pause();
+}
+
+/*
+ * Another process maps the page first, so that its entry is cleared first, and can
+ * wait; then ours, which can not. So the frame is free at once, and that process,
+ * which no other CPU runs, is interrupted.
+ */
+static int refused_in_the_end(void)
+{
+	const int rounds = 8;
+	struct sharer *s = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct td_reader r;
+	struct mt_snap before;
+	long long flushes;
+	pid_t pid;
+	void *p;
+	int i;
+
+	MT_ASSERT(td_back_off(TD_OTHER_CPU) > 0, "is not left alone");
+	s->fd = td_file(MT_PAGE);
+	MT_NEED(s->fd >= 0, "no ext4 on a loop device");
+	pid = mt_spawn(share, s);
+	MT_ASSERT(MT_WAIT(atomic_load(&s->reads), 20000), "nobody reads");
+	p = mmap(NULL, MT_PAGE, PROT_READ, MAP_SHARED, s->fd, 0);
+	/* What no other CPU has is flushed on the spot, and nothing is asked. */
+	td_reader_start(&r, p, TD_OTHER_CPU);
+	mt_snap(&before);
+	flushes = td_ipis_of(TD_READER_CPU);
+	for (i = 0; i < rounds; i++)
+		MT_ASSERT(td_all_moved(p, 1, i & 1 ? td_node_a() : td_node_b()),
+			  "did not move");
+	flushes = td_ipis_of(TD_READER_CPU) - flushes;
+	td_reader_stop(&r);
+	mt_kill(pid);
+	mt_note("%lld pages were refused, %lld waited; %lld interrupts",
+		mt_since(&before, "tlb_defer_refused_backoff"),
+		mt_since(&before, "tlb_defer_pages"), flushes);
+	MT_ASSERT(mt_since(&before, "tlb_defer_refused_backoff") >= rounds,
+		  "not refused");
+	MT_ASSERT(flushes >= rounds, "the reader was not interrupted");
+	return MT_PASS;
 }
 
 /* Off means that nothing waits any more. */
@@ -148,6 +218,8 @@ static const struct mt_check checks[] = {
 	{ "more than may wait at a time can wait one after the other",
 	  long_migration },
 	{ "D4: bad memory does not wait", bad_memory },
+	{ "what waits of a folio that is refused in the end is flushed",
+	  refused_in_the_end },
 	{ "off gives everything back", off_is_off },
 };
 

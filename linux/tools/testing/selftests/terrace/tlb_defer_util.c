@@ -51,8 +51,8 @@ long long td_knob(const char *name)
 	return mt_read_ll(path);
 }
 
-/* Interrupts that CPUs got to flush their TLB, since boot */
-long long td_ipis(void)
+/* Interrupts that CPU @which got to flush its TLB, since boot; all CPUs: -1 */
+long long td_ipis_of(int which)
 {
 	FILE *f = fopen("/proc/interrupts", "re");
 	long long sum = 0;
@@ -60,23 +60,81 @@ long long td_ipis(void)
 
 	while (f && fgets(line, sizeof(line), f)) {
 		char *at = strstr(line, "TLB:");
+		int cpu;
 
 		if (!at)
 			continue;
 		at += 4;
-		for (;;) {
+		for (cpu = 0;; cpu++) {
 			char *end;
 			long long n = strtoll(at, &end, 10);
 
 			if (end == at)
 				break;
-			sum += n;
+			sum += which < 0 || which == cpu ? n : 0;
 			at = end;
 		}
 	}
 	if (f)
 		fclose(f);
 	return sum;
+}
+
+long long td_ipis(void)
+{
+	return td_ipis_of(-1);
+}
+
+/* Pages about which was asked since @before whether they can wait: each has one end. */
+long long td_judged(const struct mt_snap *before)
+{
+	static const char * const ends[] = {
+		"tlb_defer_pages", "tlb_defer_no_need",
+		"tlb_defer_refused_write", "tlb_defer_refused_dirty",
+		"tlb_defer_refused_pending", "tlb_defer_refused_file",
+		"tlb_defer_refused_open", "tlb_defer_refused_kind",
+		"tlb_defer_refused_full", "tlb_defer_refused_pressure",
+		"tlb_defer_refused_backoff",
+	};
+	long long sum = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(ends); i++)
+		sum += mt_since(before, ends[i]);
+	return sum;
+}
+
+/*
+ * Have this address space flushed before its time, with somebody reading on @cpu,
+ * until it is left alone for a minute; returns after how many moves, or -1.
+ */
+int td_back_off(int cpu)
+{
+	char *p = td_map_file(2 * MT_PAGE);
+	struct td_reader r;
+	struct mt_snap before;
+	bool done = false;
+	int i;
+
+	if (!p)
+		return -1;
+	/* However long a move takes here: more flushes than generations. */
+	td_forever(true);
+	mt_write(TD_DIR "backoff_ms", "60000");
+	mt_snap(&before);
+	td_reader_start(&r, p + MT_PAGE, cpu);
+	for (i = 0; i < 2000 && !done; i++) {
+		mt_touch(p, MT_PAGE, false);
+		td_move(p, 1, i & 1 ? td_node_a() : td_node_b());
+		mprotect(p, MT_PAGE, PROT_NONE);
+		mprotect(p, MT_PAGE, PROT_READ);
+		done = mt_since(&before, "tlb_defer_refused_backoff");
+	}
+	td_reader_stop(&r);
+	mt_note("after %d moves: %lld forced flushes, %lld back-offs", i,
+		mt_since(&before, "tlb_defer_forced_unmap"),
+		mt_since(&before, "tlb_defer_backoffs"));
+	return done ? i : -1;
 }
 
 /* ---- checks ---- */

@@ -28,7 +28,10 @@ int td_mode(const char *mode);
 void td_forever(bool on);
 void td_race_us(unsigned int us);
 long long td_knob(const char *name);
+long long td_ipis_of(int cpu);
 long long td_ipis(void);
+long long td_judged(const struct mt_snap *before);
+int td_back_off(int cpu);
 
 int td_node_a(void);
 int td_node_b(void);
