@@ -180,7 +180,6 @@ static int once_is_enough(struct am_task *t, int node)
 	mt_snap(&before);
 	if (am_move_all(t, node ? AM_NODE1 : AM_NODE0))
 		return MT_FAIL;
-	/* Some may still be marked by a scan. */
 	MT_ASSERT(MT_WAIT(am_since(&before, "marked") >= PAGES, 20000),
 		  "%lld marked", am_since(&before, "marked"));
 	if (am_runs(t, AM_SEEN_MS))
@@ -226,8 +225,11 @@ static int settled(void)
 		  ns_sched(t.pid, "mm->numa_scan_seq"),
 		  ns_sched(t.pid, "numa_preferred_nid"),
 		  mt_since(&before, "numa_hint_faults"));
-	t.s->touch = false;
+	/* What a scan has marked last is used once more, or it is marked already. */
 	mt_write(AM_BALANCING, "0");
+	if (am_rounds(&t, 2))
+		return MT_FAIL;
+	t.s->touch = false;
 	MT_ASSERT(!am_set(&on, "auto_migrate_interval", 5), "no interval");
 	if (am_rounds(&t, 1) || once_is_enough(&t, 1))
 		return MT_FAIL;

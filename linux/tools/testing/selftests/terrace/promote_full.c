@@ -15,6 +15,8 @@
 
 #define SIZE	(32 * MT_MB)
 #define BATCH	4096	/* pages; the most that batch_pages takes */
+#define HUGES	32	/* more than a node in pieces has left */
+#define PIECES	((long)(MT_HUGE / MT_PAGE))
 
 static struct mt_snap before;
 
@@ -180,7 +182,7 @@ static int huge(const char *mode)
 	bool split = !strcmp(mode, "split"), counted, moved;
 
 	mt_write("/proc/sys/vm/compaction_proactiveness", "0");
-	p = mt_place_thp(4 * MT_HUGE, mt_slow_node());
+	p = mt_place_thp(HUGES * MT_HUGE, mt_slow_node());
 	MT_ASSERT(p, "no huge pages on the slow node");
 	pieces = fragment(&size);
 	MT_NEED(pieces, "DRAM cannot be fragmented");
@@ -189,22 +191,23 @@ static int huge(const char *mode)
 	MT_ASSERT(!mt_write("promote/thp", mode), "no promote/thp");
 	mt_snap(&before);
 	mt_on();
-	mt_touch_start(&t, p, 4 * MT_HUGE);
+	mt_touch_start(&t, p, HUGES * MT_HUGE);
 	want = split ? 1 : 4;
 	counted = MT_WAIT(mt_since(&before, split ? "mtier_split_thp" :
 				   "mtier_fail_nomem") >= want, 10000);
-	moved = split && MT_WAIT(mt_pages_on(p, 4 * MT_HUGE, mt_fast_node()) >
-				 512, 5000);
+	moved = split && MT_WAIT(mt_pages_on(p, HUGES * MT_HUGE, mt_fast_node()) >
+				 PIECES * mt_since(&before, "mtier_promoted_thp"),
+				 5000);
 	mt_touch_stop(&t);
 	mt_note_since(&before);
-	mt_note_where(mode, p, 4 * MT_HUGE);
+	mt_note_where(mode, p, HUGES * MT_HUGE);
 	MT_NEED(counted || !mt_since(&before, "mtier_promoted_thp"),
 		"there still were huge pages in DRAM");
 	MT_ASSERT(counted, "it was not counted");
 	if (split) {
 		MT_ASSERT(moved, "the pieces did not move");
 		MT_ASSERT(mt_since(&before, "mtier_promoted_thp") +
-			  mt_since(&before, "mtier_split_thp") <= 4,
+			  mt_since(&before, "mtier_split_thp") <= HUGES,
 			  "split pages count as huge");
 		return MT_PASS;
 	}

@@ -15,6 +15,7 @@
 #include "mtier_util.h"
 
 #define SIZE	(16 * MT_MB)
+#define RATIO	"/proc/sys/vm/lowmem_reserve_ratio"
 
 /* Free, but not for us: full is what it is, and no migration is tried. */
 static int kept_back(void)
@@ -25,8 +26,7 @@ static int kept_back(void)
 	size_t hogged;
 	bool full;
 
-	MT_NEED(!mt_write("/proc/sys/vm/lowmem_reserve_ratio", "1 1 1"),
-		"no lowmem_reserve_ratio");
+	MT_NEED(!mt_write(RATIO, "1 1 1"), "no " RATIO);
 	p = mt_place(SIZE, mt_slow_node());
 	MT_ASSERT(p, "no memory on the slow node");
 	hog = mt_hog(mt_fast_node(), &hogged);
@@ -56,5 +56,11 @@ int main(void)
 		MT_CHECK("M8 what a zone keeps back is not room", kept_back),
 	};
 
-	return mt_main(checks, ARRAY_LEN(checks));
+	char was[64] = "";
+	int ret;
+
+	mt_read(RATIO, was, sizeof(was));
+	ret = mt_main(checks, ARRAY_LEN(checks));
+	mt_write(RATIO, was);
+	return ret;
 }
