@@ -4,6 +4,7 @@
  * tests as a driver adds those of a CXL device, and go on- and offline.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,26 @@
 #include "mtier_util.h"
 
 static unsigned long first;
+
+/* The numbers of a node's memory blocks, @max of them at most; how many there are */
+int mt_blocks_of(int node, int *ids, int max)
+{
+	char path[96];
+	struct dirent *e;
+	DIR *dir;
+	int n = 0;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir)) && n < max)
+		if (!strncmp(e->d_name, "memory", 6) &&
+		    strspn(e->d_name + 6, "0123456789") ==
+		    strlen(e->d_name + 6))
+			ids[n++] = atoi(e->d_name + 6);
+	if (dir)
+		closedir(dir);
+	return n;
+}
 
 /* Block number @id of the machine, to @state; -errno */
 int mt_block_state(unsigned long id, const char *state)

@@ -171,6 +171,7 @@ bool mt_used_and_scanned(void *p, size_t size);
 
 /* ---- mtier_hotplug.c: memory that comes and goes ---- */
 
+int mt_blocks_of(int node, int *ids, int max);
 int mt_block_state(unsigned long id, const char *state);
 int mt_added_state(unsigned int nth, const char *state);
 int mt_blocks_add(const char *probe, unsigned long base, unsigned int n);

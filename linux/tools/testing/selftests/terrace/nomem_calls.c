@@ -188,6 +188,52 @@ static int promotes(void)
 	return mt_race_end(&race);
 }
 
+/* A block of the slow node, which has records while promotion is on */
+static int block;
+static long long records;
+
+static void block_goes(void)
+{
+	(void)MT_WAIT(mt_block_state(block, "offline") != -EBUSY, 5000);
+	records = mt_read_ll("records_bytes");
+}
+
+static long block_comes(void)
+{
+	return mt_block_state(block, "online_movable");
+}
+
+static bool block_is_gone(void)
+{
+	char file[96];
+
+	snprintf(file, sizeof(file), "/sys/devices/system/memory/memory%d/state",
+		 block);
+	return mt_reads(file, "offline") &&
+	       mt_read_ll("records_bytes") == records;
+}
+
+static int memory_comes(void)
+{
+	const struct mp_fail_call comes = {
+		.what = "memory goes online", .begin = block_goes,
+		.call = block_comes, .unchanged = block_is_gone,
+	};
+	int ids[64], n = mt_blocks_of(mt_slow_node(), ids, 64), ret;
+
+	ret = mp_fail_prepare();
+	if (ret)
+		return ret;
+	mt_on();
+	while (n > 0 && mt_block_state(ids[n - 1], "offline"))
+		n--;
+	MT_NEED(n > 0, "no block can go");
+	block = ids[n - 1];
+	ret = mp_fail_each(&comes, 1);
+	block_comes();
+	return ret;
+}
+
 /* ---- scans of NUMA balancing ---- */
 
 static void scan_sync(void)
@@ -334,6 +380,7 @@ int main(void)
 		MT_CHECK("prctl of a scan scale", scale),
 		MT_CHECK("fork while promotion is on", fork_while_on),
 		MT_CHECK("promotion goes on while its threads lack memory", promotes),
+		MT_CHECK("memory comes while promotion is on", memory_comes),
 		MT_CHECK("scans get their threads", threads),
 		MT_CHECK("pages move with deferred flushes", deferred),
 		MT_CHECK("pages are marked", lazily),

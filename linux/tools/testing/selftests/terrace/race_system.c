@@ -6,7 +6,6 @@
  * lab: topology=dram-cxl timeout=240s debug=yes
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -74,33 +73,13 @@ static int cpu_hotplug_switch(void)
 	return MT_PASS;
 }
 
-/* Memory blocks of a node, those that can go first. */
-static int blocks(int node, int *ids, int max)
-{
-	char path[96];
-	struct dirent *e;
-	DIR *dir;
-	int n = 0;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
-	dir = opendir(path);
-	while (dir && (e = readdir(dir)) && n < max)
-		if (!strncmp(e->d_name, "memory", 6) &&
-		    strspn(e->d_name + 6, "0123456789") ==
-		    strlen(e->d_name + 6))
-			ids[n++] = atoi(e->d_name + 6);
-	if (dir)
-		closedir(dir);
-	return n;
-}
-
 /* Blocks of a node go and come under promotion out of, or into, them. */
 static int memory_offline(int node)
 {
 	int ids[256], n, i, went = 0, round;
 	pid_t pid[2];
 
-	n = blocks(node, ids, 256);
+	n = mt_blocks_of(node, ids, 256);
 	MT_NEED(n > 4, "%d memory blocks on node %d", n, node);
 	mt_race_begin(&race, 64);
 	for (i = 0; i < 2; i++)
