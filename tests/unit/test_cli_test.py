@@ -2,7 +2,9 @@
 """terrace test as a command: what it needs is there before it runs, and nothing keeps it from its summary."""
 
 import argparse
+import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -210,3 +212,30 @@ def test_what_a_group_compiles_and_boots_with_is_installed_before_it_runs(
     monkeypatch.setattr(verb, "run_policy", ran)
     assert run("--group", group) == 0
     assert order == ["gcc", "libc6-dev", "make", *(["qemu"] if group == "unit" else []), "ran"]
+
+
+def test_a_run_of_pytest_that_takes_too_long_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was killed, and all results of half an hour with it."""
+    folder = tmp_path / "tests/unit"
+    folder.mkdir(parents=True)
+    (folder / "test_x.py").write_text(
+        "import pathlib, time\n"
+        "def test_passes(): pass\n"
+        f"def test_hangs(): pathlib.Path({str(tmp_path)!r}, 'hangs').touch(); time.sleep(3600)\n"
+    )
+    monkeypatch.setattr(host_groups, "repo_root", lambda: tmp_path)
+    end = host_groups._end
+
+    def ends(child: subprocess.Popen[bytes], limit_s: float | None) -> tuple[int, str]:
+        """The limit of a run is over once its second test hangs, however slow the host."""
+        if limit_s != host_groups._PYTEST_LIMIT_S["unit"]:
+            return end(child, limit_s)
+        while not (tmp_path / "hangs").exists() and child.poll() is None:
+            time.sleep(0.01)
+        raise subprocess.TimeoutExpired(child.args, limit_s)
+
+    monkeypatch.setattr(host_groups, "_end", ends)
+    first, *_, last = list(host_groups.run_pytest("unit", "tests/unit", lambda name: True, True))
+    assert (first.name, first.status) == ("tests/unit/test_x.py::test_passes", "pass")
+    assert (last.name, last.status, last.final) == ("pytest", "fail", True)
+    assert "did not end within 1500 s" in last.detail

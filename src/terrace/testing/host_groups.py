@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,8 +19,10 @@ from terrace.testing.select import Selector
 from terrace.testing.tap import leaves, parse_tap
 
 POLICY = Path("linux/tools/testing/mtier")
-_PYTEST_LIMIT_S = 1500
+_PYTEST_LIMIT_S = {"unit": 1500, "lab": 5400}
+_LIST_LIMIT_S = 600
 _TOOL_LIMIT_S = 600
+_LAST_WORDS_S = 60
 _TAIL_LINES = 40
 _PYTEST = (sys.executable, "-m", "pytest")
 
@@ -27,22 +30,43 @@ _PYTEST = (sys.executable, "-m", "pytest")
 def _run(
     words: Sequence[str], limit_s: float, extra: Mapping[str, str] | None = None, root: Path | None = None
 ) -> tuple[int, str]:
-    """Exit code and all output of a command in the repository or another folder; 124 when it took over `limit_s`."""
-    try:
-        done = subprocess.run(
-            words,
-            cwd=root or repo_root(),
-            env={**clean_env(), **(extra or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=limit_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        text = (error.stdout or b"").decode(errors="replace")
-        return 124, f"{text}\ndid not end within {limit_s:g} s"
-    return done.returncode, done.stdout.decode(errors="replace")
+    """Exit code and all output of a command in the repository or another folder; 124 when it took over `limit_s`.
+
+    Then it is interrupted, as by Ctrl-C, so that it says what it has so far, and killed when it does not end.
+    """
+    with subprocess.Popen(
+        words,
+        cwd=root or repo_root(),
+        env={**clean_env(), **(extra or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=_take_interrupts,
+    ) as child:
+        try:
+            return _end(child, limit_s)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGINT)
+        except BaseException:
+            child.kill()
+            raise
+        try:
+            text = _end(child, _LAST_WORDS_S)[1]
+        except subprocess.TimeoutExpired:
+            child.kill()
+            text = _end(child, None)[1]
+    return 124, f"{text}\ndid not end within {limit_s:g} s"
+
+
+def _take_interrupts() -> None:
+    """In the child: what a shell starts in the background ignores Ctrl-C, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _end(child: subprocess.Popen[bytes], limit_s: float | None) -> tuple[int, str]:
+    """Exit code and output of a child, which ends within that time."""
+    output = child.communicate(timeout=limit_s)[0]
+    return child.returncode, output.decode(errors="replace")
 
 
 def _tail(text: str) -> str:
@@ -54,7 +78,7 @@ def _tail(text: str) -> str:
 
 def list_pytest(folder: str) -> list[str]:
     """The tests of a folder, as pytest names them from the repository's root."""
-    code, text = _run([*_PYTEST, "--collect-only", "-q", folder], _PYTEST_LIMIT_S)
+    code, text = _run([*_PYTEST, "--collect-only", "-q", folder], _LIST_LIMIT_S)
     return [line for line in text.splitlines() if "::" in line] if code in (0, 5) else []
 
 
@@ -85,7 +109,7 @@ def run_pytest(
         Path(scratch).chmod(0o755)
         report = Path(scratch) / "report.xml"
         words = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *chosen]
-        code, text = _run(words, _PYTEST_LIMIT_S, {**(extra or {}), "TMPDIR": scratch})
+        code, text = _run(words, _PYTEST_LIMIT_S[group], {**(extra or {}), "TMPDIR": scratch})
         results = list(_read_junit(group, report)) if report.exists() else []
     yield from results
     failed = any(result.status == "fail" for result in results)
@@ -98,7 +122,7 @@ def run_pytest_in(root: Path, node: str, group: str = "unit") -> list[TestResult
     report = root / "build" / "report.xml"
     report.unlink(missing_ok=True)
     words = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", "--hypothesis-profile=gate", node]
-    code, text = _run(words, _PYTEST_LIMIT_S, root=root)
+    code, text = _run(words, _PYTEST_LIMIT_S["unit"], root=root)
     results = list(_read_junit(group, report)) if report.exists() else []
     if code not in (0, 1) or not results:
         results.append(TestResult(group, "pytest", "fail", f"pytest ended with {code}\n{_tail(text)}", final=True))
