@@ -199,6 +199,16 @@ def test_reporter_counts_and_shows_failures() -> None:
     assert reporter.as_json()["tests"][3]["detail"] == "why skip"
 
 
+def test_what_a_check_that_passes_has_noted_is_shown_when_asked() -> None:
+    report = parse_tap(["1..2", "noise", "# 3 moved", "ok 1 a", "ok 2 b"])
+    assert [tap.note for tap in report.results] == ["3 moved", ""]
+    shown = [io.StringIO(), io.StringIO()]
+    for verbose, stream in enumerate(shown):
+        for tap in report.results:
+            Reporter(verbose=bool(verbose), stream=stream).add(TestResult("g", tap.name, tap.status, tap.note))
+    assert [stream.getvalue() for stream in shown] == ["", "  pass g/a\n       3 moved\n  pass g/b\n"]
+
+
 def test_house_rules(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text("# SPDX-License-Identifier: GPL-2.0\n" + "x = 1\n" * 700)
     (tmp_path / "bare.py").write_text("x = 1\n")

@@ -14,7 +14,7 @@ _DETAIL_LINES = 60
 
 @dataclass(frozen=True)
 class TestResult:
-    """One test: status is pass, fail or skip; `detail` says why not pass; `seconds` of host time, 0 when unknown.
+    """One test: status is pass, fail or skip; `detail` says why, or what it noted; `seconds` of host time, or 0.
 
     A failure that is `final` is never tried again: a report of the kernel, a hang, wrong data, no way to go on.
     `tries` is 2 where there was a second try. `closes` is set on the last result of a unit (a program, a check) of a
@@ -67,8 +67,11 @@ class Reporter:
             if len(lines) > _DETAIL_LINES:
                 self._print(f"       … {len(lines) - _DETAIL_LINES} more lines (--json FILE keeps all)")
         elif self.verbose:
-            why = f": {result.detail.splitlines()[0]}" if result.detail else ""
+            why = f": {result.detail.splitlines()[0]}" if result.detail and result.status == "skip" else ""
             self._print(f"  {result.status} {result.group}/{result.name}{took}{why}")
+            if result.status == "pass":
+                for line in result.detail.splitlines():
+                    self._print(f"       {line}")
 
     def settle(self, first: TestResult | None, second: TestResult) -> None:
         """What a second try came to, in the place of the first one (None: what only the second one met)."""

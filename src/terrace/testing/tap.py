@@ -17,7 +17,10 @@ _NOTE_LINES = 30
 
 @dataclass(frozen=True)
 class Tap:
-    """One result with those nested in it. `status` is pass, fail or skip; `note` says more of a failure or skip."""
+    """One result with those nested in it. `status` is pass, fail or skip.
+
+    `note` says more: of a failure the last lines before it, of a skip the reason, of a pass its comments (`# …`).
+    """
 
     name: str
     status: str
@@ -49,6 +52,7 @@ class _Parser:
         self.levels: list[_Level] = [_Level()]
         self.problems: list[str] = []
         self.notes: list[str] = []
+        self.comments: list[str] = []
 
     def level(self, depth: int) -> _Level:
         while len(self.levels) <= depth:
@@ -69,6 +73,8 @@ class _Parser:
             self.problems.append(f"bailed out: {bail[1].strip() or 'no reason given'}")
         elif line.strip() and not _VERSION.match(line):
             self.notes.append(line.strip().removeprefix("#").strip())
+            if line.startswith("#"):
+                self.comments.append(self.notes[-1])
 
     def _result(self, depth: int, good: bool, number: int, text: str) -> None:
         children = self._close(depth + 1)
@@ -78,9 +84,10 @@ class _Parser:
         if directive and (good or directive[1].upper() != "SKIP"):
             status = "skip" if good or directive[1].upper() in ("TODO", "XFAIL") else status
             note = directive[2].strip()
-        if status == "fail":
-            note = "\n".join(self.notes[-_NOTE_LINES:])
+        if status != "skip":
+            note = "\n".join((self.notes if status == "fail" else self.comments)[-_NOTE_LINES:])
         self.notes.clear()
+        self.comments.clear()
         level = self.level(depth)
         level.results.append(Tap(name, status, note, children))
         if number != len(level.results):
