@@ -7,6 +7,7 @@ import pytest
 
 from terrace.errors import UsageError
 from terrace.paths import repo_root
+from terrace.testing.capability import CAPABILITIES
 from terrace.testing.mutants import read
 from terrace.testing.mutants.batch import batches
 from terrace.testing.mutants.diff import DiffError, apply_diff, parse_diff
@@ -157,5 +158,5 @@ def test_a_batch_has_nothing_twice() -> None:
 def test_the_mutants_that_there_are_can_be_read() -> None:
     """Their place in the tree is a check of the group patches, which has the tree."""
     found = load_mutants()
-    assert {mutant.capability for mutant in found} == set(read.CAPABILITIES)
+    assert {mutant.capability for mutant in found} == set(CAPABILITIES)
     assert all((repo_root() / read.FOLDER / f"{mutant.name}.patch").is_file() for mutant in found)

@@ -2,28 +2,43 @@
 """Which capability a test program is about, by its name, and what the programs of each take."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from terrace.output import format_duration
 from terrace.testing.results import TestResult
 
-#: Capabilities, each with how the names of its programs begin.
+
+@dataclass(frozen=True)
+class Capability:
+    """`title` as people say it, and how the `programs` about it begin."""
+
+    title: str
+    programs: tuple[str, ...]
+
+
+_PROMOTION = ("control_", "promote_", "scan_", "hot_", "target_", "observe_", "race_", "mtier_", "churn")
+
+#: Capabilities by the name of their code, which is that of their folder in tests/mutants, too.
 CAPABILITIES = {
-    "promotion": ("control_", "promote_", "scan_", "hot_", "target_", "observe_", "race_", "mtier_", "churn"),
-    "memory policies": ("mempolicy2_",),
-    "deferred flushes": ("tlb_defer_",),
-    "NUMA scans": ("numa_scan_",),
-    "lazy migration": ("lazy_migrate_",),
-    "automatic migration": ("auto_migrate_",),
-    "migration on faults": ("fault_migrate",),
-    "file policies": ("file_policy",),
+    "mtier": Capability("promotion", _PROMOTION),
+    "mempolicy2": Capability("memory policies", ("mempolicy2_",)),
+    "tlb_defer": Capability("deferred flushes", ("tlb_defer_",)),
+    "numa_scan": Capability("NUMA scans", ("numa_scan_",)),
+    "lazy_migrate": Capability("lazy migration", ("lazy_migrate_",)),
+    "auto_migrate": Capability("automatic migration", ("auto_migrate_",)),
+    "fault_migrate": Capability("migration on faults", ("fault_migrate",)),
+    "file_policy": Capability("file policies", ("file_policy",)),
 }
-#: What is about several of them.
+#: What is about several of them, and the programs that are, whatever their names begin with.
 SEVERAL = "several"
+_ABOUT_SEVERAL = ("churn_all", "nomem_calls")
 
 
 def capability_of(program: str) -> str:
-    """The capability of a program, or SEVERAL."""
-    return next((name for name, begins in CAPABILITIES.items() if program.startswith(begins)), SEVERAL)
+    """The title of the capability that a program is about, or SEVERAL."""
+    if program in _ABOUT_SEVERAL:
+        return SEVERAL
+    return next((about.title for about in CAPABILITIES.values() if program.startswith(about.programs)), SEVERAL)
 
 
 def time_of_each(results: Iterable[TestResult]) -> dict[str, float]:

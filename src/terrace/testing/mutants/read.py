@@ -10,22 +10,13 @@ from terrace.errors import UsageError
 from terrace.kernel import tree
 from terrace.kernel.patches import hooks
 from terrace.paths import repo_root
+from terrace.testing.capability import CAPABILITIES
 from terrace.testing.kunit import kunit_names
 from terrace.testing.mutants.diff import DiffError, FileDiff, apply_diff, parse_diff
 from terrace.testing.programs import find_programs
 from terrace.testing.selftest import STATE_CHECK
 
 FOLDER = Path("tests/mutants")
-CAPABILITIES = (
-    "mtier",
-    "mempolicy2",
-    "tlb_defer",
-    "numa_scan",
-    "lazy_migrate",
-    "auto_migrate",
-    "fault_migrate",
-    "file_policy",
-)
 KINDS = ("leak", "count", "refusal", "flush", "policy", "charge", "effect", "order")
 GROUPS = ("selftest", "kunit", "policy", "unit")
 _SPDX = "# SPDX-License-Identifier: GPL-2.0"

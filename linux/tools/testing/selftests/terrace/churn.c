@@ -22,84 +22,26 @@
 #include <sys/swap.h>
 #include <unistd.h>
 
+#include "churn_util.h"
 #include "mtier_util.h"
 
-#define SIZE	(6 * MT_MB)
-
+#define SIZE	CHURN_SIZE
 #define RUN_MS	30000
 
 static struct mt_snap before;
 
-/* Not random for anybody else: each worker repeats its own sequence. */
-static unsigned int seed;
-
-static unsigned int roll(unsigned int n)
-{
-	seed = seed * 1103515245 + 12345;
-	return (seed >> 16) % n;
-}
-
-/* A page's first word is its offset plus one, whatever happened to it. */
-static void fill(char *p, size_t size)
-{
-	size_t off;
-
-	for (off = 0; off < size; off += MT_PAGE)
-		*(size_t *)(p + off) = off + 1;
-}
-
-static void verify(const char *p, size_t size)
-{
-	size_t off;
-
-	for (off = 0; off < size; off += MT_PAGE)
-		if (*(const volatile size_t *)(p + off) != off + 1)
-			_exit(2);
-}
-
-static void spin(char *p, size_t size)
-{
-	unsigned int rounds = 1 + roll(30);
-
-	while (rounds--)
-		mt_touch(p, size, false);
-}
-
-static char *new_memory(void)
-{
-	char *p;
-	int fd;
-
-	switch (roll(4)) {
-	case 0:
-		fd = memfd_create("churn", MFD_CLOEXEC);
-		if (ftruncate(fd, SIZE))
-			_exit(3);
-		mt_bind_to(mt_slow_node());
-		p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		fill(p, SIZE);
-		mt_bind_default();
-		close(fd);
-		return p;
-	case 1:
-		return mt_fill(SIZE, mt_slow_node(), true);
-	default:
-		return mt_fill(SIZE, mt_slow_node(), false);
-	}
-}
-
 /* One thing that a process can do to its memory. */
 static void disturb(char *p)
 {
-	size_t at = roll(SIZE / MT_PAGE) * MT_PAGE;
+	size_t at = churn_roll(SIZE / MT_PAGE) * MT_PAGE;
 
-	switch (roll(8)) {
+	switch (churn_roll(8)) {
 	case 0:
 		madvise(p, SIZE, MADV_PAGEOUT);
 		break;
 	case 1:
 		mprotect(p + at, MT_PAGE, PROT_READ);
-		mt_nap(roll(5));
+		mt_nap(churn_roll(5));
 		mprotect(p + at, MT_PAGE, PROT_READ | PROT_WRITE);
 		break;
 	case 2:
@@ -117,30 +59,28 @@ static void disturb(char *p)
 		mt_mbind(p, SIZE, 0 /* MPOL_DEFAULT */, 0);
 		break;
 	case 6:
-		madvise(p, SIZE, roll(2) ? MADV_MERGEABLE : MADV_UNMERGEABLE);
+		madvise(p, SIZE, churn_roll(2) ? MADV_MERGEABLE : MADV_UNMERGEABLE);
 		break;
 	default:
-		spin(p, SIZE);
+		churn_spin(p, SIZE);
 	}
 }
 
 /* The life of one process. */
-static void life(void *arg)
+static void life(void)
 {
 	unsigned int steps;
-	char *p;
+	char *p = churn_memory(mt_slow_node());
 
-	seed ^= (unsigned long)arg;
-	p = new_memory();
-	for (steps = roll(12); steps; steps--) {
+	for (steps = churn_roll(12); steps; steps--) {
 		disturb(p);
-		verify(p, SIZE);
+		churn_verify(p, SIZE);
 	}
-	switch (roll(5)) {
+	switch (churn_roll(5)) {
 	case 0:
 		if (!fork()) {
-			spin(p, SIZE);
-			verify(p, SIZE);
+			churn_spin(p, SIZE);
+			churn_verify(p, SIZE);
 			_exit(0);
 		}
 		break;
@@ -151,29 +91,13 @@ static void life(void *arg)
 	case 2:
 		p = mremap(p, SIZE, 2 * SIZE, MREMAP_MAYMOVE);
 		if (p != MAP_FAILED)
-			verify(p, SIZE);
+			churn_verify(p, SIZE);
 		break;
 	case 3:
 		munmap(p + SIZE / 2, SIZE / 2);
 		break;
 	default:
 		raise(SIGKILL);
-	}
-}
-
-static void worker(void *arg)
-{
-	unsigned long n;
-
-	seed = 1 + (unsigned long)arg;
-	signal(SIGCHLD, SIG_DFL);
-	for (n = 0;; n++) {
-		int ret = mt_reap(mt_spawn(life, (void *)(n * 8191)));
-
-		if (ret && ret != 128 + SIGKILL) {
-			mt_note("a process ended with %d", ret);
-			_exit(ret);
-		}
 	}
 }
 
@@ -184,35 +108,35 @@ static void knob(void)
 	static const char * const sizes[] = { "1024", "4096", "65536" };
 	static const char * const batches[] = { "1", "64", "512", "4096" };
 
-	switch (roll(10)) {
+	switch (churn_roll(10)) {
 	case 0:
 	case 1:
-		mt_write("enabled", roll(3) ? "1" : "0");
+		mt_write("enabled", churn_roll(3) ? "1" : "0");
 		break;
 	case 2:
-		mt_write("promote/rate_mbps", rates[roll(4)]);
+		mt_write("promote/rate_mbps", rates[churn_roll(4)]);
 		break;
 	case 3:
-		mt_write("promote/queue_pages", sizes[roll(3)]);
+		mt_write("promote/queue_pages", sizes[churn_roll(3)]);
 		break;
 	case 4:
-		mt_write("promote/batch_pages", batches[roll(4)]);
+		mt_write("promote/batch_pages", batches[churn_roll(4)]);
 		break;
 	case 5:
-		mt_write("promote/thp", roll(2) ? "whole" : "split");
+		mt_write("promote/thp", churn_roll(2) ? "whole" : "split");
 		break;
 	case 6:
-		mt_writef("hot/room_percent", "%u", roll(2) ? 100 : 6);
+		mt_writef("hot/room_percent", "%u", churn_roll(2) ? 100 : 6);
 		break;
 	case 7:
-		mt_writef("hot/window_ms", "%u", 200 + roll(5000));
+		mt_writef("hot/window_ms", "%u", 200 + churn_roll(5000));
 		break;
 	case 8:
-		mt_writef("promote/target_node", roll(4) ? "auto" : "%d",
+		mt_writef("promote/target_node", churn_roll(4) ? "auto" : "%d",
 			  mt_fast_node());
 		break;
 	default:
-		mt_writef("/proc/sys/kernel/numa_balancing", "%u", roll(4));
+		mt_writef("/proc/sys/kernel/numa_balancing", "%u", churn_roll(4));
 	}
 }
 
@@ -272,14 +196,15 @@ static int churn(void)
 	mt_snap(&before);
 	mt_on();
 	for (i = 0; i < 3; i++)
-		pid[i] = mt_spawn(worker, (void *)(long)i);
+		pid[i] = churn_start(i, life);
 	for (n = 0; mt_now_ms() < until; n++) {
 		knob();
 		weather(n, swap, pid, &cg);
+		MT_DATA(!churn_wrong(), "in %lu processes", churn_wrong());
 		for (i = 0; i < 3; i++)
 			MT_ASSERT(!kill(pid[i], 0) && !mt_zombie(pid[i]),
 				  "worker %d ended", i);
-		mt_nap(20 + roll(60));
+		mt_nap(20 + churn_roll(60));
 	}
 	ran_ms = mt_now_ms() - start;
 	mt_write("/sys/devices/system/cpu/cpu1/online", "1");
