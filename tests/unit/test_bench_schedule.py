@@ -72,12 +72,6 @@ def test_what_needs_a_failed_one_fails_by_its_name_and_others_go_on() -> None:
     assert found == {"pass": "good", "cell": "needs pass, which failed", "other": "good"}
 
 
-def test_a_task_whose_worker_died_is_tried_once_more() -> None:
-    fake = Fake(places=1, dies={"a": 1})
-    assert _run([Task("a", 1, 1.0), Task("b", 1, 1.0)], fake) == {"a": "good", "b": "good"}
-    assert fake.started == ["a", "a", "b"]
-
-
 def test_a_task_whose_workers_die_twice_has_failed_and_others_go_on() -> None:
     fake = Fake(places=1, dies={"a": 5})
     assert _run([Task("a", 1, 1.0), Task("b", 1, 1.0)], fake) == {"a": "its worker died", "b": "good"}

@@ -136,10 +136,8 @@ def _into_a_closed_pipe(cwd: Path, *words: str, stream: str = "stdout") -> "subp
     "words",
     [
         ["--help"],
-        ["help"],
-        ["--version"],
+        ["kernel", "--help"],
         ["kernel", "check", "--list"],
-        *([name, "--help"] for name in cli.verbs()),
         ["set", "--list"],
         ["status", "--interval", "0"],
         ["features"],
@@ -200,13 +198,12 @@ def test_missing_package_without_root_or_sudo_is_named(fake_tools: Path, monkeyp
         host.require_packages(["flex", "bc"], "x")
 
 
-@pytest.mark.parametrize("ci", ["", "true"])
-def test_nothing_is_installed_unasked(ci: str, fake_tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_installed_unasked(fake_tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a terminal there is nobody to agree: it installed all the same."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     monkeypatch.delenv("TERRACE_YES", raising=False)
-    monkeypatch.setenv("CI", ci)
+    monkeypatch.setenv("CI", "true")
     with pytest.raises(MissingError, match=r"packages bc; no terminal to ask on, and no --yes"):
         host.require_packages(["flex", "bc"], "x")
     assert not (fake_tools / "apt").exists()

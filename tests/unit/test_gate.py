@@ -42,7 +42,6 @@ def test_programs_and_what_has_left(tmp_path: Path) -> None:
         (LEFT.replace("unit/x.py::y", "kunit/kernel"), "kunit/kernel: stands for crashes and reports"),
         ('selftests = ["a"]\n' + LEFT.replace("unit/x.py::y", "selftest/a"), "selftest/a: use selftest/PROGRAM:CHECK"),
         ('selftests = ["a"]\n' + LEFT.replace("unit/x.py::y", "selftest/b:c"), "selftest/b:c: use selftest/PROGRAM"),
-        ('selftests = ["a"]\n' + LEFT.replace("unit/x.py::y", "selftest/machine:m"), "machine:m: use selftest/PROGRAM"),
         ("[left]\nx = 1", "left: write [[left]], once for each check"),
         (LEFT.replace("2026-11-23", '"today"'), "unit/x.py::y: date has to be a date (2026-11-23)"),
         (LEFT.replace("1 of 50", " "), "unit/x.py::y: seen has to say what was seen"),

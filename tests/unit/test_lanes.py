@@ -57,16 +57,6 @@ def test_an_error_in_a_lane_is_raised() -> None:
         list(run_lanes(work, [0, 1]))
 
 
-def test_a_lane_that_is_killed_is_an_error() -> None:
-    def work(item: int) -> list[int]:
-        if item:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return [item]
-
-    with pytest.raises(TerraceError, match="was killed"):
-        list(run_lanes(work, [0, 1]))
-
-
 def test_a_killed_lane_is_noticed_while_another_runs() -> None:
     def work(item: int) -> list[int]:
         if item:

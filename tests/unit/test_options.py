@@ -26,39 +26,30 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 WORDS = [
     ("test --within long", "--within: time 'long' is not a number with one of the units"),
     ("kernel build --jobs 0", "--jobs 0: use a whole number from 1 to 1024"),
-    ("kernel build -j many", "--jobs many: use a whole number from 1 to 1024"),
     ("kernel deb --jobs -1", "--jobs -1: use a whole number from 1 to 1024"),
-    ("kernel series -v x", "--version x: use a whole number from 1 to 999"),
     ("kernel series -v 0", "--version 0: use a whole number from 1 to 999"),
     ("kernel deb --config /nonexistent", "--config /nonexistent: No such file or directory; give the configuration of"),
-    ("kernel deb --config /", "--config /: Is a directory; give the configuration of a kernel"),
     ("bench run smoke --jobs 0", "--jobs 0: use a whole number from 1 to 1024"),
     ("bench worker tcp://x:1 --jobs x", "--jobs x: use a whole number from 1 to 1024"),
     ("demo --seed x", "--seed x: use a whole number from 0 to 4294967295"),
     ("demo --threads 65", "--threads 65: use a whole number from 1 to 64"),
     ("demo --size 5M", "--size 5M: use whole 4K pages, from 16M to 4G"),
-    ("demo --size 5M --quick", "--size 5M: use whole 4K pages, from 16M to 4G"),
     ("demo --picture /nonexistent/a.png", "there is no folder /nonexistent"),
     ("test --group fly", "--group fly: the groups are lint"),
     ("test -k (", "-k '('"),
     ("test --stretch 0", "--stretch 0: use a whole number from 1 to 1000"),
-    ("test --stretch 1001", "--stretch 1001: use a whole number from 1 to 1000"),
-    ("test --stretch long", "--stretch long: use a whole number from 1 to 1000"),
-    ("lab run --memory-scale x -- true", "--memory-scale x: use a number above 0"),
     ("lab run --memory-scale nan -- true", "--memory-scale nan: use a number above 0"),
     ("lab run --memory-scale 0 -- true", "--memory-scale 0: use a number above 0"),
     ("lab run --cpus x -- true", "--cpus x: use a whole number from 1 to 64"),
     ("lab run --icount 11 -- true", "--icount 11: use a whole number from 0 to 10"),
+    ("lab run --timeout abc -- true", "--timeout: time 'abc' is not a number with one of the units ns"),
+    ("lab run --scratch zz -- true", "--scratch: size 'zz' is not a number with one of the units K"),
+    ("lab run --sysctl foo -- true", "--sysctl foo: use NAME=VALUE"),
+    # A dry run has to refuse what a real one does.
+    ("lab run --timeout 5 --dry-run -- true", "--timeout: time '5' is not a number with one of the units ns"),
+    ("lab run --scratch z --dry-run -- true", "--scratch: size 'z' is not a number with one of the units K"),
+    ("lab run --sysctl =1 --dry-run -- true", "--sysctl =1: use NAME=VALUE"),
 ]
-# What a dry run has to refuse as a real one does.
-MACHINE_WORDS = [
-    ("--timeout abc", "--timeout: time 'abc' is not a number with one of the units ns"),
-    ("--timeout 5", "--timeout: time '5' is not a number with one of the units ns"),
-    ("--scratch zz", "--scratch: size 'zz' is not a number with one of the units K"),
-    ("--sysctl foo", "--sysctl foo: use NAME=VALUE"),
-    ("--sysctl =1", "--sysctl =1: use NAME=VALUE"),
-]
-WORDS += [(f"lab run {words} {dry} -- true", said) for words, said in MACHINE_WORDS for dry in ("--dry-run", "")]
 
 
 @pytest.mark.parametrize(("words", "said"), WORDS)
@@ -82,9 +73,7 @@ def test_a_configuration_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert door.main(["kernel", "deb", "--config", str(tmp_path / "config")]) == 0
 
 
-@pytest.mark.parametrize(
-    "words", ["bench run --help", "bench -h", "bench compare -h", "demo --quick --help", "test -h"]
-)
+@pytest.mark.parametrize("words", ["bench run --help", "demo --quick --help", "test -h"])
 def test_help_installs_nothing(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert door.main(words.split()) == 0
     assert capsys.readouterr().out.startswith(f"usage: terrace {words.split()[0]}")

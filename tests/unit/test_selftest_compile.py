@@ -42,18 +42,15 @@ def calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sorted(seen)
 
 
-def test_programs_run_with_their_helpers(folder: Path) -> None:
-    found = made(find_programs(folder))
-    assert [subprocess.run([str(found[name])], check=False).returncode for name in ("one", "two")] == [7, 7]
-
-
-def test_a_helper_is_compiled_once_and_again_only_when_it_changed(
+def test_programs_run_with_their_helper_which_is_compiled_once_and_again_only_when_it_changed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         assert calls(folder, patch) == ["help.c", "one.c", "two.c"]
     with monkeypatch.context() as patch:
         assert calls(folder, patch) == []
+    found = made(find_programs(folder))
+    assert [subprocess.run([str(found[name])], check=False).returncode for name in ("one", "two")] == [7, 7]
     (folder / "help.c").write_text('#include "help.h"\nint help(void) { return 8; }\n')
     with monkeypatch.context() as patch:
         assert calls(folder, patch) == ["help.c", "one.c", "two.c"]

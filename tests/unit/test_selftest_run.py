@@ -50,7 +50,7 @@ def guest(monkeypatch: pytest.MonkeyPatch) -> Guest:
     return fake
 
 
-@pytest.mark.parametrize(("slow", "stretch", "limit"), [(1, 1, 180), (4, 1, 720), (1, 20, 3600), (4, 20, 14400)])
+@pytest.mark.parametrize(("slow", "stretch", "limit"), [(1, 1, 180), (4, 20, 14400)])
 def test_time_limits_are_stretched_and_the_programs_are_told(
     guest: Guest, slow: int, stretch: int, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,9 +67,8 @@ def test_time_limits_are_stretched_and_the_programs_are_told(
     ("said", "expected"),
     [
         ("", ("pass", "")),
-        ("@ differs dying cgroups: 0 before, 2 after\n", ("fail", "dying cgroups: 0 before, 2 after")),
-        ("@ differs a: 1 before, 2 after\n@ differs b: x before, - after\n",
-         ("fail", "a: 1 before, 2 after\nb: x before, - after")),
+        ("@ differs dying cgroups: 0 before, 2 after\n@ differs b: x before, - after\n",
+         ("fail", "dying cgroups: 0 before, 2 after\nb: x before, - after")),
     ],
 )  # fmt: skip
 def test_what_a_program_leaves_behind_is_a_failure_that_names_it(

@@ -45,37 +45,35 @@ def _uneven() -> Topology:
     return parse_topology("uneven", text, "uneven.toml")
 
 
-@pytest.mark.parametrize("name", [*topology_names(), "uneven"])
-def test_nodes_do_not_overlap_and_follow_qemus_order(name: str) -> None:
-    machine = _uneven() if name == "uneven" else load_topology(name)
-    spans = node_spans(machine)
-    words = qemu_argv(Machine(Path("v"), Path("i"), Path("c"), machine), [3, 4, 5, 6], 7)
-    backends = [word for word in words if word.startswith("memory-backend-ram")]
-    assert [f"size={span.size // MIB}M" for span in spans] == [word.split(",")[2] for word in backends]
-    before = 0
-    for span in spans:
-        # the place among all blocks plus the place in the machine's memory
-        assert span.base == before + before
-        # what is left is the place in guest memory: the hole below 4G is of whole 2M
-        assert (span.base - span.skew - before) % (2 * MIB) == 0
-        before += span.size
-    assert all(a.base + a.size <= b.base for a, b in zip(spans, spans[1:], strict=False))
+def test_nodes_do_not_overlap_and_follow_qemus_order() -> None:
+    for machine in (*map(load_topology, topology_names()), _uneven()):
+        spans = node_spans(machine)
+        words = qemu_argv(Machine(Path("v"), Path("i"), Path("c"), machine), [3, 4, 5, 6], 7)
+        backends = [word for word in words if word.startswith("memory-backend-ram")]
+        assert [f"size={span.size // MIB}M" for span in spans] == [word.split(",")[2] for word in backends]
+        before = 0
+        for span in spans:
+            # the place among all blocks plus the place in the machine's memory
+            assert span.base == before + before, machine.name
+            # what is left is the place in guest memory: the hole below 4G is of whole 2M
+            assert (span.base - span.skew - before) % (2 * MIB) == 0, machine.name
+            before += span.size
+        assert all(a.base + a.size <= b.base for a, b in zip(spans, spans[1:], strict=False)), machine.name
 
 
 # ---- the machine's file ----
 
 
-@needs_gcc
-@pytest.mark.parametrize("name", topology_names())
-def test_every_topology_of_ours_is_a_machine_that_the_model_takes(name: str) -> None:
-    lines = machine_text(load_topology(name)).splitlines()
-    first = [line.split()[0] for line in lines]
-    assert first[0] == "name"
-    machine = load_topology(name)
-    assert first.count("node") == len(machine.nodes)
-    assert first.count("cpu") == machine.cpus
-    assert first.count("access") == len(machine.accesses)
-    assert {"l1", "l2", "llc"} == {line.split()[1] for line in lines if line.startswith("cache")}
+def test_every_topology_of_ours_is_a_machine_that_the_model_takes() -> None:
+    for name in topology_names():
+        machine = load_topology(name)
+        lines = machine_text(machine).splitlines()
+        first = [line.split()[0] for line in lines]
+        assert first[0] == "name", name
+        assert first.count("node") == len(machine.nodes), name
+        assert first.count("cpu") == machine.cpus, name
+        assert first.count("access") == len(machine.accesses), name
+        assert {"l1", "l2", "llc"} == {line.split()[1] for line in lines if line.startswith("cache")}, name
 
 
 def test_bandwidth_and_latency_keep_their_units() -> None:
