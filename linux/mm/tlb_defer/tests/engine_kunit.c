@@ -5,7 +5,8 @@
  *
  * The frame is one of ours, sealed with the translations of all CPUs, and
  * generations do not pass meanwhile (debugfs forever). All blocks of the largest
- * size are taken, so that whoever wants one more reaches the slow path.
+ * size are taken, so that whoever wants one more reaches the slow path; memory in
+ * smaller blocks is left to everybody else who runs, down to kthreadd.
  */
 #include <kunit/test.h>
 #include <linux/gfp.h>
@@ -13,8 +14,34 @@
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
+#include <linux/sizes.h>
+#include <linux/thread_info.h>
 
 #include "../tlb_defer.h"
+
+/* Several times the reserves that a GFP_KERNEL allocation has to leave alone */
+#define ROOM_BLOCKS	(SZ_64M / (PAGE_SIZE << MAX_PAGE_ORDER))
+
+/*
+ * Split some of the largest blocks and free all of them but their first pages, which
+ * go to @kept: so the rest is nothing for exhaust(), and no deadlock for the machine.
+ */
+static void leave_room(struct kunit *test, struct list_head *kept)
+{
+	struct page *blocks[ROOM_BLOCKS];
+	unsigned int i, n;
+
+	for (i = 0; i < ROOM_BLOCKS; i++) {
+		blocks[i] = alloc_pages(GFP_KERNEL, MAX_PAGE_ORDER);
+		KUNIT_ASSERT_NOT_NULL(test, blocks[i]);
+	}
+	for (i = 0; i < ROOM_BLOCKS; i++) {
+		split_page(blocks[i], MAX_PAGE_ORDER);
+		list_add(&blocks[i]->lru, kept);
+		for (n = 1; n < MAX_ORDER_NR_PAGES; n++)
+			__free_page(blocks[i] + n);
+	}
+}
 
 /* Take all blocks of the largest size; returns whether there was an end to them. */
 static bool exhaust(gfp_t gfp, struct list_head *list)
@@ -32,14 +59,25 @@ static bool exhaust(gfp_t gfp, struct list_head *list)
 	return false;
 }
 
-static void give_back(struct list_head *list)
+static void give_back(struct list_head *list, unsigned int order)
 {
 	struct page *page, *next;
 
 	list_for_each_entry_safe(page, next, list, lru) {
 		list_del(&page->lru);
-		__free_pages(page, MAX_PAGE_ORDER);
+		__free_pages(page, order);
 	}
+}
+
+/* What a new thread needs is there, or else the machine could end in this test. */
+static void expect_room(struct kunit *test)
+{
+	gfp_t gfp = GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN;
+	struct page *page = alloc_pages(gfp, THREAD_SIZE_ORDER);
+
+	KUNIT_EXPECT_NOT_NULL(test, page);
+	if (page)
+		__free_pages(page, THREAD_SIZE_ORDER);
 }
 
 /* A frame that any CPU could still read */
@@ -58,8 +96,10 @@ static void who_cannot_wait_gets_no_frame_that_does(struct kunit *test)
 {
 	unsigned long flags;
 	bool ended;
+	LIST_HEAD(kept);
 	LIST_HEAD(list);
 
+	leave_room(test, &kept);
 	one_waits(test);
 	local_irq_save(flags);
 	ended = exhaust(GFP_ATOMIC, &list);
@@ -69,7 +109,9 @@ static void who_cannot_wait_gets_no_frame_that_does(struct kunit *test)
 	/* The same with leave to sleep: it is no accident that nothing happened. */
 	KUNIT_EXPECT_TRUE(test, exhaust(GFP_KERNEL | __GFP_NORETRY, &list));
 	KUNIT_EXPECT_EQ(test, tlb_defer_held_pages(), 0L);
-	give_back(&list);
+	expect_room(test);
+	give_back(&list, MAX_PAGE_ORDER);
+	give_back(&kept, 0);
 }
 
 static int start(struct kunit *test)
