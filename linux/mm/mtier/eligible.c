@@ -264,6 +264,21 @@ static struct mtier_rules *mtier_guard_mm(struct mtier_guard *g,
 	return &g->rules[g->nr_mms++];
 }
 
+/*
+ * Lock a VMA that rmap has found. munmap() has taken some of those out of their
+ * address space: it gives up its write lock then, and frees them without waiting for
+ * anybody who might read-lock them so late.
+ */
+static bool mtier_vma_lock(struct vm_area_struct *vma)
+{
+	if (!vma_start_read(vma))
+		return false;
+	if (!vma->detached)
+		return true;
+	vma_end_read(vma);
+	return false;
+}
+
 /* A VMA that is held, from now on if it was not yet. */
 static struct mtier_guarded *mtier_guard_vma(struct mtier_guard *g,
 					     struct vm_area_struct *vma,
@@ -279,7 +294,7 @@ static struct mtier_guarded *mtier_guard_vma(struct mtier_guard *g,
 	if (g->nr_vmas == MTIER_GUARD_VMAS)
 		return NULL;
 	*why = MTIER_WHY_BUSY;
-	if (!vma_start_read(vma))
+	if (!mtier_vma_lock(vma))
 		return NULL;
 	held = &g->vmas[g->nr_vmas];
 	held->vma = vma;
@@ -302,7 +317,7 @@ static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
 {
 	enum mtier_why why = MTIER_WHY_BUSY;
 
-	if (!vma_start_read(vma))
+	if (!mtier_vma_lock(vma))
 		return why;
 	if (mmget_not_zero(vma->vm_mm)) {
 		mtier_rules_of(vma->vm_mm, &g->spare);
@@ -428,3 +443,7 @@ void mtier_guard_end(struct mtier_guard *guard)
 	while (guard->nr_mms)
 		mmput_async(guard->rules[--guard->nr_mms].mm);
 }
+
+#ifdef CONFIG_MTIER_KUNIT_TEST
+#include "tests/eligible_kunit.c"
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which VMAs a batch may hold. Included by ../eligible.c.
+ */
+#include <kunit/test.h>
+#include <linux/mman.h>
+
+/* A VMA of this test, and a guard that holds nothing. */
+static struct vm_area_struct *guard_vma(struct kunit *test,
+					struct mtier_guard **guard)
+{
+	struct vm_area_struct *vma;
+	unsigned long at;
+
+	*guard = kunit_kzalloc(test, sizeof(**guard), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, *guard);
+	at = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, 0);
+	KUNIT_ASSERT_NE(test, at, 0);
+	mmap_read_lock(current->mm);
+	vma = vma_lookup(current->mm, at);
+	mmap_read_unlock(current->mm);
+	KUNIT_ASSERT_NOT_NULL(test, vma);
+	mtier_guard_begin(*guard, first_memory_node, false);
+	return vma;
+}
+
+/* As munmap() does before it gives way to readers, and frees the VMA among them. */
+static void guard_detach(struct vm_area_struct *vma, bool detached)
+{
+	mmap_write_lock(current->mm);
+	vma_start_write(vma);
+	vma_mark_detached(vma, detached);
+	mmap_write_unlock(current->mm);
+}
+
+/* A writer gets it at once: nobody has it locked for reading. */
+static bool guard_lets_go(struct vm_area_struct *vma)
+{
+	bool got = down_write_trylock(&vma->vm_lock->lock);
+
+	if (got)
+		up_write(&vma->vm_lock->lock);
+	return got;
+}
+
+static void a_batch_holds_its_vmas(struct kunit *test)
+{
+	enum mtier_why why = MTIER_MAY;
+	struct mtier_guarded *held;
+	struct mtier_guard *guard;
+	struct vm_area_struct *vma = guard_vma(test, &guard);
+
+	held = mtier_guard_vma(guard, vma, &why);
+	KUNIT_ASSERT_NOT_NULL(test, held);
+	KUNIT_EXPECT_PTR_EQ(test, held->vma, vma);
+	KUNIT_EXPECT_PTR_EQ(test, mtier_guard_vma(guard, vma, &why), held);
+	KUNIT_EXPECT_FALSE(test, guard_lets_go(vma));
+	mtier_guard_end(guard);
+	KUNIT_EXPECT_TRUE(test, guard_lets_go(vma));
+}
+
+/* rmap still finds it, but munmap() waits for nobody any more. */
+static void a_detached_vma_is_not_held(struct kunit *test)
+{
+	enum mtier_why why = MTIER_MAY;
+	struct mtier_guard *guard;
+	struct vm_area_struct *vma = guard_vma(test, &guard);
+
+	guard_detach(vma, true);
+	KUNIT_EXPECT_NULL(test, mtier_guard_vma(guard, vma, &why));
+	KUNIT_EXPECT_EQ(test, why, MTIER_WHY_BUSY);
+	KUNIT_EXPECT_EQ(test, mtier_ask_spare(guard, vma, vma->vm_start),
+			MTIER_WHY_BUSY);
+	KUNIT_EXPECT_EQ(test, guard->nr_vmas, 0);
+	KUNIT_EXPECT_TRUE(test, guard_lets_go(vma));
+	mtier_guard_end(guard);
+	guard_detach(vma, false);
+}
+
+static struct kunit_case mtier_eligible_cases[] = {
+	KUNIT_CASE(a_batch_holds_its_vmas),
+	KUNIT_CASE(a_detached_vma_is_not_held),
+	{ }
+};
+
+static struct kunit_suite mtier_eligible_suite = {
+	.name = "mtier_eligible",
+	.test_cases = mtier_eligible_cases,
+};
+
+kunit_test_suite(mtier_eligible_suite);
