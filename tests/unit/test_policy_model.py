@@ -29,7 +29,6 @@ SETTINGS = settings(
 
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
-NO_NID = 2**16 - 1
 WRAP = 2**14
 SLACK = 64
 WINDOW_MAX = WRAP // 2
@@ -56,19 +55,15 @@ class Bucket(c.Structure):
     _fields_ = [("tokens", c.c_uint64), ("stamp_ns", c.c_uint64), ("frac", c.c_uint32)]
 
 
-u8_, u16_, u32_, u64_, bool_ = c.c_uint8, c.c_uint16, c.c_uint32, c.c_uint64, c.c_bool
+u8_, u32_, u64_, bool_ = c.c_uint8, c.c_uint32, c.c_uint64, c.c_bool
 SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "mtier_tick": (u32_, [u64_]),
     "mtier_window_ticks": (u32_, [u32_]),
-    "mtier_rec_touch": (u32_, [u32_, u32_, u16_, c.POINTER(HotParams), c.POINTER(c.c_int)]),
+    "mtier_rec_touch": (u32_, [u32_, u32_, c.POINTER(HotParams), c.POINTER(c.c_int)]),
     "mtier_rec_heat": (u32_, [u32_, u32_, u32_]),
     "mtier_rec_is_hot": (bool_, [u32_, u32_, c.POINTER(HotParams)]),
     "mtier_rec_age": (u32_, [u32_, u32_, u32_]),
-    "mtier_rec_nid": (u16_, [u32_]),
     "mtier_rec_freq": (u8_, [u32_]),
-    "mtier_rec_queued": (bool_, [u32_]),
-    "mtier_rec_set_queued": (u32_, [u32_]),
-    "mtier_rec_clear_queued": (u32_, [u32_]),
     "mtier_room": (bool_, [u64_, u64_, u64_, u32_]),
     "mtier_window_adjust": (u32_, [u32_, u32_, u64_, u64_]),
     "mtier_pace_init": (None, [c.POINTER(Pace), u32_, u32_, c.POINTER(Bounds)]),
@@ -134,8 +129,6 @@ class RecordMachine(RuleBasedStateMachine):
         self.now = start
         self.rec = 0
         self.last = self.count = 0
-        self.nid = NO_NID
-        self.used = self.queued = False
 
     def heat(self, now: int) -> int:
         window = clamp(self.window, 1, WINDOW_MAX)
@@ -152,44 +145,27 @@ class RecordMachine(RuleBasedStateMachine):
         self.rec = lib().mtier_rec_age(self.rec, self.now & U32_MAX, self.window)
         if not self.heat(self.now):
             self.count = 0
-            self.used = self.queued
-            self.nid = self.nid if self.queued else NO_NID
 
-    @rule(nid=st.integers(0, 1030) | st.just(NO_NID), room=st.booleans(), behind=st.integers(0, SLACK // 2))
-    def touch(self, nid: int, room: bool, behind: int) -> None:
+    @rule(room=st.booleans(), behind=st.integers(0, SLACK // 2))
+    def touch(self, room: bool, behind: int) -> None:
         now = max(self.now - behind, 0)
         verdict = c.c_int(-1)
         params = self.params(room)
-        self.rec = lib().mtier_rec_touch(self.rec, now & U32_MAX, nid, params, verdict)
+        self.rec = lib().mtier_rec_touch(self.rec, now & U32_MAX, params, verdict)
         heat = self.heat(now)
         if not heat or now > self.last:
             heat, self.last = min(heat + 1, 15), now
-        self.count, self.used = heat, True
-        self.nid = nid if nid < 1024 else self.nid
+        self.count = heat
         assert verdict.value == (room or heat >= self.accesses)
         assert lib().mtier_rec_is_hot(self.rec, now & U32_MAX, params) == verdict.value
-
-    @rule()
-    def queue(self) -> None:
-        self.rec = lib().mtier_rec_set_queued(self.rec)
-        self.used = self.queued = True
-
-    @rule()
-    def unqueue(self) -> None:
-        self.rec = lib().mtier_rec_clear_queued(self.rec)
-        self.queued = False
-        self.used = self.count > 0
-        self.nid = self.nid if self.used else NO_NID
 
     @invariant()
     def agrees(self) -> None:
         now = self.now & U32_MAX
         heat = self.heat(self.now)
-        assert (self.rec != 0) == self.used
+        assert (self.rec != 0) == (self.count > 0)
         assert lib().mtier_rec_heat(self.rec, now, self.window) == heat
         assert lib().mtier_rec_freq(self.rec) == self.count
-        assert lib().mtier_rec_queued(self.rec) == self.queued
-        assert lib().mtier_rec_nid(self.rec) == self.nid
         for room in (False, True):
             hot = heat > 0 and (room or self.count >= self.accesses)
             assert lib().mtier_rec_is_hot(self.rec, now, self.params(room)) == hot

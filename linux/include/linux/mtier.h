@@ -3,8 +3,7 @@
  * Promotion of hot pages from slow memory tiers (mm/mtier/).
  *
  * What the rest of the kernel sees of it: a few calls that are a nop while the
- * engine is off, the entry through which any source of hotness reports an
- * access, and the prctl.
+ * engine is off, and the prctl.
  */
 #ifndef _LINUX_MTIER_H
 #define _LINUX_MTIER_H
@@ -21,9 +20,6 @@ struct seq_file;
 #define MTIER_SCALE_DEFAULT	5
 #define MTIER_SCALE_MAX		10
 
-/* mtier_record(): only @target will do, no other node of its tier */
-#define MTIER_RECORD_STRICT	BIT(0)
-
 #ifdef CONFIG_MTIER
 
 DECLARE_STATIC_KEY_FALSE(mtier_key);
@@ -36,8 +32,6 @@ int mtier_prctl_set(struct mm_struct *mm, unsigned long scale,
 		    unsigned long arg3, unsigned long arg4, unsigned long arg5);
 int mtier_prctl_get(struct mm_struct *mm, unsigned long arg2,
 		    unsigned long arg3, unsigned long arg4, unsigned long arg5);
-bool mtier_record(unsigned long pfn, unsigned int nr, int target,
-		  unsigned int flags);
 
 /**
  * mtier_on() - is the promotion engine running?
@@ -91,12 +85,6 @@ static inline void mtier_add_mm(struct mm_struct *mm) {}
 static inline void mtier_del_mm(struct mm_struct *mm) {}
 static inline void mtier_init_mm(struct mm_struct *mm) {}
 static inline void mtier_task_mem(struct seq_file *m, struct mm_struct *mm) {}
-
-static inline bool mtier_record(unsigned long pfn, unsigned int nr, int target,
-				unsigned int flags)
-{
-	return false;
-}
 
 /*
  * A macro: for "x || mtier_reason(y)" gcc makes other code when an inline,

@@ -138,9 +138,9 @@ u32 mtier_cold_look(u32 rec, u32 now_tick, bool idle,
 
 	*cold = false;
 	if (!idle)
-		return mtier_rec_queued(rec) ? mtier_rec_set_queued(0) : 0;
+		return 0;
 	strict.room = false;
-	rec = mtier_rec_touch(rec, now_tick, MTIER_NO_NID, &strict, &verdict);
+	rec = mtier_rec_touch(rec, now_tick, &strict, &verdict);
 	*cold = verdict == MTIER_HOT;
 	return rec;
 }

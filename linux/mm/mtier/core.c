@@ -143,7 +143,9 @@ static int mtier_start(void)
 
 	lockdep_assert_held(&mtier_mutex);
 
-	ret = mtier_walk_init();
+	ret = mtier_ranges_start();
+	if (!ret)
+		ret = mtier_walk_init();
 	if (ret)
 		return ret;
 	ret = mtier_slots_start();

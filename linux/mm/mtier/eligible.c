@@ -4,8 +4,9 @@
  *
  * The one answer, for both directions. It is asked twice: when a page is looked
  * at (walk.c), of the address space that is looked at, and when it is moved
- * (promote.c, cold.c), of everybody who maps it. In between its owner may have
- * said otherwise, and others may have come.
+ * (gather.c), of everybody who maps it. In between its owner may have said
+ * otherwise, and others may have come. A page that is mapped once is asked of the
+ * VMA that it was met in; only others take a walk over those who map them.
  *
  * When it is moved an answer has to hold until it has arrived. mbind() and its
  * likes lock a VMA for writing, look where its pages are, and set the policy. So
@@ -86,6 +87,7 @@ void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules)
 	struct task_struct *p;
 
 	rules->mm = mm;
+	rules->nr_folios = 0;
 	rules->mems = NODE_MASK_ALL;
 	rules->up = NODE_MASK_ALL;
 	rules->down = NODE_MASK_ALL;
@@ -279,12 +281,27 @@ static bool mtier_vma_lock(struct vm_area_struct *vma)
 	return false;
 }
 
+/* Hold a VMA that is locked, and whose mm is known. */
+static struct mtier_guarded *mtier_guard_hold(struct mtier_guard *g,
+					      struct vm_area_struct *vma,
+					      struct mtier_rules *rules)
+{
+	struct mtier_guarded *held = &g->vmas[g->nr_vmas++];
+
+	held->vma = vma;
+	held->rules = rules;
+	held->varies = mtier_policy_varies(vma);
+	held->allowed = mtier_vma_eligible(vma) &&
+			mtier_allows(g, rules, vma, vma->vm_start);
+	return held;
+}
+
 /* A VMA that is held, from now on if it was not yet. */
 static struct mtier_guarded *mtier_guard_vma(struct mtier_guard *g,
 					     struct vm_area_struct *vma,
 					     enum mtier_why *why)
 {
-	struct mtier_guarded *held;
+	struct mtier_rules *rules;
 	unsigned int i;
 
 	for (i = g->nr_vmas; i-- > 0;)
@@ -296,18 +313,52 @@ static struct mtier_guarded *mtier_guard_vma(struct mtier_guard *g,
 	*why = MTIER_WHY_BUSY;
 	if (!mtier_vma_lock(vma))
 		return NULL;
-	held = &g->vmas[g->nr_vmas];
-	held->vma = vma;
-	held->rules = mtier_guard_mm(g, vma->vm_mm, why);
-	if (!held->rules) {
-		vma_end_read(vma);
+	rules = mtier_guard_mm(g, vma->vm_mm, why);
+	if (rules)
+		return mtier_guard_hold(g, vma, rules);
+	vma_end_read(vma);
+	return NULL;
+}
+
+/**
+ * mtier_guard_at() - hold the VMA at an address
+ * @guard: of the batch
+ * @mm: the address space, pinned
+ * @addr: the address
+ * @why: set if there is none to be had: MTIER_WHY_GONE, MTIER_WHY_BUSY, or
+ *	MTIER_WHY_CROWDED
+ *
+ * Return: the VMA, which stays locked for reading until mtier_guard_end(), as
+ * its page tables stay until then; or NULL.
+ */
+struct mtier_guarded *mtier_guard_at(struct mtier_guard *guard,
+				     struct mm_struct *mm, unsigned long addr,
+				     enum mtier_why *why)
+{
+	struct mtier_rules *rules;
+	struct vm_area_struct *vma;
+	unsigned int i;
+
+	for (i = guard->nr_vmas; i-- > 0;) {
+		vma = guard->vmas[i].vma;
+		if (vma->vm_mm == mm && addr >= vma->vm_start &&
+		    addr < vma->vm_end)
+			return &guard->vmas[i];
+	}
+	*why = MTIER_WHY_CROWDED;
+	if (guard->nr_vmas == MTIER_GUARD_VMAS)
+		return NULL;
+	rules = mtier_guard_mm(guard, mm, why);
+	if (!rules) {
+		if (*why == MTIER_WHY_BUSY)
+			*why = MTIER_WHY_GONE;
 		return NULL;
 	}
-	held->varies = mtier_policy_varies(vma);
-	held->allowed = mtier_vma_eligible(vma) &&
-			mtier_allows(g, held->rules, vma, vma->vm_start);
-	g->nr_vmas++;
-	return held;
+	vma = lock_vma_under_rcu(mm, addr);
+	if (vma)
+		return mtier_guard_hold(guard, vma, rules);
+	*why = mtree_load(&mm->mm_mt, addr) ? MTIER_WHY_BUSY : MTIER_WHY_GONE;
+	return NULL;
 }
 
 /* More VMAs map a folio than can be held: ask this one all the same. */
@@ -334,15 +385,36 @@ static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
  * struct mtier_question - what is carried through a walk of a folio's VMAs
  * @guard: of the batch
  * @first: the batch is empty but for this folio
- * @shared: it may be mapped more than once
  * @why: the answer so far
  */
 struct mtier_question {
 	struct mtier_guard *guard;
 	bool first;
-	bool shared;
 	enum mtier_why why;
 };
+
+/* What somebody who maps a folio says. */
+static enum mtier_why mtier_ask_held(struct mtier_guard *g,
+				     struct mtier_guarded *held,
+				     unsigned long addr)
+{
+	if (held->varies)
+		held->allowed = mtier_vma_eligible(held->vma) &&
+				mtier_allows(g, held->rules, held->vma, addr);
+	return held->allowed ? MTIER_MAY : MTIER_WHY_POLICY;
+}
+
+/* What is to be said of a folio for being mapped in a VMA. */
+static enum mtier_why mtier_ask_kind(const struct mtier_guard *g,
+				     struct folio *folio,
+				     struct vm_area_struct *vma)
+{
+	enum mtier_why why = mtier_folio_stays(folio, vma);
+
+	if (why == MTIER_MAY && g->down && !mtier_folio_gives_way(folio, vma))
+		return MTIER_WHY_KIND;
+	return why;
+}
 
 static enum mtier_why mtier_ask_vma(struct mtier_question *q,
 				    struct folio *folio,
@@ -352,19 +424,14 @@ static enum mtier_why mtier_ask_vma(struct mtier_question *q,
 	struct mtier_guarded *held;
 	enum mtier_why why;
 
-	why = mtier_folio_stays(folio, vma);
+	why = mtier_ask_kind(q->guard, folio, vma);
 	if (why != MTIER_MAY)
 		return why;
-	if (q->guard->down && !mtier_folio_gives_way(folio, vma))
-		return MTIER_WHY_KIND;
 	held = mtier_guard_vma(q->guard, vma, &why);
-	if (!held)
-		return why == MTIER_WHY_CROWDED && q->first ?
-		       mtier_ask_spare(q->guard, vma, addr) : why;
-	if (held->varies)
-		held->allowed = mtier_vma_eligible(vma) &&
-				mtier_allows(q->guard, held->rules, vma, addr);
-	return held->allowed ? MTIER_MAY : MTIER_WHY_POLICY;
+	if (held)
+		return mtier_ask_held(q->guard, held, addr);
+	return why == MTIER_WHY_CROWDED && q->first ?
+	       mtier_ask_spare(q->guard, vma, addr) : why;
 }
 
 /* rmap callback: the first that says no is enough. */
@@ -379,7 +446,7 @@ static bool mtier_ask_one(struct folio *folio, struct vm_area_struct *vma,
 	addr = pvmw.address;
 	page_vma_mapped_walk_done(&pvmw);
 	q->why = mtier_ask_vma(q, folio, vma, addr);
-	return q->why == MTIER_MAY && q->shared;
+	return q->why == MTIER_MAY;
 }
 
 /**
@@ -397,23 +464,13 @@ void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down)
 	guard->protected = false;
 }
 
-/**
- * mtier_guard_ask() - may a folio move, as far as those are concerned who map it?
- * @guard: of the batch; holds their VMAs from now on
- * @folio: the folio, on which the caller has a reference
- * @first: no other folio is in the batch
- *
- * Return: the answer, which holds until mtier_guard_end(). Never
- * MTIER_WHY_CROWDED where @first.
- */
-enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
-			       bool first)
+/* Ask everybody who maps a folio. */
+static enum mtier_why mtier_ask_all(struct mtier_guard *g, struct folio *folio,
+				    bool first)
 {
 	struct mtier_question q = {
-		.guard = guard,
+		.guard = g,
 		.first = first,
-		.shared = folio_test_large(folio) ||
-			  folio_likely_mapped_shared(folio),
 		.why = MTIER_WHY_GONE,
 	};
 	struct rmap_walk_control rwc = {
@@ -423,13 +480,37 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 		.try_lock = true,
 	};
 
-	if (guard->down && mtier_guard_protected(guard, folio))
-		return MTIER_WHY_POLICY;
 	if (!folio_trylock(folio))
 		return MTIER_WHY_BUSY;
 	rmap_walk(folio, &rwc);
 	folio_unlock(folio);
 	return rwc.contended ? MTIER_WHY_BUSY : q.why;
+}
+
+/**
+ * mtier_guard_ask() - may a folio move, as far as those are concerned who map it?
+ * @guard: of the batch; holds their VMAs from now on
+ * @folio: the folio, on which the caller has a reference
+ * @held: a VMA that maps it
+ * @addr: where
+ * @first: no other folio is in the batch
+ *
+ * Return: the answer, which holds until mtier_guard_end(). Never
+ * MTIER_WHY_CROWDED where @first.
+ */
+enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
+			       struct mtier_guarded *held, unsigned long addr,
+			       bool first)
+{
+	enum mtier_why why;
+
+	if (guard->down && mtier_guard_protected(guard, folio))
+		return MTIER_WHY_POLICY;
+	/* A large one may be mapped once, but by several VMAs of an mm. */
+	if (folio_test_large(folio) || folio_likely_mapped_shared(folio))
+		return mtier_ask_all(guard, folio, first);
+	why = mtier_ask_kind(guard, folio, held->vma);
+	return why == MTIER_MAY ? mtier_ask_held(guard, held, addr) : why;
 }
 
 /**

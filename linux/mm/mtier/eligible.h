@@ -24,18 +24,26 @@ struct vm_area_struct;
  * @MTIER_WHY_KIND: its kind is not moved by whom it is mapped: shared program
  *	text, memory shared copy-on-write, a secondary MMU
  * @MTIER_WHY_PINNED: a device may be writing to it
+ * @MTIER_WHY_DIRTY: it would have to be written first
+ * @MTIER_WHY_COLD: what it was to be moved for holds no longer
  * @MTIER_WHY_BUSY: somebody else works on it or on its VMA
- * @MTIER_WHY_GONE: nobody maps it any more
+ * @MTIER_WHY_OFF_LRU: it is on no LRU list, or somebody else has isolated it
+ * @MTIER_WHY_GONE: it is not there any more
  * @MTIER_WHY_CROWDED: more VMAs than can be held: move the others first
+ * @MTIER_NR_WHYS: how many there are
  */
 enum mtier_why {
 	MTIER_MAY,
 	MTIER_WHY_POLICY,
 	MTIER_WHY_KIND,
 	MTIER_WHY_PINNED,
+	MTIER_WHY_DIRTY,
+	MTIER_WHY_COLD,
 	MTIER_WHY_BUSY,
+	MTIER_WHY_OFF_LRU,
 	MTIER_WHY_GONE,
 	MTIER_WHY_CROWDED,
+	MTIER_NR_WHYS,
 };
 
 /**
@@ -44,18 +52,20 @@ enum mtier_why {
  * @mems: nodes of its owner's cpuset
  * @up: those that its owner's policy lets a page be promoted to
  * @down: those that a page may have to give way to
+ * @nr_folios: how many of a batch were found in it
  */
 struct mtier_rules {
 	struct mm_struct *mm;
 	nodemask_t mems;
 	nodemask_t up;
 	nodemask_t down;
+	unsigned int nr_folios;
 };
 
 /**
  * struct mtier_guarded - a VMA whose policy stays as it is while a batch moves
  * @vma: the VMA, read-locked
- * @rules: of its mm
+ * @rules: of its mm, in the guard
  * @varies: its policy is not the same everywhere
  * @allowed: else: what it says
  */
@@ -100,7 +110,11 @@ enum mtier_why mtier_folio_stays(struct folio *folio,
 bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma);
 
 void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down);
+struct mtier_guarded *mtier_guard_at(struct mtier_guard *guard,
+				     struct mm_struct *mm, unsigned long addr,
+				     enum mtier_why *why);
 enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
+			       struct mtier_guarded *held, unsigned long addr,
 			       bool first);
 void mtier_guard_end(struct mtier_guard *guard);
 

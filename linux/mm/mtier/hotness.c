@@ -6,13 +6,14 @@
  * Four bytes a frame (0.1 % of slow memory), in one array per memory section
  * of a slow node, found by the section's number in a flat table (8 bytes per
  * 128 MiB of address space): a lookup is two loads, and there are several per
- * promoted page.  A record says when the frame was
- * last seen accessed, how often, and by which node it is wanted; policy.c knows
- * the encoding.  Updates are a cmpxchg, so any source may report from any
- * context but NMI and nobody waits for anybody.
+ * promoted page.  A record says when the frame was last seen accessed and how
+ * often; policy.c knows the encoding.  Updates are a cmpxchg, so any source may
+ * report from any context but NMI and nobody waits for anybody.
  *
  * A record belongs to the frame, not to the page in it: when a page is freed
- * its heat stays until the window is over, and the migrator's checks find out.
+ * its heat stays until the window is over.  Whoever is in the frame then may be
+ * moved sooner than he deserves, and that is all: what moves is found anew by the
+ * page table that maps it.
  *
  * Locking: readers use RCU.  The table and its sections are changed under
  * mtier_mutex.
@@ -21,8 +22,6 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
-
-#include <trace/events/mtier.h>
 
 #include "mtier.h"
 
@@ -82,15 +81,11 @@ static u32 *mtier_rec_any(unsigned long pfn)
 }
 
 /* That of a frame of a slow node. */
-static u32 *mtier_rec_of(unsigned long pfn, int *nid)
+static u32 *mtier_rec_of(unsigned long pfn)
 {
 	struct mtier_section *sec = mtier_section_of(pfn);
 
-	if (!sec || sec->above)
-		return NULL;
-	if (nid)
-		*nid = sec->nid;
-	return mtier_rec_any(pfn);
+	return sec && !sec->above ? mtier_rec_any(pfn) : NULL;
 }
 
 /**
@@ -163,103 +158,70 @@ struct mtier_hot_params mtier_hot_params_for(int target)
 }
 
 /**
- * mtier_record_at() - report an access, with time and parameters at hand
+ * mtier_hot_touch() - note an access to a frame
  * @pfn: the page frame; of a large folio the first one
- * @nr: base pages of the folio, which would move together
- * @target: the node that should have it
- * @flags: MTIER_RECORD_*
  * @now: mtier_now_tick(), which may be some ms old
- * @params: mtier_hot_params_for() @target, likewise
- *
- * For sources that report many accesses at once.
+ * @params: mtier_hot_params_for() where it would go, likewise
  *
  * Context: any but NMI.
- * Return: false if @pfn is not on a slow node.
+ * Return: how many accesses count by now if they make it hot; else 0, as for a
+ * frame that is not on a slow node.
  */
-bool mtier_record_at(unsigned long pfn, unsigned int nr, int target,
-		     unsigned int flags, u32 now,
-		     const struct mtier_hot_params *params)
+unsigned int mtier_hot_touch(unsigned long pfn, u32 now,
+			     const struct mtier_hot_params *params)
 {
-	enum mtier_verdict verdict;
-	u32 *rec, old, new;
-	bool queue;
-	int nid;
+	enum mtier_verdict verdict = MTIER_COLD;
+	u32 *rec, old, new = 0;
 
 	rcu_read_lock();
-	rec = mtier_rec_of(pfn, &nid);
-	if (!rec) {
-		rcu_read_unlock();
-		return false;
-	}
-	old = READ_ONCE(*rec);
-	do {
-		new = mtier_rec_touch(old, now, target, params, &verdict);
-		new &= ~MTIER_REC_STRICT;
-		if (flags & MTIER_RECORD_STRICT)
-			new |= MTIER_REC_STRICT;
-		queue = verdict == MTIER_HOT && !mtier_rec_queued(old) &&
-			mtier_promote_may_queue(nid, params->full);
-		if (queue)
-			new = mtier_rec_set_queued(new);
-	} while (!try_cmpxchg(rec, &old, new));
-
-	count_vm_event(MTIER_RECORDS);
-	if (queue) {
-		atomic_long_add(nr, &mtier_candidates);
-		trace_mtier_hot(pfn, nid, target, mtier_rec_freq(new));
-		if (!mtier_promote_enqueue(nid, pfn))
-			mtier_hot_unqueue(pfn);
-	}
-	rcu_read_unlock();
-	return true;
-}
-
-/**
- * mtier_record() - report that a page was accessed
- * @pfn: its page frame; of a large folio the first one
- * @nr: base pages of the folio
- * @target: the node that should have it
- * @flags: MTIER_RECORD_*
- *
- * The one entry for every source of hotness.  It only records; when the record
- * says that the page is hot its frame number is queued for the migrator.
- *
- * Context: any but NMI.
- * Return: false if @pfn is not on a slow node, or promotion is off.
- */
-bool mtier_record(unsigned long pfn, unsigned int nr, int target,
-		  unsigned int flags)
-{
-	struct mtier_hot_params params;
-
-	if (!mtier_on())
-		return false;
-	params = mtier_hot_params_for(target);
-	return mtier_record_at(pfn, nr, target, flags, mtier_now_tick(),
-			       &params);
-}
-
-/**
- * mtier_hot_unqueue() - note that no queue holds a frame any more
- * @pfn: the frame
- */
-void mtier_hot_unqueue(unsigned long pfn)
-{
-	u32 *rec, old;
-
-	rcu_read_lock();
-	rec = mtier_rec_any(pfn);
+	rec = mtier_rec_of(pfn);
 	if (rec) {
 		old = READ_ONCE(*rec);
-		while (!try_cmpxchg(rec, &old, mtier_rec_clear_queued(old)))
-			;
+		do {
+			new = mtier_rec_touch(old, now, params, &verdict);
+		} while (!try_cmpxchg(rec, &old, new));
+		count_vm_event(MTIER_RECORDS);
 	}
 	rcu_read_unlock();
+	return verdict == MTIER_HOT ? mtier_rec_freq(new) : 0;
+}
+
+/**
+ * mtier_hot_claim() - is it for the caller to have a hot page moved?
+ * @pfn: the page frame, for which mtier_hot_touch() said that it is hot
+ * @now: mtier_now_tick()
+ *
+ * Return: false if somebody else who maps the page claimed it a moment ago.
+ */
+bool mtier_hot_claim(unsigned long pfn, u32 now)
+{
+	bool mine = true;
+	u32 *rec, old, new;
+
+	rcu_read_lock();
+	rec = mtier_rec_of(pfn);
+	if (rec) {
+		old = READ_ONCE(*rec);
+		do {
+			new = mtier_rec_claim(old, now, &mine);
+		} while (mine && !try_cmpxchg(rec, &old, new));
+	}
+	rcu_read_unlock();
+	return mine;
+}
+
+/**
+ * mtier_hot_candidate() - a page has become worth moving
+ * @nr: base pages of it
+ */
+void mtier_hot_candidate(unsigned int nr)
+{
+	atomic_long_add(nr, &mtier_candidates);
 }
 
 /**
  * mtier_hot_forget() - the page has left its frame, and its heat with it
- * @pfn: the frame, which no queue holds any more
+ * @pfn: the frame
  */
 void mtier_hot_forget(unsigned long pfn)
 {
@@ -270,30 +232,6 @@ void mtier_hot_forget(unsigned long pfn)
 	if (rec)
 		WRITE_ONCE(*rec, 0);
 	rcu_read_unlock();
-}
-
-/**
- * mtier_hot_peek() - where does a queued frame want to go?
- * @pfn: the frame
- * @target: set to the node
- * @strict: set if no other node will do
- *
- * Return: false if the frame has no record any more.
- */
-bool mtier_hot_peek(unsigned long pfn, int *target, bool *strict)
-{
-	u32 *rec, val = 0;
-
-	rcu_read_lock();
-	rec = mtier_rec_of(pfn, NULL);
-	if (rec)
-		val = READ_ONCE(*rec);
-	rcu_read_unlock();
-	if (!val || mtier_rec_nid(val) == MTIER_NO_NID)
-		return false;
-	*target = mtier_rec_nid(val);
-	*strict = val & MTIER_REC_STRICT;
-	return true;
 }
 
 /**
@@ -323,7 +261,7 @@ bool mtier_hot_recheck(unsigned long pfn, const struct mtier_hot_params *params)
  * @params: from mtier_cold_params()
  *
  * Context: the scanner.
- * Return: true if it is to be queued, which the record says from here on.
+ * Return: true if it is by now worth moving out.
  */
 bool mtier_hot_idle(unsigned long pfn, bool idle, u32 now,
 		    const struct mtier_hot_params *params)
@@ -333,13 +271,10 @@ bool mtier_hot_idle(unsigned long pfn, bool idle, u32 now,
 
 	rcu_read_lock();
 	rec = mtier_rec_any(pfn);
-	if (rec && !mtier_rec_of(pfn, NULL)) {
+	if (rec && !mtier_rec_of(pfn)) {
 		old = READ_ONCE(*rec);
 		do {
 			new = mtier_cold_look(old, now, idle, params, &cold);
-			cold = cold && !mtier_rec_queued(old);
-			if (cold)
-				new = mtier_rec_set_queued(new);
 		} while (new != old && !try_cmpxchg(rec, &old, new));
 	}
 	rcu_read_unlock();
@@ -357,7 +292,7 @@ bool mtier_hot_tracked(unsigned long pfn)
 	bool ret;
 
 	rcu_read_lock();
-	ret = mtier_rec_of(pfn, NULL);
+	ret = mtier_rec_of(pfn);
 	rcu_read_unlock();
 	return ret;
 }

@@ -82,6 +82,8 @@ void __mtier_del_mm(struct mm_struct *mm)
 {
 	struct mtier_slot *slot;
 
+	mtier_promote_forget(mm);
+	mtier_cold_forget(mm);
 	spin_lock(&mtier_slot_lock);
 	slot = mm->mtier_slot;
 	if (slot) {

@@ -81,11 +81,16 @@ void mtier_move_free(struct mtier_move *mv)
 	kvfree(mv);
 }
 
-static void mtier_move_begin(struct mtier_move *mv, int target, bool down,
-			     unsigned long max_pages)
+static void mtier_move_begin(struct mtier_move *mv, int source, int target,
+			     bool down, unsigned long max_pages)
 {
 	WARN_ON_ONCE(!list_empty(&mv->folios));
 	mtier_guard_begin(&mv->guard, target, down);
+	mv->closed = false;
+	mv->blocked = false;
+	mv->off_lru = false;
+	memset(mv->ended, 0, sizeof(mv->ended));
+	mv->source = source;
 	mv->target = target;
 	mv->down = down;
 	mv->max_pages = max_pages;
@@ -98,19 +103,19 @@ static void mtier_move_begin(struct mtier_move *mv, int target, bool down,
 	mv->nomem_large = false;
 	mv->nr_copies = 0;
 	mv->nr_stayed = 0;
-	mv->nr_payers = 0;
 }
 
 /**
  * mtier_move_up() - start to collect hot folios
  * @mv: the move, which mtier_move_run() has to end
+ * @source: where they are
  * @target: where they shall go
  * @max_pages: most base pages; a single folio may be larger
  */
-void mtier_move_up(struct mtier_move *mv, int target, unsigned long max_pages)
+void mtier_move_up(struct mtier_move *mv, int source, int target,
+		   unsigned long max_pages)
 {
-	mtier_move_begin(mv, target, false, max_pages);
-	mv->source = NUMA_NO_NODE;
+	mtier_move_begin(mv, source, target, false, max_pages);
 	mv->hot = mtier_hot_params_for(target);
 }
 
@@ -124,8 +129,9 @@ void mtier_move_up(struct mtier_move *mv, int target, unsigned long max_pages)
 void mtier_move_down(struct mtier_move *mv, int source, int target,
 		     unsigned long max_pages)
 {
-	mtier_move_begin(mv, target, true, max_pages);
-	mv->source = source;
+	mtier_move_begin(mv, source, target, true, max_pages);
+	/* How far apart its looks were nobody knows any more. */
+	mv->hot = mtier_cold_params(U32_MAX);
 }
 
 /**
@@ -408,6 +414,8 @@ static void mtier_put_back_left(struct mtier_move *mv)
  */
 unsigned long mtier_move_run(struct mtier_move *mv)
 {
+	u64 since_ns = mtier_charge_start();
+
 	if (mv->nr_folios)
 		mtier_migrate(mv, &mv->folios);
 	if (mv->nomem && mv->nomem_large) {
@@ -416,6 +424,8 @@ unsigned long mtier_move_run(struct mtier_move *mv)
 			mtier_split_left(mv);
 	}
 	mtier_put_back_left(mv);
+	if (!mv->down)
+		mtier_charge_move(mv, since_ns);
 	mtier_guard_end(&mv->guard);
 	if (!mtier_move_all(mv)) {
 		sort(mv->stayed, mv->nr_stayed, sizeof(*mv->stayed),

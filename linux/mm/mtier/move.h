@@ -10,15 +10,13 @@
 
 #include "eligible.h"
 #include "policy.h"
+#include "range.h"
 
 struct folio;
 struct mem_cgroup;
-struct task_struct;
 
 /* Different memcgs in one call; one more ends the batch early. */
 #define MTIER_MOVE_MEMCGS	16
-/* Folios of a call that are asked whose they are, to share its cost. */
-#define MTIER_MOVE_PAYERS	8
 
 /**
  * enum mtier_kind - what kinds of pages are counted apart
@@ -78,13 +76,31 @@ struct mtier_copy {
 };
 
 /**
+ * struct mtier_found - what is mapped where a page waited
+ * @folio: the folio, with a reference; NULL if it is not what is to be moved
+ * @page: number of the page in its range
+ */
+struct mtier_found {
+	struct folio *folio;
+	unsigned int page;
+};
+
+/**
  * struct mtier_move - folios isolated for one target
  * @folios: the isolated folios
  * @target: where they go
- * @source: where they are, if @down
+ * @source: where they are
  * @down: to make room for others, not up
- * @hot: what counts as hot there, for the last check
+ * @hot: what counts as hot, or as idle, for the last check
  * @guard: whom they belong to
+ * @closed: there is no place for more
+ * @blocked: pages wait for somebody who has locked their VMA
+ * @off_lru: a folio was not on its LRU list when it was to be isolated
+ * @ended: pages that are not in the move, by enum mtier_why
+ * @todo: pages of a range that wait
+ * @done: those of them that need not wait any longer
+ * @nr_found: used part of @found
+ * @found: what is there now of those in a VMA
  * @max_pages: limit of @nr_pages
  * @nr_pages: base pages in @folios
  * @nr_folios: folios in it
@@ -101,8 +117,6 @@ struct mtier_copy {
  * @pfns: first frames of all of them
  * @cap: most folios, and size of @stayed and of @pfns
  * @cap_copies: size of @copies
- * @payers: tasks that use some of the folios, each with a reference
- * @nr_payers: used part of it
  */
 struct mtier_move {
 	struct list_head folios;
@@ -111,6 +125,14 @@ struct mtier_move {
 	bool down;
 	struct mtier_hot_params hot;
 	struct mtier_guard guard;
+	bool closed;
+	bool blocked;
+	bool off_lru;
+	unsigned int ended[MTIER_NR_WHYS];
+	DECLARE_BITMAP(todo, MTIER_RANGE_PAGES);
+	DECLARE_BITMAP(done, MTIER_RANGE_PAGES);
+	unsigned int nr_found;
+	struct mtier_found found[MTIER_RANGE_PAGES];
 	unsigned long max_pages;
 	unsigned long nr_pages;
 	unsigned int nr_folios;
@@ -127,13 +149,12 @@ struct mtier_move {
 	unsigned long *pfns;
 	unsigned int cap;
 	unsigned int cap_copies;
-	struct task_struct *payers[MTIER_MOVE_PAYERS];
-	unsigned int nr_payers;
 };
 
 struct mtier_move *mtier_move_alloc(unsigned int cap);
 void mtier_move_free(struct mtier_move *mv);
-void mtier_move_up(struct mtier_move *mv, int target, unsigned long max_pages);
+void mtier_move_up(struct mtier_move *mv, int source, int target,
+		   unsigned long max_pages);
 void mtier_move_down(struct mtier_move *mv, int source, int target,
 		     unsigned long max_pages);
 bool mtier_move_fits(struct mtier_move *mv, struct folio *folio);
@@ -142,5 +163,14 @@ unsigned long mtier_move_run(struct mtier_move *mv);
 enum mtier_fate mtier_move_fate(const struct mtier_move *mv, unsigned long pfn);
 enum mtier_outcome mtier_move_outcome(const struct mtier_move *mv,
 				      unsigned long moved);
+
+/* ---- gather.c ---- */
+
+bool mtier_gather(struct mtier_move *mv, const struct mtier_range *range);
+
+/* ---- charge.c ---- */
+
+u64 mtier_charge_start(void);
+void mtier_charge_move(const struct mtier_move *mv, u64 since_ns);
 
 #endif /* _MM_MTIER_MOVE_H */

@@ -2,11 +2,11 @@
 /*
  * Page promotion: what its rooms know of each other.
  *
- *   scan.c + walk.c --record--> hotness.c --hot--> queue.c --> promote.c
- *   (any other source) --------^                                  |
- *   mm_slot.c: which mm is due        target.c: where to ----------
+ *   scan.c + walk.c --hot--> range.c --> promote.c --> gather.c --> move.c
+ *        |     |    --idle--> range.c --> cold.c -------^
+ *        |   hotness.c: what is known of each frame
+ *   mm_slot.c: which mm is due        target.c: where to
  *   core.c: on, off, nodes coming and going     policy.c: every decision
- *   cold.c: what moves out of a full node for them
  *   eligible.c: what may not move, and where not to, for all of these
  *
  * Locking order (outer first):
@@ -14,13 +14,12 @@
  *   mtier_mutex			on/off, set of nodes, knobs
  *     mem_hotplug_lock (read)		while sections are listed
  *   mmap_lock (read, trylock)		walk.c, one slice at a time
- *     page table lock			only recording below it
+ *     page table lock			only reading and noting below it
  *   mtier_slot_lock			mm_slot.c, the queue of due mms
- *   mtier_queue.lock			queue.c, irq-safe; innermost
+ *   mtier_ranges.lock			range.c, pages that wait; innermost
  *   mtier_dest.lock			rate.c, the rate bucket; innermost
  *
- * mtier_record() may run in any context but NMI: it takes only RCU and
- * mtier_queue.lock.
+ * What is locked while pages move: eligible.c.
  */
 #ifndef _MM_MTIER_H
 #define _MM_MTIER_H
@@ -39,6 +38,7 @@
 #include <linux/wait.h>
 
 #include "policy.h"
+#include "range.h"
 
 /**
  * struct mtier_config - every knob, in the unit of its sysfs file
@@ -59,7 +59,7 @@
  *	give way; 0: which do is left to reclaim
  * @rate_mbps: limit per target node, MiB/s
  * @batch_pages: base pages per migrate_pages() call
- * @queue_pages: entries of a node's queue
+ * @queue_pages: most pages of a node that wait to be moved
  * @target_node: forced target, or NUMA_NO_NODE for the scanner's choice
  * @thp_split: split a huge folio when its target has no free huge page
  * @charge: the threads' time is charged to whom they work for
@@ -93,38 +93,6 @@ extern struct kobject *mtier_kobj;
 
 struct mtier_move;
 struct mtier_slot;
-
-/* ---- queue.c ---- */
-
-/* No entry of a queue. */
-#define MTIER_QUEUE_NONE	ULONG_MAX
-
-/**
- * struct mtier_queue - bounded FIFO of page frame numbers
- * @lock: guards everything else
- * @entries: ring of @cap entries
- * @cap: its size
- * @head: index of the oldest entry
- * @fill: entries in use
- */
-struct mtier_queue {
-	spinlock_t lock;	/* all below; irq-safe, innermost */
-	unsigned long *entries;
-	unsigned int cap;
-	unsigned int head;
-	unsigned int fill;
-};
-
-unsigned long mtier_entry_of(unsigned long pfn);
-unsigned long mtier_entry_pfn(unsigned long entry);
-bool mtier_entry_same(unsigned long entry);
-int mtier_queue_init(struct mtier_queue *q, unsigned int cap);
-void mtier_queue_destroy(struct mtier_queue *q);
-int mtier_queue_resize(struct mtier_queue *q, unsigned int cap);
-unsigned int mtier_queue_push(struct mtier_queue *q, unsigned long entry,
-			      unsigned long *dropped);
-unsigned int mtier_queue_pop(struct mtier_queue *q, unsigned long *entries,
-			     unsigned int max);
 
 /* ---- target.c ---- */
 
@@ -316,15 +284,14 @@ void mtier_hot_prune(void);
 void mtier_hot_keep(const nodemask_t *slow, const nodemask_t *above);
 void mtier_hot_free(void);
 bool mtier_hot_tracked(unsigned long pfn);
-bool mtier_hot_peek(unsigned long pfn, int *target, bool *strict);
 bool mtier_hot_recheck(unsigned long pfn,
 		       const struct mtier_hot_params *params);
-bool mtier_record_at(unsigned long pfn, unsigned int nr, int target,
-		     unsigned int flags, u32 now,
-		     const struct mtier_hot_params *params);
+unsigned int mtier_hot_touch(unsigned long pfn, u32 now,
+			     const struct mtier_hot_params *params);
+bool mtier_hot_claim(unsigned long pfn, u32 now);
+void mtier_hot_candidate(unsigned int nr);
 bool mtier_hot_idle(unsigned long pfn, bool idle, u32 now,
 		    const struct mtier_hot_params *params);
-void mtier_hot_unqueue(unsigned long pfn);
 void mtier_hot_forget(unsigned long pfn);
 void mtier_hot_age(void);
 void mtier_hot_adjust(ktime_t now);
@@ -337,7 +304,7 @@ struct mtier_hot_params mtier_hot_params_for(int target);
 
 /**
  * enum mtier_node_state - what a node's migrator does, for nodeN/state
- * @MTIER_NODE_IDLE: its queue is empty
+ * @MTIER_NODE_IDLE: nothing waits
  * @MTIER_NODE_MIGRATING: moving pages
  * @MTIER_NODE_THROTTLED: waiting for its rate limit
  * @MTIER_NODE_TARGET_FULL: no node above has room; kswapd was woken
@@ -354,13 +321,13 @@ enum mtier_node_state {
 /**
  * struct mtier_node - the migrator of one slow node
  * @nid: the node
- * @queue: what it is to move
+ * @hot: what it is to move
  * @wait: where its thread sleeps
  * @thread: kpromoted/N
  * @state: for nodeN/state
  * @kobj: nodeN in sysfs
  * @nr_promoted: pages moved off this node
- * @nr_dropped: queued folios that were not moved
+ * @nr_dropped: folios that waited and were not moved
  * @nr_demoted: pages moved down to this node to make room for others
  * @fail_score: recent failures against successes, 0-100, for the scanner
  * @fail_stamp: jiffies of the last batch; old news does not count
@@ -369,15 +336,13 @@ enum mtier_node_state {
  * @drain_ms: how long that was from the last time
  * @drained: they were drained after the last batch
  * @retry_ms: how long it waited for room the last time
- * @pressure: the queue is too full for the scanner to go on
- * @batch: entries taken off the queue, batch_pages of them at most
- * @targets: target of each
+ * @pressure: too many wait for the scanner to go on
  * @move: what is moved at once
  * @down: what is moved out of its way
  */
 struct mtier_node {
 	int nid;
-	struct mtier_queue queue;
+	struct mtier_ranges hot;
 	wait_queue_head_t wait;
 	struct task_struct *thread;
 	enum mtier_node_state state;
@@ -393,8 +358,6 @@ struct mtier_node {
 	bool drained;
 	unsigned int retry_ms;
 	bool pressure;
-	unsigned long *batch;
-	int *targets;
 	struct mtier_move *move;
 	struct mtier_move *down;
 };
@@ -403,9 +366,11 @@ extern struct mtier_node __rcu **mtier_nodes;
 
 int mtier_promote_add_node(int nid);
 void mtier_promote_del_node(int nid);
-bool mtier_promote_enqueue(int nid, unsigned long pfn);
+bool mtier_promote_note(int nid, const struct mtier_range_key *at,
+			unsigned int page, u32 now, bool full);
+void mtier_promote_forget(struct mm_struct *mm);
 int mtier_promote_init(void);
-int mtier_promote_resize(unsigned int cap);
+void mtier_promote_resize(unsigned int cap);
 
 /* ---- pressure.c ---- */
 
@@ -424,8 +389,10 @@ bool mtier_cold_prepare(void);
 void mtier_cold_keep(const nodemask_t *above);
 void mtier_cold_free(void);
 struct mtier_hot_params mtier_cold_params(u32 look_ms);
-void mtier_cold_note(int nid, unsigned long pfn, bool idle, u32 now,
+void mtier_cold_note(int nid, const struct mtier_range_key *at,
+		     unsigned int page, unsigned long pfn, bool idle, u32 now,
 		     const struct mtier_hot_params *params);
+void mtier_cold_forget(struct mm_struct *mm);
 unsigned long mtier_cold_demote(struct mtier_node *node, int nid,
 				unsigned long want);
 int mtier_cold_init(void);
@@ -433,8 +400,6 @@ int mtier_cold_init(void);
 /* ---- charge.c ---- */
 
 void mtier_charge_scan(struct mm_struct *mm, u64 ns);
-u64 mtier_charge_pick(struct mtier_move *mv);
-void mtier_charge_move(struct mtier_move *mv, u64 since_ns);
 
 /* ---- sysfs.c, core.c ---- */
 

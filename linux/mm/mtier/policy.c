@@ -23,11 +23,11 @@
 
 #include "policy.h"
 
-#define REC_NID_SHIFT	4
+#define REC_CLAIM_SHIFT	2
 #define REC_FREQ_SHIFT	14
 #define REC_TICK_SHIFT	18
-#define REC_FLAGS	GENMASK(3, 0)
 #define TICK_MASK	GENMASK(MTIER_TICK_BITS - 1, 0)
+#define CLAIM_MASK	GENMASK(REC_FREQ_SHIFT - REC_CLAIM_SHIFT - 1, 0)
 
 static u64 sat_add(u64 a, u64 b)
 {
@@ -111,7 +111,6 @@ u32 mtier_rec_heat(u32 rec, u32 now_tick, u32 window_ticks)
  * mtier_rec_touch - note one more access
  * @rec: the record so far, 0 if there is none
  * @now_tick: from mtier_tick()
- * @nid: node that wants the page; MTIER_NO_NID keeps what is known
  * @p: what counts as hot
  * @v: where to put the verdict
  *
@@ -120,21 +119,14 @@ u32 mtier_rec_heat(u32 rec, u32 now_tick, u32 window_ticks)
  *
  * Return: the new record, never 0.
  */
-u32 mtier_rec_touch(u32 rec, u32 now_tick, u16 nid,
-		    const struct mtier_hot_params *p, enum mtier_verdict *v)
+u32 mtier_rec_touch(u32 rec, u32 now_tick, const struct mtier_hot_params *p,
+		    enum mtier_verdict *v)
 {
 	u32 heat = mtier_rec_heat(rec, now_tick, p->window_ticks);
-	u32 flags = MTIER_REC_VALID;
+	u32 claim = 0;
 
-	if (rec & MTIER_REC_VALID)
-		flags = rec & REC_FLAGS;
-	if (nid > MTIER_NID_MAX)
-		nid = mtier_rec_nid(rec);
-	if (nid <= MTIER_NID_MAX)
-		flags |= MTIER_REC_NODE;
-	else
-		nid = 0;
-
+	if (heat)
+		claim = rec & (CLAIM_MASK << REC_CLAIM_SHIFT | MTIER_REC_CLAIM);
 	if (heat && !rec_rest(rec, now_tick))
 		now_tick = rec >> REC_TICK_SHIFT; /* never turned back */
 	else
@@ -142,7 +134,31 @@ u32 mtier_rec_touch(u32 rec, u32 now_tick, u16 nid,
 
 	*v = heat_is_hot(heat, p) ? MTIER_HOT : MTIER_COLD;
 	return (now_tick & TICK_MASK) << REC_TICK_SHIFT |
-	       heat << REC_FREQ_SHIFT | nid << REC_NID_SHIFT | flags;
+	       heat << REC_FREQ_SHIFT | claim | MTIER_REC_VALID;
+}
+
+/**
+ * mtier_rec_claim - of several who find a page hot, who has it moved?
+ * @rec: the record, which counts something
+ * @now_tick: from mtier_tick()
+ * @mine: set to whether it is the caller
+ *
+ * A page that many address spaces map is found in each of them.  The first to
+ * claim it has MTIER_CLAIM_TICKS; a page that is not moved by then may be claimed
+ * again, so that whoever did and then went away keeps nobody waiting for long.
+ *
+ * Return: the new record.
+ */
+u32 mtier_rec_claim(u32 rec, u32 now_tick, bool *mine)
+{
+	u32 rest = (now_tick - (rec >> REC_CLAIM_SHIFT)) & CLAIM_MASK;
+
+	*mine = !(rec & MTIER_REC_CLAIM) || rest >= MTIER_CLAIM_TICKS;
+	if (!*mine)
+		return rec;
+	rec &= ~(CLAIM_MASK << REC_CLAIM_SHIFT);
+	return rec | (now_tick & CLAIM_MASK) << REC_CLAIM_SHIFT |
+	       MTIER_REC_CLAIM;
 }
 
 /**
@@ -173,29 +189,11 @@ bool mtier_rec_is_hot(u32 rec, u32 now_tick, const struct mtier_hot_params *p)
  * Ticks wrap, so an old record would one day look new.  Calling this for every
  * record at least once in a quarter of the wrap (8 min) rules that out.
  *
- * Return: @rec if it still counts, else 0; but a queued record only loses its
- * count, so that the frame is not queued twice and its end can be told.
+ * Return: @rec if it still counts, else 0.
  */
 u32 mtier_rec_age(u32 rec, u32 now_tick, u32 window_ticks)
 {
-	if (mtier_rec_heat(rec, now_tick, window_ticks))
-		return rec;
-	if (mtier_rec_queued(rec))
-		return rec & (REC_FLAGS | MTIER_NID_MAX << REC_NID_SHIFT);
-	return 0;
-}
-
-/**
- * mtier_rec_nid - node that wants the page
- * @rec: the record
- *
- * Return: 0 to MTIER_NID_MAX, or MTIER_NO_NID.
- */
-u16 mtier_rec_nid(u32 rec)
-{
-	if (!(rec & MTIER_REC_VALID) || !(rec & MTIER_REC_NODE))
-		return MTIER_NO_NID;
-	return rec >> REC_NID_SHIFT & MTIER_NID_MAX;
+	return mtier_rec_heat(rec, now_tick, window_ticks) ? rec : 0;
 }
 
 /**
@@ -207,40 +205,6 @@ u16 mtier_rec_nid(u32 rec)
 u8 mtier_rec_freq(u32 rec)
 {
 	return rec >> REC_FREQ_SHIFT & MTIER_FREQ_MAX;
-}
-
-/**
- * mtier_rec_queued - does a queue hold an entry for the frame?
- * @rec: the record
- *
- * Return: the flag; false for an unused record.
- */
-bool mtier_rec_queued(u32 rec)
-{
-	return rec & MTIER_REC_VALID && rec & MTIER_REC_QUEUED;
-}
-
-/**
- * mtier_rec_set_queued - note that the frame was queued
- * @rec: the record
- *
- * Return: the new record.
- */
-u32 mtier_rec_set_queued(u32 rec)
-{
-	return rec | MTIER_REC_VALID | MTIER_REC_QUEUED;
-}
-
-/**
- * mtier_rec_clear_queued - note that the frame left its queue
- * @rec: the record
- *
- * Return: the new record; 0 if nothing else was known.
- */
-u32 mtier_rec_clear_queued(u32 rec)
-{
-	rec &= ~MTIER_REC_QUEUED;
-	return mtier_rec_freq(rec) ? rec : 0;
 }
 
 /* ---- window -------------------------------------------------------------- */

@@ -18,16 +18,17 @@
 #include <linux/types.h>
 
 /*
- * Hotness record: what is remembered of one slow-tier frame, in 32 bits.
+ * Hotness record: what is remembered of one frame, in 32 bits.
  *
- *   31            18 17   14 13          4 3     0
+ *   31            18 17   14 13          2 1     0
  *  +----------------+-------+-------------+-------+
- *  | tick           | freq  | nid         | flags |
+ *  | tick           | freq  | claim       | flags |
  *  +----------------+-------+-------------+-------+
  *
  * tick   when it was last touched, in units of 128 ms, modulo 2^14 (35 min)
  * freq   accesses counted at that time, 0-15, see mtier_rec_touch()
- * nid    node that wants the page; only with MTIER_REC_NODE
+ * claim  when it was last claimed, in the same units, modulo 2^12 (8 min); only
+ *        with MTIER_REC_CLAIM
  * flags  MTIER_REC_*
  *
  * The value 0 means never seen.
@@ -35,7 +36,6 @@
 #define MTIER_TICK_MS		128
 #define MTIER_TICK_BITS		14
 #define MTIER_FREQ_MAX		15
-#define MTIER_NID_MAX		1023
 
 /* Longest window: a page may rest one window plus a quarter of the wrap. */
 #define MTIER_WINDOW_MAX	(BIT(MTIER_TICK_BITS) / 2)
@@ -43,13 +43,11 @@
 /* A record this much "from the future" was written by a CPU slightly ahead. */
 #define MTIER_TICK_SLACK	64
 
-/* Node not known, or none */
-#define MTIER_NO_NID		((u16)~0)
+/* Who has claimed a page has so long to get it moved before others may. */
+#define MTIER_CLAIM_TICKS	16
 
 #define MTIER_REC_VALID		BIT(0)	/* the record is in use */
-#define MTIER_REC_QUEUED	BIT(1)	/* a queue holds an entry for the frame */
-#define MTIER_REC_NODE		BIT(2)	/* the nid field is meaningful */
-#define MTIER_REC_STRICT	BIT(3)	/* no other node of the tier will do */
+#define MTIER_REC_CLAIM		BIT(1)	/* the claim field is meaningful */
 
 /**
  * enum mtier_verdict - what a record says of its page
@@ -79,16 +77,13 @@ struct mtier_hot_params {
 u32 mtier_tick(u64 now_ms);
 u32 mtier_window_ticks(u32 window_ms);
 
-u32 mtier_rec_touch(u32 rec, u32 now_tick, u16 nid,
-		    const struct mtier_hot_params *p, enum mtier_verdict *v);
+u32 mtier_rec_touch(u32 rec, u32 now_tick, const struct mtier_hot_params *p,
+		    enum mtier_verdict *v);
 u32 mtier_rec_heat(u32 rec, u32 now_tick, u32 window_ticks);
 bool mtier_rec_is_hot(u32 rec, u32 now_tick, const struct mtier_hot_params *p);
 u32 mtier_rec_age(u32 rec, u32 now_tick, u32 window_ticks);
-u16 mtier_rec_nid(u32 rec);
 u8 mtier_rec_freq(u32 rec);
-bool mtier_rec_queued(u32 rec);
-u32 mtier_rec_set_queued(u32 rec);
-u32 mtier_rec_clear_queued(u32 rec);
+u32 mtier_rec_claim(u32 rec, u32 now_tick, bool *mine);
 
 bool mtier_room(u64 free_pages, u64 wmark_pages, u64 node_pages, u32 percent);
 u32 mtier_window_adjust(u32 cur, u32 ref, u64 candidates, u64 budget);

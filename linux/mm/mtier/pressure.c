@@ -29,7 +29,7 @@ bool mtier_promote_may_queue(int nid, bool full)
 
 	if (!node || READ_ONCE(node->pressure))
 		return false;
-	return mtier_may_queue(READ_ONCE(node->queue.fill),
+	return mtier_may_queue(READ_ONCE(node->hot.fill),
 			       READ_ONCE(mtier_conf.batch_pages), full);
 }
 
@@ -55,8 +55,8 @@ bool mtier_promote_pressure(void)
 		if (!node)
 			continue;
 		WRITE_ONCE(node->pressure,
-			   mtier_pressure(READ_ONCE(node->queue.fill),
-					  READ_ONCE(node->queue.cap),
+			   mtier_pressure(READ_ONCE(node->hot.fill),
+					  READ_ONCE(node->hot.cap),
 					  node->pressure));
 		if (node->pressure)
 			some = true;

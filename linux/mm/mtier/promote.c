@@ -2,16 +2,15 @@
 /*
  * Page promotion: the migrators, one thread per slow node.
  *
- * kpromoted/N takes frame numbers off its node's queue, groups them by target,
- * and moves each group with one migrate_pages() call. References to folios
- * exist only between isolation and that call; while the thread waits, for its
- * rate or for a full target, it holds none. So a page may be freed meanwhile and
- * its frame be somebody else's, whom other policies hold: an entry carries a tag
- * of whose page was seen, and is dropped when the frame's tag is another.
+ * kpromoted/N takes ranges of address spaces that have pages of its node waiting,
+ * the oldest first, gathers a batch of those that have one target, and moves it
+ * with one migrate_pages() call. References to folios exist only from there to
+ * that call; while the thread waits, for its rate or for a full target, it holds
+ * none.
  *
- * Every queued frame ends in exactly one counter (mtier_finish()):
+ * Every page that waits ends in exactly one counter (mtier_finish()):
  *
- *	queued = promoted_folios + drop_* + fail_* + still queued
+ *	queued = promoted_folios + drop_* + fail_* + still waiting
  *
  * and the pages of promoted folios are added to pgpromote_success of the node
  * and the memcg, whatever numa_balancing is set to.
@@ -23,10 +22,7 @@
  * What is held while a batch is gathered and moved: eligible.c.
  */
 #include <linux/freezer.h>
-#include <linux/hugetlb.h>
 #include <linux/kthread.h>
-#include <linux/memory_hotplug.h>
-#include <linux/memremap.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
@@ -39,7 +35,7 @@
 #include "move.h"
 #include "mtier.h"
 
-/* A queue that is not full enough for a batch waits so long for more. */
+/* Less than a batch waits so long for more. */
 #define MTIER_GATHER_MS		20
 /*
  * Between two tries while no node above has room: as kswapd makes room in steps
@@ -47,6 +43,8 @@
  */
 #define MTIER_FULL_RETRY_MIN_MS	10
 #define MTIER_FULL_RETRY_MAX_MS	100
+/* Before those are tried again whose VMA somebody has locked. */
+#define MTIER_BLOCKED_RETRY_MS	10
 /*
  * Time between two drains of all CPUs' LRU batches, which interrupt everybody:
  * twice as long after one that did not help.
@@ -55,10 +53,7 @@
 #define MTIER_LRU_DRAIN_MAX_MS	64000
 /* Of the migrators; the scanner has none, being capped by cpu_percent. */
 #define MTIER_PROMOTE_NICE	(-5)
-/* In mtier_node.targets: no fallback; and: done with. */
-#define MTIER_TARGET_STRICT	BIT(30)
-#define MTIER_TARGET_DONE	(-2)
-#define MTIER_BATCH_MAX		4096
+#define MTIER_BATCH_MAX		4096U
 
 struct mtier_node __rcu **mtier_nodes;
 
@@ -68,45 +63,68 @@ static struct mtier_node *mtier_node_get(int nid)
 					 lockdep_is_held(&mtier_mutex));
 }
 
-/* The one end of a queued frame. */
-static void mtier_finish(struct mtier_node *node, unsigned long entry,
-			 enum vm_event_item how)
+/* The one end of pages that waited. */
+static void mtier_finish(struct mtier_node *node, enum vm_event_item how,
+			 unsigned int nr)
 {
-	unsigned long pfn = mtier_entry_pfn(entry);
-
-	if (how == MTIER_PROMOTED_FOLIOS || how == MTIER_DROP_GONE)
-		mtier_hot_forget(pfn);
-	else
-		mtier_hot_unqueue(pfn);
+	if (!nr)
+		return;
 	if (how != MTIER_PROMOTED_FOLIOS)
-		atomic_long_inc(&node->nr_dropped);
-	count_vm_event(how);
+		atomic_long_add(nr, &node->nr_dropped);
+	count_vm_events(how, nr);
 }
 
 /**
- * mtier_promote_enqueue() - hand a hot frame to its node's migrator
+ * mtier_promote_note() - hand a hot page to its node's migrator
  * @nid: the slow node
- * @pfn: the frame, marked as queued in its record
+ * @at: its range, and where it shall go
+ * @page: its number there
+ * @now: mtier_now_tick()
+ * @full: its target has no room
  *
- * Context: any but NMI, under rcu_read_lock().
- * Return: false if the node has no migrator.
+ * Context: process context, with a reference to the users of the mm.
+ * Return: true if it waits from now on; false if it did, if the migrator has
+ * enough to do, or without memory.
  */
-bool mtier_promote_enqueue(int nid, unsigned long pfn)
+bool mtier_promote_note(int nid, const struct mtier_range_key *at,
+			unsigned int page, u32 now, bool full)
 {
-	struct mtier_node *node = rcu_dereference(mtier_nodes[nid]);
-	unsigned long dropped;
-	unsigned int fill;
+	struct mtier_node *node;
+	unsigned int dropped;
+	int fill = 0;
 
-	if (!node)
-		return false;
-	count_vm_event(MTIER_QUEUED);
-	fill = mtier_queue_push(&node->queue, mtier_entry_of(pfn), &dropped);
-	if (dropped != MTIER_QUEUE_NONE)
-		mtier_finish(node, dropped, MTIER_DROP_FULL);
-	if (fill == 1 || fill >= READ_ONCE(mtier_conf.batch_pages))
-		if (wq_has_sleeper(&node->wait))
-			wake_up(&node->wait);
-	return true;
+	rcu_read_lock();
+	node = rcu_dereference(mtier_nodes[nid]);
+	if (node && mtier_promote_may_queue(nid, full))
+		fill = mtier_ranges_add(&node->hot, at, page, now, &dropped);
+	if (fill > 0) {
+		count_vm_event(MTIER_QUEUED);
+		mtier_finish(node, MTIER_DROP_FULL, dropped);
+		if (fill == 1 || fill >= READ_ONCE(mtier_conf.batch_pages))
+			if (wq_has_sleeper(&node->wait))
+				wake_up(&node->wait);
+	}
+	rcu_read_unlock();
+	return fill > 0;
+}
+
+/**
+ * mtier_promote_forget() - an address space goes
+ * @mm: the mm, of which no page is reported any more
+ */
+void mtier_promote_forget(struct mm_struct *mm)
+{
+	struct mtier_node *node;
+	int nid;
+
+	rcu_read_lock();
+	for_each_node(nid) {
+		node = rcu_dereference(mtier_nodes[nid]);
+		if (node)
+			mtier_finish(node, MTIER_DROP_GONE,
+				     mtier_ranges_forget(&node->hot, mm));
+	}
+	rcu_read_unlock();
 }
 
 static void mtier_wake_kswapd(int nid)
@@ -168,146 +186,52 @@ static void mtier_pay(struct mtier_node *node, int target, u64 bytes)
 	}
 }
 
-/*
- * Take a reference on the folio of a queued frame if it can and should be
- * moved; else say why not.
- */
-static struct folio *mtier_candidate(unsigned long entry,
-				     const struct mtier_hot_params *params,
-				     enum vm_event_item *why)
-{
-	unsigned long pfn = mtier_entry_pfn(entry);
-	struct page *page = pfn_to_online_page(pfn);
-	struct folio *folio;
+/* How a page ends that is not to be moved, or cannot be. */
+static const enum vm_event_item mtier_ends[MTIER_NR_WHYS] = {
+	[MTIER_WHY_POLICY] = MTIER_DROP_POLICY,
+	[MTIER_WHY_KIND] = MTIER_DROP_TYPE,
+	[MTIER_WHY_PINNED] = MTIER_DROP_PINNED,
+	[MTIER_WHY_DIRTY] = MTIER_DROP_DIRTY,
+	[MTIER_WHY_COLD] = MTIER_DROP_COLD,
+	[MTIER_WHY_BUSY] = MTIER_FAIL_BUSY,
+	[MTIER_WHY_OFF_LRU] = MTIER_FAIL_ISOLATE,
+	[MTIER_WHY_GONE] = MTIER_DROP_GONE,
+};
 
-	*why = MTIER_DROP_GONE;
-	if (!page)
-		return NULL;
-	folio = page_folio(page);
-	if (!folio_try_get(folio))
-		return NULL;
-	/* Merged into a larger folio, or another page: the scan sees it anew. */
-	if (page_folio(page) != folio || folio_pfn(folio) != pfn ||
-	    !mtier_entry_same(entry) || !mtier_node_is_slow(folio_nid(folio)))
-		goto drop;
-	*why = MTIER_DROP_TYPE;
-	if (folio_is_zone_device(folio) || folio_test_hugetlb(folio) ||
-	    folio_test_ksm(folio))
-		goto drop;
-	/* Also page cache, which mtier_folio_stays() lets pass. */
-	*why = MTIER_DROP_PINNED;
-	if (folio_maybe_dma_pinned(folio))
-		goto drop;
-	/* Many file systems cannot move dirty folios without blocking. */
-	*why = MTIER_DROP_DIRTY;
-	if (folio_is_file_lru(folio) && folio_test_dirty(folio))
-		goto drop;
-	*why = MTIER_DROP_COLD;
-	if (!mtier_hot_recheck(pfn, params))
-		goto drop;
-	return folio;
-drop:
-	folio_put(folio);
-	return NULL;
-}
-
-/* How a queued frame ends that those who map it do not let move. */
-static enum vm_event_item mtier_why_event(enum mtier_why why)
+/* Account for every page that was looked at for a move. */
+static void mtier_count_ends(struct mtier_node *node,
+			     const struct mtier_move *mv)
 {
-	switch (why) {
-	case MTIER_WHY_POLICY:
-		return MTIER_DROP_POLICY;
-	case MTIER_WHY_KIND:
-		return MTIER_DROP_TYPE;
-	case MTIER_WHY_PINNED:
-		return MTIER_DROP_PINNED;
-	case MTIER_WHY_GONE:
-		return MTIER_DROP_GONE;
-	default:
-		return MTIER_FAIL_BUSY;
+	unsigned int nr[MTIER_FATE_GONE + 1] = {};
+	enum mtier_fate fate;
+	unsigned int i;
+
+	for (i = 0; i < mv->nr_folios; i++) {
+		fate = mtier_move_fate(mv, mv->pfns[i]);
+		nr[fate]++;
+		/* Its heat has left the frame with it. */
+		if (fate != MTIER_FATE_STAYED)
+			mtier_hot_forget(mv->pfns[i]);
 	}
+	mtier_finish(node, MTIER_PROMOTED_FOLIOS, nr[MTIER_FATE_MOVED]);
+	mtier_finish(node, MTIER_DROP_GONE, nr[MTIER_FATE_GONE]);
+	mtier_finish(node, mv->nomem ? MTIER_FAIL_NOMEM : MTIER_FAIL_BUSY,
+		     nr[MTIER_FATE_STAYED]);
+	for (i = MTIER_MAY + 1; i < MTIER_WHY_CROWDED; i++)
+		mtier_finish(node, mtier_ends[i], mv->ended[i]);
 }
 
-/* Isolate a candidate; false if the move has no place for it. */
-static bool mtier_take(struct mtier_node *node, struct mtier_move *mv,
-		       struct folio *folio, unsigned int i)
-{
-	unsigned long entry = node->batch[i];
-	enum mtier_why why;
-
-	if (!mtier_move_fits(mv, folio))
-		return false;
-	why = mtier_guard_ask(&mv->guard, folio, !mv->nr_folios);
-	if (why == MTIER_WHY_CROWDED)
-		return false;
-	node->targets[i] = MTIER_TARGET_DONE;
-	if (why != MTIER_MAY) {
-		mtier_finish(node, entry, mtier_why_event(why));
-	} else if (!mtier_move_add(mv, folio)) {
-		mtier_finish(node, entry, MTIER_FAIL_ISOLATE);
-		node->off_lru |= !folio_test_lru(folio);
-	}
-	return true;
-}
-
-/*
- * Look at an entry of the batch again, and isolate it, up to batch_pages.
- * Returns false when the move has no place for more.
- */
-static bool mtier_gather(struct mtier_node *node, struct mtier_move *mv,
-			 unsigned int i)
-{
-	unsigned long entry = node->batch[i];
-	enum vm_event_item why;
-	struct folio *folio;
-	bool taken;
-
-	folio = mtier_candidate(entry, &mv->hot, &why);
-	if (!folio) {
-		node->targets[i] = MTIER_TARGET_DONE;
-		mtier_finish(node, entry, why);
-		return true;
-	}
-	taken = mtier_take(node, mv, folio, i);
-	folio_put(folio);
-	return taken;
-}
-
-static enum vm_event_item mtier_fate_event(const struct mtier_move *mv,
-					   unsigned long pfn)
-{
-	switch (mtier_move_fate(mv, pfn)) {
-	case MTIER_FATE_MOVED:
-		return MTIER_PROMOTED_FOLIOS;
-	case MTIER_FATE_GONE:
-		return MTIER_DROP_GONE;
-	case MTIER_FATE_STAYED:
-		break;
-	}
-	return mv->nomem ? MTIER_FAIL_NOMEM : MTIER_FAIL_BUSY;
-}
-
-/* Move what was gathered and account for every folio of it. */
+/* Move what was gathered and account for every page that was to be. */
 static void mtier_move_batch(struct mtier_node *node, struct mtier_move *mv)
 {
 	unsigned long moved;
-	u64 since_ns;
-	unsigned int i;
 
 	WRITE_ONCE(node->state, MTIER_NODE_MIGRATING);
-	since_ns = mtier_charge_pick(mv);
 	moved = mtier_move_run(mv);
-	mtier_charge_move(mv, since_ns);
+	mtier_count_ends(node, mv);
+	node->off_lru |= mv->off_lru;
 	if (!mv->nr_folios)
 		return;
-
-	/*
-	 * Ask the move, not the records: those of memory that goes offline are
-	 * pruned meanwhile.
-	 */
-	for (i = 0; i < mv->nr_folios; i++)
-		mtier_finish(node, mv->pfns[i],
-			     mtier_fate_event(mv, mv->pfns[i]));
 
 	atomic_long_add(moved, &node->nr_promoted);
 	WRITE_ONCE(node->fail_stamp, jiffies);
@@ -319,81 +243,96 @@ static void mtier_move_batch(struct mtier_node *node, struct mtier_move *mv)
 	mtier_pay(node, mv->target, (u64)moved << PAGE_SHIFT);
 }
 
-/*
- * No room above: put back what may wait, give up what may not. What has gone
- * cold while it waited makes room for others in the queue.
- */
-static void mtier_put_back(struct mtier_node *node, unsigned int n, int key)
+/* Give a range back; what dies with its address space is gone. */
+static void mtier_release(struct mtier_node *node, struct mtier_range *range,
+			  const unsigned long *done)
 {
-	struct mtier_hot_params hot;
-	unsigned long entry, dropped;
-	unsigned int i;
+	mtier_finish(node, MTIER_DROP_GONE,
+		     mtier_ranges_release(&node->hot, range, done));
+}
 
-	hot = mtier_hot_params_for(key & ~MTIER_TARGET_STRICT);
-	for (i = 0; i < n; i++) {
-		if (node->targets[i] != key)
-			continue;
-		entry = node->batch[i];
-		node->targets[i] = MTIER_TARGET_DONE;
-		if (key & MTIER_TARGET_STRICT) {
-			mtier_finish(node, entry, MTIER_FAIL_FULL);
-			continue;
-		}
-		if (!mtier_hot_recheck(mtier_entry_pfn(entry), &hot)) {
-			mtier_finish(node, entry, MTIER_DROP_COLD);
-			continue;
-		}
-		mtier_queue_push(&node->queue, entry, &dropped);
-		if (dropped != MTIER_QUEUE_NONE)
-			mtier_finish(node, dropped, MTIER_DROP_FULL);
+/* All pages of a range end in one way. */
+static void mtier_give_up(struct mtier_node *node, struct mtier_range *range,
+			  enum vm_event_item how)
+{
+	mtier_finish(node, how,
+		     bitmap_weight(node->move->todo, MTIER_RANGE_PAGES));
+	mtier_release(node, range, node->move->todo);
+}
+
+/*
+ * No room above: what may wait waits on, what may not is given up. What has gone
+ * cold meanwhile makes room for others.
+ */
+static void mtier_wait_on(struct mtier_node *node, struct mtier_range *range)
+{
+	struct mtier_hot_params hot = mtier_hot_params_for(range->key.target);
+	u32 rest = mtier_now_tick() - READ_ONCE(range->tick);
+
+	if (range->key.strict) {
+		mtier_give_up(node, range, MTIER_FAIL_FULL);
+	} else if (rest >= hot.window_ticks) {
+		mtier_give_up(node, range, MTIER_DROP_COLD);
+	} else {
+		bitmap_zero(node->move->done, MTIER_RANGE_PAGES);
+		mtier_release(node, range, node->move->done);
 	}
 }
 
-/* Move all entries with one target; false if there was no room for them. */
-static bool mtier_move_group(struct mtier_node *node, unsigned int first,
-			     unsigned int n)
+/* Move a batch: this range, and what waits for the same target. */
+static void mtier_move_ranges(struct mtier_node *node,
+			      struct mtier_range *range, int dest,
+			      unsigned long batch)
 {
+	struct mtier_range_key like = range->key;
+	struct mtier_move *mv = node->move;
+	/* What is too large for the rest of a batch is not met again. */
+	unsigned int left = READ_ONCE(node->hot.nr);
+	bool open;
+
+	mtier_move_up(mv, node->nid, dest, batch);
+	do {
+		open = mtier_gather(mv, range);
+		mtier_release(node, range, mv->done);
+		if (!open || !left--)
+			break;
+		range = mtier_ranges_take(&node->hot, &like, mv->todo);
+	} while (range);
+	mtier_move_batch(node, mv);
+}
+
+/*
+ * Move a batch of those that wait for longest, of those whose target has room.
+ * Returns false if none of them has.
+ */
+static bool mtier_move_some(struct mtier_node *node, bool *full)
+{
+	/* Where there is no room there are not many: mtier_may_queue(). */
+	unsigned int left = min(READ_ONCE(node->hot.nr), MTIER_BATCH_MAX);
+	nodemask_t tried[2] = { NODE_MASK_NONE, NODE_MASK_NONE };
+	struct mtier_range *range;
 	unsigned long batch;
-	int key = node->targets[first];
-	unsigned int i = first;
 	int dest;
 
-	while (i < n && !kthread_should_stop()) {
-		/* Entries may be large: ask for room for a whole batch. */
+	for (; left && !kthread_should_stop(); left--) {
+		range = mtier_ranges_take(&node->hot, NULL, node->move->todo);
+		if (!range)
+			break;
+		/* A page may be large: ask for room for a whole batch. */
 		batch = READ_ONCE(mtier_conf.batch_pages);
-		dest = mtier_dest_with_room(node, key & ~MTIER_TARGET_STRICT,
-					    key & MTIER_TARGET_STRICT, &batch);
-		if (dest == NUMA_NO_NODE) {
-			mtier_put_back(node, n, key);
-			return false;
+		dest = NUMA_NO_NODE;
+		if (!node_test_and_set(range->key.target,
+				       tried[range->key.strict]))
+			dest = mtier_dest_with_room(node, range->key.target,
+						    range->key.strict, &batch);
+		if (dest != NUMA_NO_NODE) {
+			mtier_move_ranges(node, range, dest, batch);
+			return true;
 		}
-		mtier_move_up(node->move, dest, batch);
-		for (; i < n; i++)
-			if (node->targets[i] == key &&
-			    !mtier_gather(node, node->move, i))
-				break;
-		mtier_move_batch(node, node->move);
+		*full = true;
+		mtier_wait_on(node, range);
 	}
-	return true;
-}
-
-/* Fill in the targets of a fresh batch. */
-static void mtier_sort(struct mtier_node *node, unsigned int n)
-{
-	unsigned int i;
-	bool strict;
-	int target;
-
-	for (i = 0; i < n; i++) {
-		if (mtier_hot_peek(mtier_entry_pfn(node->batch[i]), &target,
-				   &strict)) {
-			node->targets[i] = target |
-				(strict ? MTIER_TARGET_STRICT : 0);
-			continue;
-		}
-		node->targets[i] = MTIER_TARGET_DONE;
-		mtier_finish(node, node->batch[i], MTIER_DROP_GONE);
-	}
+	return false;
 }
 
 /*
@@ -418,34 +357,30 @@ static void mtier_drain_lru(struct mtier_node *node)
 	node->off_lru = false;
 }
 
+static void mtier_rest(struct mtier_node *node, unsigned int ms)
+{
+	wait_event_freezable_timeout(node->wait, kthread_should_stop(),
+				     msecs_to_jiffies(ms));
+}
+
 static void mtier_drain(struct mtier_node *node)
 {
+	unsigned long batch = READ_ONCE(mtier_conf.batch_pages), nr = 0;
 	long before = atomic_long_read(&node->nr_promoted);
-	bool full = false, room = false;
-	unsigned int i, n;
+	bool full = false, some = false;
 	nodemask_t up;
 
-	n = mtier_queue_pop(&node->queue, node->batch,
-			    READ_ONCE(mtier_conf.batch_pages));
-	mtier_sort(node, n);
-	for (i = 0; i < n; i++) {
-		if (node->targets[i] == MTIER_TARGET_DONE)
-			continue;
-		if (kthread_should_stop()) {
-			mtier_finish(node, node->batch[i], MTIER_DROP_OFF);
-			continue;
-		}
-		if (mtier_move_group(node, i, n))
-			room = true;
-		else
-			full = true;
-		/* A stop in the middle leaves some of the group. */
-		if (node->targets[i] != MTIER_TARGET_DONE)
-			i--;
+	node->move->blocked = false;
+	/* Where there is little room a batch goes in pieces. */
+	while (nr < batch && mtier_move_some(node, &full)) {
+		some = true;
+		nr += max(node->move->nr_pages, SWAP_CLUSTER_MAX);
 	}
 	mtier_drain_lru(node);
+	if (node->move->blocked)
+		mtier_rest(node, MTIER_BLOCKED_RETRY_MS);
 	/* One full target does not keep the pages for another waiting. */
-	if (room || !full)
+	if (some || !full)
 		return;
 	up = mtier_node_up(node->nid);
 	WRITE_ONCE(node->state, nodes_empty(up) ? MTIER_NODE_NO_TARGET :
@@ -453,13 +388,12 @@ static void mtier_drain(struct mtier_node *node)
 	node->retry_ms = min(2 * node->retry_ms, MTIER_FULL_RETRY_MAX_MS);
 	if (atomic_long_read(&node->nr_promoted) != before)
 		node->retry_ms = MTIER_FULL_RETRY_MIN_MS;
-	wait_event_freezable_timeout(node->wait, kthread_should_stop(),
-				     msecs_to_jiffies(node->retry_ms));
+	mtier_rest(node, node->retry_ms);
 }
 
 static bool mtier_batch_ready(struct mtier_node *node)
 {
-	return READ_ONCE(node->queue.fill) >= READ_ONCE(mtier_conf.batch_pages);
+	return READ_ONCE(node->hot.fill) >= READ_ONCE(mtier_conf.batch_pages);
 }
 
 static int mtier_promote_thread(void *arg)
@@ -474,10 +408,10 @@ static int mtier_promote_thread(void *arg)
 	 */
 	set_user_nice(current, MTIER_PROMOTE_NICE);
 	while (!kthread_freezable_should_stop(NULL)) {
-		if (!READ_ONCE(node->queue.fill)) {
+		if (!READ_ONCE(node->hot.fill)) {
 			WRITE_ONCE(node->state, MTIER_NODE_IDLE);
 			wait_event_freezable(node->wait,
-					     READ_ONCE(node->queue.fill) ||
+					     READ_ONCE(node->hot.fill) ||
 					     kthread_should_stop());
 		}
 		wait_event_freezable_timeout(node->wait,
@@ -492,11 +426,8 @@ static int mtier_promote_thread(void *arg)
 
 static void mtier_node_free(struct mtier_node *node)
 {
-	mtier_queue_destroy(&node->queue);
 	mtier_move_free(node->move);
 	mtier_move_free(node->down);
-	kvfree(node->batch);
-	kvfree(node->targets);
 	kfree(node);
 }
 
@@ -513,12 +444,8 @@ static struct mtier_node *mtier_node_alloc(int nid)
 	init_waitqueue_head(&node->wait);
 	node->move = mtier_move_alloc(MTIER_BATCH_MAX);
 	node->down = mtier_move_alloc(MTIER_BATCH_MAX);
-	node->batch = kvcalloc(MTIER_BATCH_MAX, sizeof(*node->batch),
-			       GFP_KERNEL);
-	node->targets = kvcalloc(MTIER_BATCH_MAX, sizeof(*node->targets),
-				 GFP_KERNEL);
-	if (mtier_queue_init(&node->queue, mtier_conf.queue_pages) ||
-	    !node->move || !node->down || !node->batch || !node->targets) {
+	mtier_ranges_init(&node->hot, mtier_conf.queue_pages);
+	if (!node->move || !node->down) {
 		mtier_node_free(node);
 		return NULL;
 	}
@@ -563,7 +490,6 @@ int mtier_promote_add_node(int nid)
 void mtier_promote_del_node(int nid)
 {
 	struct mtier_node *node;
-	unsigned long pfn;
 
 	lockdep_assert_held(&mtier_mutex);
 	node = mtier_node_get(nid);
@@ -573,36 +499,28 @@ void mtier_promote_del_node(int nid)
 	RCU_INIT_POINTER(mtier_nodes[nid], NULL);
 	synchronize_rcu();
 	kthread_stop(node->thread);
-	while (mtier_queue_pop(&node->queue, &pfn, 1))
-		mtier_finish(node, pfn, MTIER_DROP_OFF);
+	mtier_finish(node, MTIER_DROP_OFF, mtier_ranges_shrink(&node->hot, 0));
 	mtier_node_free(node);
 }
 
 /**
- * mtier_promote_resize() - change the size of all queues
- * @cap: entries; the oldest that do not fit are dropped and counted
- *
- * Return: 0 or -ENOMEM; then some queues may have the new size already.
+ * mtier_promote_resize() - change how many pages of each node may wait
+ * @cap: pages; the oldest ranges that do not fit are dropped and counted
  */
-int mtier_promote_resize(unsigned int cap)
+void mtier_promote_resize(unsigned int cap)
 {
 	struct mtier_node *node;
-	unsigned long pfn;
-	int nid, ret = 0;
+	int nid;
 
 	lockdep_assert_held(&mtier_mutex);
 	for_each_node(nid) {
 		node = mtier_node_get(nid);
 		if (!node)
 			continue;
-		while ((ret = mtier_queue_resize(&node->queue, cap)) == -EBUSY)
-			while (READ_ONCE(node->queue.fill) > cap &&
-			       mtier_queue_pop(&node->queue, &pfn, 1))
-				mtier_finish(node, pfn, MTIER_DROP_FULL);
-		if (ret)
-			break;
+		WRITE_ONCE(node->hot.cap, cap);
+		mtier_finish(node, MTIER_DROP_FULL,
+			     mtier_ranges_shrink(&node->hot, cap));
 	}
-	return ret;
 }
 
 /**

@@ -54,12 +54,8 @@ static int mtier_knob_set(struct mtier_knob *knob, unsigned int value)
 	    (knob->not_below && value < *knob->not_below) ||
 	    (knob->not_above && value > *knob->not_above))
 		return -ERANGE;
-	if (knob->value == &mtier_conf.queue_pages) {
-		int ret = mtier_promote_resize(value);
-
-		if (ret)
-			return ret;
-	}
+	if (knob->value == &mtier_conf.queue_pages)
+		mtier_promote_resize(value);
 	if (knob->value == &mtier_conf.charge && value)
 		remote_charge_enable();
 	WRITE_ONCE(*knob->value, value);
@@ -350,7 +346,7 @@ static int mtier_kobj_nid(struct kobject *kobj)
 	return nid;
 }
 
-MTIER_NODE_SHOW(queued, READ_ONCE(node->queue.fill));
+MTIER_NODE_SHOW(queued, READ_ONCE(node->hot.fill));
 MTIER_NODE_SHOW(promoted, atomic_long_read(&node->nr_promoted));
 MTIER_NODE_SHOW(dropped, atomic_long_read(&node->nr_dropped));
 MTIER_NODE_SHOW(demoted, atomic_long_read(&node->nr_demoted));

@@ -4,10 +4,11 @@
  * time.
  *
  * Under a page table lock nothing happens but reading and clearing bits and
- * noting frame numbers in an array; they are reported (mtier_record()) after
- * the lock is dropped.  Only entries of slow-tier pages are cleared: the bits
- * of top-tier pages are read as a sign of where the mm runs and left alone, but
- * while pages of full nodes are looked for that may give way (cold.c).
+ * noting what was met in an array; that is reported (hotness.c, and what is hot
+ * to its migrator) after the lock is dropped.  Only entries of slow-tier pages
+ * are cleared: the bits of top-tier pages are read as a sign of where the mm runs
+ * and left alone, but while pages of full nodes are looked for that may give way
+ * (cold.c).
  * Page tables that map nothing on a slow node therefore cost one read per
  * entry, and frames that have no record are told from the section number
  * without touching struct page.
@@ -32,9 +33,11 @@
 #include <linux/sched/clock.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <trace/events/mtier.h>
 
 #include "eligible.h"
 #include "mtier.h"
+#include "range.h"
 
 /**
  * struct mtier_hit - an accessed folio of a slow node, or one of a full node
@@ -44,6 +47,7 @@
  * @nid: its node
  * @full: that is a full one
  * @idle: and the folio was not accessed
+ * @shared: others may map it, too
  */
 struct mtier_hit {
 	unsigned long pfn;
@@ -52,6 +56,7 @@ struct mtier_hit {
 	int nid;
 	bool full;
 	bool idle;
+	bool shared;
 };
 
 /**
@@ -180,10 +185,29 @@ static struct mtier_hot_params mtier_walk_params(struct mtier_walk *w,
 	return params;
 }
 
+static struct mtier_range_key mtier_range_at(struct mtier_walk *w,
+					     unsigned long addr, int target,
+					     bool strict)
+{
+	return (struct mtier_range_key) {
+		.mm = w->slot->mm,
+		.start = ALIGN_DOWN(addr, MTIER_RANGE_SIZE),
+		.target = target,
+		.strict = strict,
+	};
+}
+
+static unsigned int mtier_range_page(unsigned long addr)
+{
+	return (addr >> PAGE_SHIFT) & (MTIER_RANGE_PAGES - 1);
+}
+
 /* An accessed page of a slow node. */
 static void mtier_report_hot(struct mtier_walk *w, const struct mtier_hit *hit,
 			     u32 now)
 {
+	struct mtier_range_key at;
+	unsigned int heat;
 	int target;
 
 	if (hit->nid != w->source)
@@ -196,8 +220,27 @@ static void mtier_report_hot(struct mtier_walk *w, const struct mtier_hit *hit,
 	if (target != w->params_target)
 		w->params = mtier_walk_params(w, target);
 	w->params_target = target;
-	mtier_record_at(hit->pfn, hit->nr, target,
-			w->strict ? MTIER_RECORD_STRICT : 0, now, &w->params);
+	heat = mtier_hot_touch(hit->pfn, now, &w->params);
+	if (!heat || (hit->shared && !mtier_hot_claim(hit->pfn, now)))
+		return;
+	at = mtier_range_at(w, hit->addr, target, w->strict);
+	if (!mtier_promote_note(hit->nid, &at, mtier_range_page(hit->addr), now,
+				w->params.full))
+		return;
+	mtier_hot_candidate(hit->nr);
+	trace_mtier_hot(hit->pfn, hit->nid, target, heat);
+}
+
+/* A page of a full node, which was looked at. */
+static void mtier_report_cold(struct mtier_walk *w, const struct mtier_hit *hit,
+			      u32 now, const struct mtier_hot_params *cold)
+{
+	struct mtier_range_key at;
+
+	/* Which node it goes to is decided when there is need. */
+	at = mtier_range_at(w, hit->addr, NUMA_NO_NODE, false);
+	mtier_cold_note(hit->nid, &at, mtier_range_page(hit->addr), hit->pfn,
+			hit->idle, now, cold);
 }
 
 /* Report what was found; no page table lock is held. */
@@ -216,8 +259,7 @@ static void mtier_report(struct mtier_walk *w, struct vm_area_struct *vma)
 		if (!hit->full)
 			mtier_report_hot(w, hit, now);
 		else if (w->may_down)
-			mtier_cold_note(hit->nid, hit->pfn, hit->idle, now,
-					&cold);
+			mtier_report_cold(w, hit, now, &cold);
 	}
 	w->nr_hits = 0;
 }
@@ -330,6 +372,7 @@ static void mtier_hit(struct mtier_walk *w, unsigned long addr,
 		.addr = addr,
 		.nr = folio_nr_pages(folio),
 		.nid = folio_nid(folio),
+		.shared = folio_likely_mapped_shared(folio),
 	};
 }
 

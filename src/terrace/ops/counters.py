@@ -6,14 +6,14 @@ from __future__ import annotations
 #: Ends of a queued folio other than promotion: counter of /proc/vmstat -> (meaning, next step).
 LOSSES: dict[str, tuple[str, str]] = {
     "mtier_drop_full": (
-        "the queue was full, so that the oldest entries were dropped",
+        "too many pages waited, so that the oldest were dropped",
         "raise promote.queue_pages, or promote.rate if the target has bandwidth to spare",
     ),
     "mtier_drop_cold": (
         "they had cooled down before their turn came",
         "raise promote.rate to empty the queue sooner, or hot.window to count accesses longer",
     ),
-    "mtier_drop_gone": ("they were freed, split or moved before their turn came", ""),
+    "mtier_drop_gone": ("they were freed, unmapped or moved before their turn came, or their process exited", ""),
     "mtier_drop_pinned": (
         "they are pinned (RDMA, VFIO, io_uring buffers) and cannot move",
         "place such buffers with `numactl --membind` when the program starts",

@@ -76,7 +76,7 @@ KNOBS: tuple[Knob, ...] = (
     _mtier("hot.cold_looks", "", 3, 0, 15, "looks without an access in a row: a page of a full node gives way; 0: no"),
     _mtier("promote.rate_mbps", "MiB/s", 1024, 1, _TIB_MB, "most promotion into each target node"),
     _mtier("promote.batch_pages", "pages", 512, 1, 4096, "pages moved by one call"),
-    _mtier("promote.queue_pages", "entries", 65_536, 1024, 16_777_216, "room in the queue of each slow node"),
+    _mtier("promote.queue_pages", "pages", 65_536, 1024, 16_777_216, "how many pages of each slow node may wait"),
     Knob(
         "promote.target_node",
         f"{MTIER}/promote/target_node",

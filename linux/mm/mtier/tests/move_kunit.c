@@ -58,7 +58,7 @@ static void move_freed(struct kunit *test, bool down)
 	if (down)
 		mtier_move_down(mv, nid, nid, 16);
 	else
-		mtier_move_up(mv, nid, 16);
+		mtier_move_up(mv, nid, nid, 16);
 	KUNIT_EXPECT_TRUE(test, mtier_move_add(mv, folio));
 	KUNIT_EXPECT_EQ(test, move_isolated(nid), isolated + 1);
 	folio_put(folio);

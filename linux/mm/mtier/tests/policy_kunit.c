@@ -21,7 +21,7 @@ static enum mtier_verdict touch(u32 *rec, u32 tick,
 {
 	enum mtier_verdict v;
 
-	*rec = mtier_rec_touch(*rec, tick, 1, p, &v);
+	*rec = mtier_rec_touch(*rec, tick, p, &v);
 	return v;
 }
 
@@ -29,21 +29,16 @@ static enum mtier_verdict touch(u32 *rec, u32 tick,
 
 static void rec_keeps_its_fields(struct kunit *test)
 {
-	static const u16 nids[] = { 0, 1, 511, MTIER_NID_MAX, MTIER_NO_NID };
 	static const u32 ticks[] = { 0, 1, 8191, 16383, 16384, 0xffffffff };
 	enum mtier_verdict v;
 
-	for (int i = 0; i < ARRAY_SIZE(nids); i++) {
-		for (int j = 0; j < ARRAY_SIZE(ticks); j++) {
-			u32 rec = mtier_rec_touch(0, ticks[j], nids[i],
-						  &two_in_ten, &v);
+	for (int i = 0; i < ARRAY_SIZE(ticks); i++) {
+		u32 rec = mtier_rec_touch(0, ticks[i], &two_in_ten, &v);
 
-			KUNIT_EXPECT_NE(test, rec, 0);
-			KUNIT_EXPECT_EQ(test, mtier_rec_nid(rec), nids[i]);
-			KUNIT_EXPECT_EQ(test, mtier_rec_freq(rec), 1);
-			KUNIT_EXPECT_EQ(test, mtier_rec_heat(rec, ticks[j] + 9, 10), 1);
-			KUNIT_EXPECT_EQ(test, mtier_rec_heat(rec, ticks[j] + 10, 10), 0);
-		}
+		KUNIT_EXPECT_NE(test, rec, 0);
+		KUNIT_EXPECT_EQ(test, mtier_rec_freq(rec), 1);
+		KUNIT_EXPECT_EQ(test, mtier_rec_heat(rec, ticks[i] + 9, 10), 1);
+		KUNIT_EXPECT_EQ(test, mtier_rec_heat(rec, ticks[i] + 10, 10), 0);
 	}
 }
 
@@ -52,12 +47,9 @@ static void rec_unused_says_nothing(struct kunit *test)
 	u32 junk = 0xffffffff & ~MTIER_REC_VALID; /* not only 0 is unused */
 
 	KUNIT_EXPECT_EQ(test, mtier_rec_heat(junk, 16383, 10), 0);
-	KUNIT_EXPECT_EQ(test, mtier_rec_nid(junk), MTIER_NO_NID);
-	KUNIT_EXPECT_FALSE(test, mtier_rec_queued(junk));
 	KUNIT_EXPECT_FALSE(test, mtier_rec_is_hot(junk, 16383, &two_in_ten));
 	KUNIT_EXPECT_EQ(test, mtier_rec_age(junk, 16383, 10), 0);
 	KUNIT_EXPECT_EQ(test, touch(&junk, 16383, &two_in_ten), MTIER_COLD);
-	KUNIT_EXPECT_FALSE(test, mtier_rec_queued(junk));
 }
 
 static void rec_second_access_decides(struct kunit *test)
@@ -204,43 +196,32 @@ static void rec_ages_out_before_it_looks_new(struct kunit *test)
 	}
 }
 
-static void rec_age_keeps_queued(struct kunit *test)
+/* Whoever comes first has it moved; after a while others may try. */
+static void rec_is_claimed_by_one(struct kunit *test)
 {
-	u32 rec = 0;
+	static const u32 starts[] = { 0, 4095, 4096, 16383, 0xffffffff };
+	bool mine;
 
-	touch(&rec, 100, &two_in_ten);
-	rec = mtier_rec_set_queued(rec);
-	KUNIT_EXPECT_TRUE(test, mtier_rec_queued(rec));
-	KUNIT_EXPECT_EQ(test, mtier_rec_age(rec, 109, 10), rec);
+	for (int i = 0; i < ARRAY_SIZE(starts); i++) {
+		u32 rec = 0, t = starts[i];
 
-	rec = mtier_rec_age(rec, 110, 10);
-	KUNIT_EXPECT_TRUE(test, mtier_rec_queued(rec));
-	KUNIT_EXPECT_EQ(test, mtier_rec_nid(rec), 1);
-	KUNIT_EXPECT_FALSE(test, mtier_rec_is_hot(rec, 110, &two_in_ten));
-	KUNIT_EXPECT_EQ(test, mtier_rec_clear_queued(rec), 0);
-
-	/* touched while queued: counts from one, still queued, own tick */
-	touch(&rec, (1 << MTIER_TICK_BITS) - 1, &two_in_ten);
-	KUNIT_EXPECT_TRUE(test, mtier_rec_queued(rec));
-	KUNIT_EXPECT_EQ(test, mtier_rec_freq(rec), 1);
-	KUNIT_EXPECT_EQ(test, mtier_rec_heat(rec, (1 << MTIER_TICK_BITS) + 9, 10), 0);
-	rec = mtier_rec_clear_queued(rec);
-	KUNIT_EXPECT_FALSE(test, mtier_rec_queued(rec));
-	KUNIT_EXPECT_EQ(test, mtier_rec_freq(rec), 1);
-}
-
-static void rec_last_known_node_wins(struct kunit *test)
-{
-	enum mtier_verdict v;
-	u32 rec;
-
-	rec = mtier_rec_touch(0, 1, 3, &two_in_ten, &v);
-	rec = mtier_rec_touch(rec, 2, MTIER_NO_NID, &two_in_ten, &v);
-	KUNIT_EXPECT_EQ(test, mtier_rec_nid(rec), 3);
-	rec = mtier_rec_touch(rec, 3, 2, &two_in_ten, &v);
-	KUNIT_EXPECT_EQ(test, mtier_rec_nid(rec), 2);
-	rec = mtier_rec_touch(rec, 4, MTIER_NID_MAX + 1, &two_in_ten, &v);
-	KUNIT_EXPECT_EQ(test, mtier_rec_nid(rec), 2);
+		touch(&rec, t, &two_in_ten);
+		rec = mtier_rec_claim(rec, t, &mine);
+		KUNIT_EXPECT_TRUE(test, mine);
+		touch(&rec, t + 1, &two_in_ten);
+		KUNIT_EXPECT_EQ(test, mtier_rec_freq(rec), 2);
+		KUNIT_EXPECT_EQ(test, mtier_rec_claim(rec, t + 1, &mine), rec);
+		KUNIT_EXPECT_FALSE(test, mine);
+		mtier_rec_claim(rec, t + MTIER_CLAIM_TICKS - 1, &mine);
+		KUNIT_EXPECT_FALSE(test, mine);
+		KUNIT_EXPECT_NE(test, mtier_rec_claim(rec, t + MTIER_CLAIM_TICKS,
+						      &mine), rec);
+		KUNIT_EXPECT_TRUE(test, mine);
+		/* Forgotten with its accesses. */
+		touch(&rec, t + 1 + 10, &two_in_ten);
+		mtier_rec_claim(rec, t + 1 + 10, &mine);
+		KUNIT_EXPECT_TRUE(test, mine);
+	}
 }
 
 /* ---- window -------------------------------------------------------------- */
@@ -662,8 +643,7 @@ static struct kunit_case mtier_policy_cases[] = {
 	KUNIT_CASE(rec_survives_clock_behind),
 	KUNIT_CASE(rec_survives_tick_wrap),
 	KUNIT_CASE(rec_ages_out_before_it_looks_new),
-	KUNIT_CASE(rec_age_keeps_queued),
-	KUNIT_CASE(rec_last_known_node_wins),
+	KUNIT_CASE(rec_is_claimed_by_one),
 	KUNIT_CASE(window_covers_its_ms),
 	KUNIT_CASE_PARAM(room_is_a_share_above_the_watermark, room_gen_params),
 	KUNIT_CASE_PARAM(window_follows_demand, adjust_gen_params),

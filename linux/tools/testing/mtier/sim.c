@@ -28,7 +28,7 @@ static bool seen(u32 *rec, u64 now_ms, const struct mtier_hot_params *p)
 {
 	enum mtier_verdict v;
 
-	*rec = mtier_rec_touch(*rec, mtier_tick(now_ms), 0, p, &v);
+	*rec = mtier_rec_touch(*rec, mtier_tick(now_ms), p, &v);
 	return v == MTIER_HOT;
 }
 

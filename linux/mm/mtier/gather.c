@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: from pages of a range that wait to folios that are isolated.
+ *
+ * A range says where somebody found a page, some time ago. So everything is asked
+ * anew: is the address space still in use, is there a VMA, does it map a page of
+ * the node that is to be moved from, is that still hot (or still idle), may it move
+ * (eligible.c)? What a page table says is read under its lock, for all pages of
+ * the range that a VMA has at once; folios are asked and isolated after it.
+ *
+ * How each page ended that is not in the move now is counted in it. Where a VMA is
+ * locked by a writer, who may be about to set another policy, its pages wait on;
+ * but not for longer than their heat lasts.
+ *
+ * Locking: VMAs are held from here to the end of the move; see eligible.c.
+ */
+#include <linux/hugetlb.h>
+#include <linux/memremap.h>
+#include <linux/mm.h>
+#include <linux/mm_inline.h>
+#include <linux/rmap.h>
+
+#include "../internal.h"
+#include "move.h"
+#include "mtier.h"
+
+/* Note a page of the range as found, or as not being there any more. */
+static void mtier_found_add(struct mtier_move *mv, struct folio *folio,
+			    unsigned int page)
+{
+	if (folio && folio_nid(folio) != mv->source)
+		folio = NULL;
+	if (folio)
+		folio_get(folio);
+	mv->found[mv->nr_found++] = (struct mtier_found) {
+		.folio = folio,
+		.page = page,
+	};
+}
+
+/* A huge page: it was met once, what else is said of its range is old. */
+static bool mtier_find_huge(struct mtier_move *mv, struct vm_area_struct *vma,
+			    pmd_t *pmd, unsigned long start,
+			    unsigned int page, unsigned int end)
+{
+	struct folio *folio = NULL;
+	spinlock_t *ptl;	/* of this page table */
+	pmd_t entry;
+
+	ptl = pmd_trans_huge_lock(pmd, vma);
+	if (!ptl)
+		return false;
+	__acquire(ptl);		/* which sparse cannot see */
+	entry = pmdp_get(pmd);
+	if (pmd_present(entry))
+		folio = vm_normal_folio_pmd(vma, start, entry);
+	for (; page < end; page = find_next_bit(mv->todo, end, page + 1)) {
+		mtier_found_add(mv, folio, page);
+		folio = NULL;
+	}
+	spin_unlock(ptl);
+	return true;
+}
+
+/* There is no page table. */
+static void mtier_find_none(struct mtier_move *mv, unsigned int page,
+			    unsigned int end)
+{
+	for (; page < end; page = find_next_bit(mv->todo, end, page + 1))
+		mtier_found_add(mv, NULL, page);
+}
+
+static struct folio *mtier_pte_folio(struct vm_area_struct *vma,
+				     unsigned long addr, pte_t *pte)
+{
+	pte_t entry = ptep_get(pte);
+
+	return pte_present(entry) ? vm_normal_folio(vma, addr, entry) : NULL;
+}
+
+/* Look what is in a VMA by now of the pages that wait, from @page to @end. */
+static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
+		       unsigned long start, unsigned int page, unsigned int end)
+{
+	pmd_t *pmd = mm_find_pmd(vma->vm_mm, start);
+	pte_t *table = NULL;
+	spinlock_t *ptl;	/* of this page table */
+
+	mv->nr_found = 0;
+	if (pmd && mtier_find_huge(mv, vma, pmd, start, page, end))
+		return;
+	if (pmd)
+		table = pte_offset_map_lock(vma->vm_mm, pmd, start, &ptl);
+	if (!table) {
+		mtier_find_none(mv, page, end);
+		return;
+	}
+	__acquire(ptl);		/* nor this */
+	for (; page < end; page = find_next_bit(mv->todo, end, page + 1))
+		mtier_found_add(mv, mtier_pte_folio(vma, start +
+						    page * PAGE_SIZE,
+						    table + page), page);
+	pte_unmap_unlock(table, ptl);
+}
+
+/* What is to be said of a folio, whoever maps it. */
+static enum mtier_why mtier_look_again(struct mtier_move *mv,
+				       struct folio *folio)
+{
+	if (folio_is_zone_device(folio) || folio_test_hugetlb(folio) ||
+	    folio_test_ksm(folio))
+		return MTIER_WHY_KIND;
+	/* As for reclaim: what is locked into memory does not give way. */
+	if (mv->down && folio_test_unevictable(folio))
+		return MTIER_WHY_KIND;
+	/* Also page cache, which mtier_folio_stays() lets pass. */
+	if (folio_maybe_dma_pinned(folio))
+		return MTIER_WHY_PINNED;
+	/* Many file systems cannot move dirty folios without blocking. */
+	if (folio_is_file_lru(folio) && folio_test_dirty(folio))
+		return MTIER_WHY_DIRTY;
+	if (!mtier_hot_recheck(folio_pfn(folio), &mv->hot))
+		return MTIER_WHY_COLD;
+	return MTIER_MAY;
+}
+
+/*
+ * Isolate a folio if it can and should be moved. Returns false if the move has
+ * no place for it: a large one may be followed by smaller ones that have.
+ */
+static bool mtier_take(struct mtier_move *mv, struct mtier_guarded *held,
+		       unsigned long addr, struct folio *folio)
+{
+	unsigned long pfn = folio_pfn(folio);
+	enum mtier_why why;
+
+	why = mtier_look_again(mv, folio);
+	if (why == MTIER_MAY && !mtier_move_fits(mv, folio)) {
+		mv->closed |= !folio_test_large(folio);
+		return false;
+	}
+	if (why == MTIER_MAY)
+		why = mtier_guard_ask(&mv->guard, folio, held, addr,
+				      !mv->nr_folios);
+	if (why == MTIER_WHY_CROWDED) {
+		mv->closed = true;
+		return false;
+	}
+	if (why == MTIER_MAY && !mtier_move_add(mv, folio)) {
+		mv->off_lru |= !folio_test_lru(folio);
+		why = MTIER_WHY_OFF_LRU;
+	}
+	if (why == MTIER_MAY)
+		held->rules->nr_folios++;
+	else
+		mv->ended[why]++;
+	/* The looks that it was idle in are used up. */
+	if (mv->down)
+		mtier_hot_forget(pfn);
+	return true;
+}
+
+/* Ask for all folios that were found, as long as there is a place for more. */
+static void mtier_take_found(struct mtier_move *mv, struct mtier_guarded *held,
+			     unsigned long start)
+{
+	unsigned int i;
+
+	for (i = 0; i < mv->nr_found; i++) {
+		const struct mtier_found *found = &mv->found[i];
+		unsigned long addr = start + found->page * PAGE_SIZE;
+
+		if (!found->folio) {
+			mv->ended[MTIER_WHY_GONE]++;
+			__set_bit(found->page, mv->done);
+			continue;
+		}
+		if (!mv->closed && mtier_take(mv, held, addr, found->folio))
+			__set_bit(found->page, mv->done);
+		folio_put(found->folio);
+	}
+}
+
+/* The VMA at an address; an empty move lets go of others for it. */
+static struct mtier_guarded *mtier_gather_at(struct mtier_move *mv,
+					     struct mm_struct *mm,
+					     unsigned long addr,
+					     enum mtier_why *why)
+{
+	struct mtier_guarded *held = mtier_guard_at(&mv->guard, mm, addr, why);
+
+	if (held || *why != MTIER_WHY_CROWDED || mv->nr_folios)
+		return held;
+	mtier_guard_end(&mv->guard);
+	return mtier_guard_at(&mv->guard, mm, addr, why);
+}
+
+/* Has it waited for so long that what made it hot is over? */
+static bool mtier_range_stale(const struct mtier_move *mv,
+			      const struct mtier_range *range)
+{
+	return mtier_now_tick() - READ_ONCE(range->tick) >=
+	       mv->hot.window_ticks;
+}
+
+/**
+ * mtier_gather() - isolate the pages of a range that can and should be moved
+ * @mv: the move; the pages that wait are set in its @todo
+ * @range: the range, taken
+ *
+ * Sets in @mv->done which pages need not wait any longer: they are in the move,
+ * or counted in @mv->ended.
+ *
+ * Return: false if the move has no place for more.
+ */
+bool mtier_gather(struct mtier_move *mv, const struct mtier_range *range)
+{
+	unsigned long start = range->key.start, addr;
+	unsigned int page, end;
+	enum mtier_why why;
+
+	bitmap_zero(mv->done, MTIER_RANGE_PAGES);
+	for (page = find_first_bit(mv->todo, MTIER_RANGE_PAGES);
+	     page < MTIER_RANGE_PAGES && !mv->closed;
+	     page = find_next_bit(mv->todo, MTIER_RANGE_PAGES, end)) {
+		struct mtier_guarded *held;
+
+		addr = start + page * PAGE_SIZE;
+		held = mtier_gather_at(mv, range->key.mm, addr, &why);
+		if (held) {
+			end = min_t(unsigned long, MTIER_RANGE_PAGES,
+				    (held->vma->vm_end - start) >> PAGE_SHIFT);
+			mtier_find(mv, held->vma, start, page, end);
+			mtier_take_found(mv, held, start);
+			continue;
+		}
+		mv->closed = why == MTIER_WHY_CROWDED;
+		if (mv->closed)
+			break;
+		if (why == MTIER_WHY_BUSY && !mtier_range_stale(mv, range)) {
+			mv->blocked = true;
+			break;
+		}
+		end = page + 1;
+		mv->ended[why]++;
+		__set_bit(page, mv->done);
+	}
+	return !mv->closed;
+}
