@@ -21,8 +21,11 @@
 #define RECLAIM		"/sys/fs/cgroup/memory.reclaim"
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
 
-/* With what is hot about as much as waits for its turn to give way (cold.c) */
-#define WARM	(8 * MT_MB)
+/*
+ * More than what comes: DRAM is filled to below the watermark that migrators leave
+ * free, some 800 pages, and those give way, too, once kswapd has given up.
+ */
+#define WARM	(12 * MT_MB)
 /* More than what hides in per-CPU lists, where frames are free for migrators only */
 #define HOT	(8 * MT_MB)
 #define HOT_PAGES	((long)(HOT / MT_PAGE))
