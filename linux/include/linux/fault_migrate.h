@@ -68,26 +68,11 @@ static inline struct folio *fault_migrate_swap(struct vm_fault *vmf,
 
 #else /* !CONFIG_NUMA_FAULT_MIGRATE */
 
-static inline void fault_migrate_cached(struct vm_fault *vmf) { }
-
-static inline unsigned int fault_migrate_level(struct address_space *mapping)
-{
-	return 0;
-}
-
-static inline bool fault_migrate_later(struct vm_area_struct *vma,
-				       unsigned long addr, struct folio *folio,
-				       unsigned int level)
-{
-	return false;
-}
-
-static inline struct folio *fault_migrate_swap(struct vm_fault *vmf,
-					       swp_entry_t entry,
-					       struct folio *folio)
-{
-	return folio;
-}
+/* Macros: an inline, however empty, can change what gcc makes of the caller. */
+#define fault_migrate_cached(vmf)			do { } while (0)
+#define fault_migrate_level(mapping)			0
+#define fault_migrate_later(vma, addr, folio, level)	false
+#define fault_migrate_swap(vmf, entry, folio)		(folio)
 
 #endif /* CONFIG_NUMA_FAULT_MIGRATE */
 
