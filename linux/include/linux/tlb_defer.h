@@ -163,6 +163,7 @@ static inline void tlb_defer_keep(struct folio *src, int state)
 #define PAGE_TLB_DEFERRED	0
 
 /* Macros: an inline, however empty, can change what gcc makes of the caller. */
+#define tlb_defer_on()				false
 #define tlb_defer_flush_mm(mm, site)		do { } while (0)
 #define tlb_defer_write_access(inode, error)	(error)
 #define tlb_defer_tick()			do { } while (0)

@@ -44,10 +44,15 @@ u64 mtier_charge_start(void)
 void mtier_charge_move(const struct mtier_move *mv, u64 since_ns)
 {
 	const struct mtier_guard *guard = &mv->guard;
-	unsigned int i;
+	unsigned int i, all = 0;
 	u64 ns;
 
-	if (!since_ns || !mv->nr_folios)
+	if (!since_ns)
+		return;
+	/* Of all that were found: some may not be in the move any more. */
+	for (i = 0; i < guard->nr_mms; i++)
+		all += guard->rules[i].nr_folios;
+	if (!all)
 		return;
 	ns = task_sched_runtime(current) - since_ns;
 	for (i = 0; i < guard->nr_mms; i++) {
@@ -56,6 +61,6 @@ void mtier_charge_move(const struct mtier_move *mv, u64 since_ns)
 		if (rules->nr_folios)
 			remote_charge_post_mm(rules->mm,
 					      mul_u64_u32_div(ns, rules->nr_folios,
-							      mv->nr_folios));
+							      all));
 	}
 }

@@ -50,6 +50,7 @@ struct mtier_config mtier_conf = {
 	.queue_pages	= 65536,
 	.target_node	= NUMA_NO_NODE,
 	.thp_split	= 0,
+	.move_fast	= IS_ENABLED(CONFIG_MTIER_MOVE_FAST),
 	.charge		= 0,
 };
 

@@ -125,8 +125,8 @@ static enum mtier_why mtier_look_again(struct mtier_move *mv,
 }
 
 /*
- * Isolate a folio if it can and should be moved. Returns false if the move has
- * no place for it: a large one may be followed by smaller ones that have.
+ * Have a folio in the move if it can and should be moved. Returns false if the
+ * move has no place for it: a large one may be followed by smaller ones that have.
  */
 static bool mtier_take(struct mtier_move *mv, struct mtier_guarded *held,
 		       unsigned long addr, struct folio *folio)
@@ -146,7 +146,9 @@ static bool mtier_take(struct mtier_move *mv, struct mtier_guarded *held,
 		mv->closed = true;
 		return false;
 	}
-	if (why == MTIER_MAY && !mtier_move_add(mv, folio)) {
+	if (why == MTIER_MAY && mtier_fast_wants(mv, folio, held->vma)) {
+		mtier_fast_add(mv, folio, held->vma, addr);
+	} else if (why == MTIER_MAY && !mtier_move_add(mv, folio)) {
 		mv->off_lru |= !folio_test_lru(folio);
 		why = MTIER_WHY_OFF_LRU;
 	}

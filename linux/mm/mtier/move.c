@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: one migrate_pages() call and its bookkeeping.
+ * Page promotion: what moves at once, and its bookkeeping.
  *
- * migrate_pages() leaves on the list what it could not move. What is neither
- * left nor moved is gone: its last user freed it while it was isolated. So what
- * moved is told by the frames it got: each is noted when it is allocated, and
+ * Private anonymous base pages go by move_fast.c, all else by migrate_pages(), and
+ * what follows is of those. It leaves on the list what it could not move. What is
+ * neither left nor moved is gone: its last user freed it while it was isolated. So
+ * what moved is told by the frames it got: each is noted when it is allocated, and
  * crossed out when it is given back.
  */
 #include <linux/bsearch.h>
@@ -58,10 +59,11 @@ struct mtier_move *mtier_move_alloc(unsigned int cap)
 	/* Each of them may be split into its pages. */
 	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
 		mv->cap_copies = max_t(unsigned int, cap, HPAGE_PMD_NR);
+	mv->fast = mtier_fast_alloc(cap);
 	mv->stayed = kvcalloc(cap, sizeof(*mv->stayed), GFP_KERNEL);
 	mv->pfns = kvcalloc(cap, sizeof(*mv->pfns), GFP_KERNEL);
 	mv->copies = kvcalloc(mv->cap_copies, sizeof(*mv->copies), GFP_KERNEL);
-	if (mv->stayed && mv->pfns && mv->copies)
+	if (mv->fast && mv->stayed && mv->pfns && mv->copies)
 		return mv;
 	mtier_move_free(mv);
 	return NULL;
@@ -75,6 +77,7 @@ void mtier_move_free(struct mtier_move *mv)
 {
 	if (!mv)
 		return;
+	kvfree(mv->fast);
 	kvfree(mv->stayed);
 	kvfree(mv->pfns);
 	kvfree(mv->copies);
@@ -96,6 +99,8 @@ static void mtier_move_begin(struct mtier_move *mv, int source, int target,
 	mv->max_pages = max_pages;
 	mv->nr_pages = 0;
 	mv->nr_folios = 0;
+	mv->nr_listed = 0;
+	mv->fast->nr = 0;
 	mv->nr_large = 0;
 	memset(mv->nr_isolated, 0, sizeof(mv->nr_isolated));
 	mv->nr_memcgs = 0;
@@ -160,7 +165,7 @@ bool mtier_move_fits(struct mtier_move *mv, struct folio *folio)
 }
 
 /**
- * mtier_move_add() - isolate a folio for the move
+ * mtier_move_add() - isolate a folio for migrate_pages()
  * @mv: the move, for which mtier_move_fits() said yes
  * @folio: the folio, on which the caller has a reference
  *
@@ -177,7 +182,8 @@ bool mtier_move_add(struct mtier_move *mv, struct folio *folio)
 			    nr);
 	mv->nr_isolated[folio_is_file_lru(folio)] += nr;
 	list_add_tail(&folio->lru, &mv->folios);
-	mv->pfns[mv->nr_folios++] = folio_pfn(folio);
+	mv->pfns[mv->nr_listed++] = folio_pfn(folio);
+	mv->nr_folios++;
 	mv->nr_pages += nr;
 	mv->nr_large += folio_test_large(folio);
 
@@ -214,18 +220,17 @@ static void mtier_copy_add(struct mtier_move *mv, struct folio *src,
 	};
 }
 
-/* migrate_pages() callback; never reclaims, never touches reserves. */
+/* migrate_pages() callback */
 static struct folio *mtier_alloc(struct folio *src, unsigned long private)
 {
 	struct mtier_move *mv = (struct mtier_move *)private;
 	unsigned int order = folio_order(src);
-	gfp_t gfp = __GFP_THISNODE | __GFP_NOWARN | __GFP_NOMEMALLOC;
+	gfp_t gfp = MTIER_GFP_BASE;
 	struct folio *dst;
 
 	if (order)
-		gfp |= GFP_TRANSHUGE_LIGHT;
-	else
-		gfp |= (GFP_HIGHUSER_MOVABLE | __GFP_NORETRY) & ~__GFP_RECLAIM;
+		gfp = GFP_TRANSHUGE_LIGHT | __GFP_THISNODE | __GFP_NOWARN |
+		      __GFP_NOMEMALLOC;
 	dst = __folio_alloc_node(gfp, order, mv->target);
 	if (!dst) {
 		mv->nomem = true;
@@ -303,13 +308,15 @@ static void mtier_small_again(struct mtier_move *mv)
 	list_splice_tail(&small, &mv->folios);
 }
 
-/* Count what moved, for its node, its memcg and its kind. */
+/* Count what moved by kind and, where move_fast.c did not, by node and memcg. */
 static unsigned long mtier_move_count(struct mtier_move *mv)
 {
 	pg_data_t *pgdat = NODE_DATA(mv->target);
 	unsigned long memcg[MTIER_MOVE_MEMCGS] = {};
-	unsigned long kind[MTIER_NR_KINDS] = {};
-	unsigned long moved = 0, large = 0;
+	unsigned long kind[MTIER_NR_KINDS] = {
+		[MTIER_KIND_ANON] = mv->fast->nr,
+	};
+	unsigned long moved = mv->fast->nr, large = 0;
 	unsigned int i;
 
 	for (i = 0; i < mv->nr_copies; i++) {
@@ -355,11 +362,11 @@ static int mtier_cmp_copy(const void *a, const void *b)
 	return (x->pfn > y->pfn) - (x->pfn < y->pfn);
 }
 
-/* Did each folio move, as it mostly is? A large one may have in pieces. */
+/* Did all of the list move, as it mostly is? A large one may have in pieces. */
 static bool mtier_move_all(const struct mtier_move *mv)
 {
 	return !mv->nr_stayed && !mv->nr_large &&
-	       mv->nr_copies == mv->nr_folios;
+	       mv->nr_copies == mv->nr_listed;
 }
 
 /**
@@ -407,7 +414,7 @@ static void mtier_put_back_left(struct mtier_move *mv)
 }
 
 /**
- * mtier_move_run() - migrate what was collected, if anything
+ * mtier_move_run() - move what was collected, if anything
  * @mv: the move; afterwards empty, to be asked for mtier_move_fate()
  *
  * Return: base pages that moved.
@@ -416,7 +423,8 @@ unsigned long mtier_move_run(struct mtier_move *mv)
 {
 	u64 since_ns = mtier_charge_start();
 
-	if (mv->nr_folios)
+	mtier_fast_run(mv);
+	if (mv->nr_listed)
 		mtier_migrate(mv, &mv->folios);
 	if (mv->nomem && mv->nomem_large) {
 		mtier_small_again(mv);

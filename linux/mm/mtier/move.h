@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Page promotion: one migrate_pages() call and its bookkeeping.
+ * Page promotion: what moves at once, and its bookkeeping.
  */
 #ifndef _MM_MTIER_MOVE_H
 #define _MM_MTIER_MOVE_H
 
+#include <linux/gfp.h>
 #include <linux/list.h>
 #include <linux/types.h>
 
 #include "eligible.h"
+#include "move_fast.h"
 #include "policy.h"
 #include "range.h"
 
@@ -17,6 +19,10 @@ struct mem_cgroup;
 
 /* Different memcgs in one call; one more ends the batch early. */
 #define MTIER_MOVE_MEMCGS	16
+/* Base pages on the target; never reclaims, never touches reserves. */
+#define MTIER_GFP_BASE							\
+	(((GFP_HIGHUSER_MOVABLE | __GFP_NORETRY) & ~__GFP_RECLAIM) |	\
+	 __GFP_THISNODE | __GFP_NOWARN | __GFP_NOMEMALLOC)
 
 /**
  * enum mtier_kind - what kinds of pages are counted apart
@@ -86,8 +92,9 @@ struct mtier_found {
 };
 
 /**
- * struct mtier_move - folios isolated for one target
- * @folios: the isolated folios
+ * struct mtier_move - folios on their way to one target
+ * @folios: those that migrate_pages() is to move, isolated
+ * @fast: those that move_fast.c is to move, which nobody holds
  * @target: where they go
  * @source: where they are
  * @down: to make room for others, not up
@@ -102,8 +109,9 @@ struct mtier_found {
  * @nr_found: used part of @found
  * @found: what is there now of those in a VMA
  * @max_pages: limit of @nr_pages
- * @nr_pages: base pages in @folios
+ * @nr_pages: base pages in the move
  * @nr_folios: folios in it
+ * @nr_listed: those in @folios
  * @nr_large: how many are large
  * @nr_isolated: base pages counted as NR_ISOLATED_ANON, and as _FILE
  * @memcgs: memcgs that @folios belong to, each with a reference
@@ -114,12 +122,13 @@ struct mtier_found {
  * @copies: what moved, ascending by @pfn if @nr_large or not all did
  * @nr_stayed: used part of @stayed
  * @stayed: first frames of the folios that did not move, ascending
- * @pfns: first frames of all of them
+ * @pfns: first frames of all that were in @folios
  * @cap: most folios, and size of @stayed and of @pfns
  * @cap_copies: size of @copies
  */
 struct mtier_move {
 	struct list_head folios;
+	struct mtier_fast *fast;
 	int target;
 	int source;
 	bool down;
@@ -136,6 +145,7 @@ struct mtier_move {
 	unsigned long max_pages;
 	unsigned long nr_pages;
 	unsigned int nr_folios;
+	unsigned int nr_listed;
 	unsigned int nr_large;
 	unsigned long nr_isolated[2];
 	struct mem_cgroup *memcgs[MTIER_MOVE_MEMCGS];

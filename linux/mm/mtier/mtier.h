@@ -3,7 +3,7 @@
  * Page promotion: what its rooms know of each other.
  *
  *   scan.c + walk.c --hot--> range.c --> promote.c --> gather.c --> move.c
- *        |     |    --idle--> range.c --> cold.c -------^
+ *        |     |    --idle--> range.c --> cold.c -------^            move_fast.c
  *        |   hotness.c: what is known of each frame
  *   mm_slot.c: which mm is due        target.c: where to
  *   core.c: on, off, nodes coming and going     policy.c: every decision
@@ -62,6 +62,7 @@
  * @queue_pages: most pages of a node that wait to be moved
  * @target_node: forced target, or NUMA_NO_NODE for the scanner's choice
  * @thp_split: split a huge folio when its target has no free huge page
+ * @move_fast: private anonymous base pages move by address space
  * @charge: the threads' time is charged to whom they work for
  */
 struct mtier_config {
@@ -84,6 +85,7 @@ struct mtier_config {
 	unsigned int queue_pages;
 	int target_node;
 	unsigned int thp_split;
+	unsigned int move_fast;
 	unsigned int charge;
 };
 

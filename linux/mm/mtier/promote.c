@@ -206,7 +206,10 @@ static void mtier_count_ends(struct mtier_node *node,
 	enum mtier_fate fate;
 	unsigned int i;
 
-	for (i = 0; i < mv->nr_folios; i++) {
+	for (i = 0; i < mv->fast->nr; i++)
+		mtier_hot_forget(folio_pfn(mv->fast->page[i].src));
+	nr[MTIER_FATE_MOVED] = mv->fast->nr;
+	for (i = 0; i < mv->nr_listed; i++) {
 		fate = mtier_move_fate(mv, mv->pfns[i]);
 		nr[fate]++;
 		/* Its heat has left the frame with it. */

@@ -131,6 +131,10 @@ MTIER_KNOB(mtier_knob_batch_pages, batch_pages, mtier_conf.batch_pages,
 	   1, 4096, NULL, NULL);
 MTIER_KNOB(mtier_knob_queue_pages, queue_pages, mtier_conf.queue_pages,
 	   1024, 16777216, NULL, NULL);
+#ifdef CONFIG_MTIER_MOVE_FAST
+MTIER_KNOB(mtier_knob_move_fast, move_fast, mtier_conf.move_fast,
+	   0, 1, NULL, NULL);
+#endif
 
 static ssize_t target_node_show(struct kobject *kobj,
 				struct kobj_attribute *attr, char *buf)
@@ -287,6 +291,9 @@ static struct attribute *mtier_promote_attrs[] = {
 	&mtier_knob_queue_pages.attr.attr,
 	&target_node_attr.attr,
 	&thp_attr.attr,
+#ifdef CONFIG_MTIER_MOVE_FAST
+	&mtier_knob_move_fast.attr.attr,
+#endif
 	NULL
 };
 

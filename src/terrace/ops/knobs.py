@@ -96,6 +96,7 @@ KNOBS: tuple[Knob, ...] = (
         "a huge page when the target has no free huge page: wait, or split it",
         words=("whole", "split"),
     ),
+    _mtier("promote.move_fast", "", 1, 0, 1, "private anonymous pages move by address space, not one by one"),
     Knob(
         "numa_balancing",
         "proc/sys/kernel/numa_balancing",

@@ -5,6 +5,8 @@
  */
 #include <kunit/test.h>
 
+#include "exact.h"
+
 /* A folio on its LRU list with one reference, ours. */
 static struct folio *move_folio(struct kunit *test)
 {
@@ -27,23 +29,11 @@ static void move_exit(struct kunit *test)
 	mtier_move_free(test->priv);
 }
 
-static long move_stat(int nid, enum node_stat_item item)
-{
-	pg_data_t *pgdat = NODE_DATA(nid);
-	long sum = atomic_long_read(&pgdat->vm_stat[item]);
-	int cpu;
-
-	for_each_online_cpu(cpu)
-		sum += per_cpu_ptr(pgdat->per_cpu_nodestats,
-				   cpu)->vm_node_stat_diff[item];
-	return sum;
-}
-
 /* Isolated pages of a node, to the page. */
 static long move_isolated(int nid)
 {
-	return move_stat(nid, NR_ISOLATED_ANON) +
-	       move_stat(nid, NR_ISOLATED_FILE);
+	return exact_node_stat(nid, NR_ISOLATED_ANON) +
+	       exact_node_stat(nid, NR_ISOLATED_FILE);
 }
 
 /* Its owner frees it while it is isolated: nothing moved, and nothing is left. */

@@ -36,6 +36,7 @@ const struct mt_knob mt_knobs[] = {
 	{ "promote/queue_pages", "65536", 1024, 16777216 },
 	{ "promote/target_node", "auto", 0, 0 },
 	{ "promote/thp", "whole", 0, 0 },
+	{ "promote/move_fast", "1", 0, 1 },
 	{ "charge", "0", 0, 1 },
 };
 

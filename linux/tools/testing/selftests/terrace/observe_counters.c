@@ -30,6 +30,8 @@ static const char * const counters[] = {
 	"mtier_promoted_folios",
 	"mtier_promoted_anon", "mtier_promoted_file", "mtier_promoted_shmem",
 	"mtier_promoted_thp", "mtier_split_thp", "mtier_demoted",
+	"mtier_fast_moved", "mtier_fast_kind", "mtier_fast_busy",
+	"mtier_fast_deferred", "mtier_fast_nomem", "mtier_fast_poison",
 	"mtier_throttle_rate",
 	"mtier_throttle_cpu", "mtier_backpressure",
 };

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Counters to the page, for tests that run while nobody else does.
+ */
+#ifndef _MM_MTIER_TESTS_EXACT_H
+#define _MM_MTIER_TESTS_EXACT_H
+
+#include <linux/cpumask.h>
+#include <linux/mmzone.h>
+#include <linux/vmstat.h>
+
+/* A counter of a node, with what CPUs have not told yet. */
+static inline long exact_node_stat(int nid, enum node_stat_item item)
+{
+	pg_data_t *pgdat = NODE_DATA(nid);
+	long sum = atomic_long_read(&pgdat->vm_stat[item]);
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		sum += per_cpu_ptr(pgdat->per_cpu_nodestats,
+				   cpu)->vm_node_stat_diff[item];
+	return sum;
+}
+
+static inline unsigned long exact_event(enum vm_event_item item)
+{
+	unsigned long sum = 0;
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		sum += per_cpu(vm_event_states, cpu).event[item];
+	return sum;
+}
+
+#endif /* _MM_MTIER_TESTS_EXACT_H */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Some pages of a test, and the two halves of their move. Included by the tests of
+ * ../move_fast.c.
+ */
+#include <kunit/test.h>
+#include <linux/mman.h>
+#include <linux/uaccess.h>
+
+#include "exact.h"
+
+#define FAST_PAGES	8
+#define FAST_WORDS	(PAGE_SIZE / sizeof(unsigned long))
+
+/**
+ * struct fast_scene - some pages of this test
+ * @at: where they are
+ * @vma: the VMA that maps them
+ * @mv: what is to move them
+ * @nid: where they are
+ * @to: where they are to go
+ * @src: the pages
+ * @flight: once they are frozen
+ * @mapped: NR_ANON_MAPPED of both nodes before, together
+ * @rss: anonymous pages of the mm before
+ */
+struct fast_scene {
+	unsigned long at;
+	struct vm_area_struct *vma;
+	struct mtier_move *mv;
+	int nid;
+	int to;
+	struct folio *src[FAST_PAGES];
+	struct mtier_flight flight;
+	long mapped;
+	long rss;
+};
+
+static unsigned long fast_at(const struct fast_scene *s, unsigned int i)
+{
+	return s->at + i * PAGE_SIZE;
+}
+
+static struct folio *fast_folio(unsigned long at)
+{
+	struct page *page;
+
+	if (get_user_pages_fast(at, 1, 0, &page) != 1)
+		return NULL;
+	/* The mapping keeps it. */
+	put_page(page);
+	return page_folio(page);
+}
+
+static unsigned long fast_word(unsigned int i, unsigned int word)
+{
+	return (i + 1) * 1000003UL + word;
+}
+
+static bool fast_fill(unsigned long at, unsigned int i)
+{
+	unsigned long __user *p = (unsigned long __user *)at;
+	unsigned int word;
+
+	for (word = 0; word < FAST_WORDS; word++)
+		if (put_user(fast_word(i, word), &p[word]))
+			return false;
+	return true;
+}
+
+static bool fast_holds(const struct fast_scene *s, unsigned int i)
+{
+	unsigned long __user *p = (unsigned long __user *)fast_at(s, i);
+	unsigned long value;
+	unsigned int word;
+
+	for (word = 0; word < FAST_WORDS; word++)
+		if (get_user(value, &p[word]) || value != fast_word(i, word))
+			return false;
+	return true;
+}
+
+static long fast_mapped(const struct fast_scene *s)
+{
+	return exact_node_stat(s->nid, NR_ANON_MAPPED) +
+	       exact_node_stat(s->to, NR_ANON_MAPPED);
+}
+
+/* To the page: CPUs keep some of it to themselves. */
+static long fast_rss(void)
+{
+	return percpu_counter_sum(&current->mm->rss_stat[MM_ANONPAGES]);
+}
+
+static void fast_count(struct fast_scene *s)
+{
+	s->mapped = fast_mapped(s);
+	s->rss = fast_rss();
+}
+
+/* New memory of the test, written, on its LRU list. */
+static int fast_map(struct kunit *test, struct fast_scene *s,
+		    unsigned long flags)
+{
+	unsigned int i;
+
+	s->at = kunit_vm_mmap(test, NULL, 0, FAST_PAGES * PAGE_SIZE,
+			      PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | flags, 0);
+	if (!s->at)
+		return -ENOMEM;
+	mmap_read_lock(current->mm);
+	s->vma = vma_lookup(current->mm, s->at);
+	mmap_read_unlock(current->mm);
+	for (i = 0; i < FAST_PAGES; i++) {
+		if (!fast_fill(fast_at(s, i), i))
+			return -EFAULT;
+		s->src[i] = fast_folio(fast_at(s, i));
+	}
+	lru_add_drain_all();
+	fast_count(s);
+	return 0;
+}
+
+static int fast_init(struct kunit *test)
+{
+	struct fast_scene *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+
+	if (!s)
+		return -ENOMEM;
+	test->priv = s;
+	s->mv = mtier_move_alloc(FAST_PAGES);
+	if (!s->mv)
+		return -ENOMEM;
+	s->nid = first_memory_node;
+	if (fast_map(test, s, 0))
+		return -ENOMEM;
+	s->nid = folio_nid(s->src[0]);
+	s->to = next_node_in(s->nid, node_states[N_MEMORY]);
+	fast_count(s);
+	mtier_move_up(s->mv, s->nid, s->to, FAST_PAGES);
+	return 0;
+}
+
+static void fast_exit(struct kunit *test)
+{
+	struct fast_scene *s = test->priv;
+
+	if (s)
+		mtier_move_free(s->mv);
+}
+
+static void fast_add(struct kunit *test, struct fast_scene *s, unsigned int i)
+{
+	KUNIT_ASSERT_TRUE(test, mtier_fast_wants(s->mv, s->src[i], s->vma));
+	mtier_fast_add(s->mv, s->src[i], s->vma, fast_at(s, i));
+}
+
+static void fast_add_all(struct kunit *test, struct fast_scene *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < FAST_PAGES; i++)
+		fast_add(test, s, i);
+}
+
+/* The first half of mtier_flight_go(). */
+static void fast_take_off(struct kunit *test, struct fast_scene *s)
+{
+	s->flight = mtier_flight_at(s->mv->fast, 0);
+	mtier_fast_frames(s->mv->fast, s->to, s->flight.nr);
+	inc_tlb_flush_pending(s->flight.mm);
+	mtier_fast_freeze(s->mv, &s->flight);
+	mtier_flight_flush(&s->flight);
+	dec_tlb_flush_pending(s->flight.mm);
+}
+
+/* The other half; then what was handed on goes by migrate_pages(). */
+static unsigned long fast_land(struct fast_scene *s)
+{
+	unsigned long arrived;
+
+	arrived = mtier_fast_settle(s->mv, s->flight.page, s->flight.nr);
+	mtier_fast_give_back(s->mv->fast);
+	s->mv->fast->nr = 0;
+	return arrived + mtier_move_run(s->mv);
+}
+
+static pte_t fast_pte(struct fast_scene *s, unsigned int i)
+{
+	struct mtier_fast_page page = { .vma = s->vma, .addr = fast_at(s, i) };
+	struct mtier_table table = {};
+	pte_t *ptep = mtier_table_at(&table, &page);
+	pte_t pte = ptep ? ptep_get(ptep) : __pte(0);
+
+	mtier_table_leave(&table);
+	return pte;
+}
+
+static void fast_set_pte(struct fast_scene *s, unsigned int i, pte_t pte)
+{
+	struct mtier_fast_page page = { .vma = s->vma, .addr = fast_at(s, i) };
+	struct mtier_table table = {};
+	pte_t *ptep = mtier_table_at(&table, &page);
+
+	if (ptep) {
+		ptep_get_and_clear(current->mm, page.addr, ptep);
+		set_pte_at(current->mm, page.addr, ptep, pte);
+	}
+	mtier_table_leave(&table);
+	flush_tlb_mm(current->mm);
+}
+
+/* Is a page one that anybody can use, on this node, with its contents? */
+static void fast_expect(struct kunit *test, struct fast_scene *s,
+			unsigned int i, int nid)
+{
+	struct folio *folio = fast_folio(fast_at(s, i));
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	KUNIT_EXPECT_EQ_MSG(test, folio_nid(folio), nid, "page %u", i);
+	KUNIT_EXPECT_EQ_MSG(test, folio_ref_count(folio), 1, "page %u", i);
+	KUNIT_EXPECT_EQ_MSG(test, folio_mapcount(folio), 1, "page %u", i);
+	KUNIT_EXPECT_TRUE_MSG(test, folio_test_lru(folio), "page %u", i);
+	KUNIT_EXPECT_FALSE_MSG(test, folio_test_locked(folio), "page %u", i);
+	KUNIT_EXPECT_TRUE_MSG(test, folio_test_swapbacked(folio), "page %u", i);
+	KUNIT_EXPECT_TRUE_MSG(test, fast_holds(s, i), "page %u", i);
+}
+
+/* What nobody has any more went back to the allocator. */
+static void fast_expect_free(struct kunit *test, struct folio *folio)
+{
+	KUNIT_EXPECT_EQ(test, folio_ref_count(folio), 0);
+	KUNIT_EXPECT_FALSE(test, folio_test_locked(folio));
+	KUNIT_EXPECT_FALSE(test, folio_test_lru(folio));
+	KUNIT_EXPECT_EQ(test, atomic_read(&folio->_mapcount), -1);
+	KUNIT_EXPECT_NULL(test, folio->mapping);
+}
+
+static void fast_expect_counts(struct kunit *test, struct fast_scene *s,
+			       int gone)
+{
+	KUNIT_EXPECT_EQ(test, fast_mapped(s), s->mapped - gone);
+	KUNIT_EXPECT_EQ(test, fast_rss(),
+			s->rss - gone);
+	KUNIT_EXPECT_EQ(test, s->mv->fast->nr_frames, 0);
+}
