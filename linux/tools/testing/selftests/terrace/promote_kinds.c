@@ -62,8 +62,28 @@ static int counted(const char *kind, size_t size)
 
 static int anon(void)
 {
-	return promote(mt_place(SIZE, mt_slow_node()), SIZE, 10000) ?:
+	int ret = promote(mt_place(SIZE, mt_slow_node()), SIZE, 10000) ?:
 		counted("mtier_promoted_anon", SIZE);
+
+	/* All but what is in per-CPU batches of LRU lists, and that is less. */
+	MT_ASSERT(ret || mt_since(&before, "mtier_fast_moved") >=
+			 (long long)(SIZE / MT_PAGE / 2),
+		  "%lld moved by address space",
+		  mt_since(&before, "mtier_fast_moved"));
+	return ret;
+}
+
+static int anon_one_by_one(void)
+{
+	int ret;
+
+	mt_set("promote/move_fast", 0);
+	ret = promote(mt_place(SIZE, mt_slow_node()), SIZE, 10000) ?:
+		counted("mtier_promoted_anon", SIZE);
+	MT_ASSERT(ret || !mt_since(&before, "mtier_fast_moved"),
+		  "%lld moved by address space",
+		  mt_since(&before, "mtier_fast_moved"));
+	return ret;
 }
 
 static int thp(void)
@@ -254,6 +274,7 @@ int main(void)
 {
 	static const struct mt_check checks[] = {
 		MT_CHECK("A10 O1 anonymous pages are promoted and counted", anon),
+		MT_CHECK("A10 O1 so they are by migrate_pages()", anon_one_by_one),
 		MT_CHECK("A10 M7 a huge page is promoted whole", thp),
 		MT_CHECK("A10 a huge page mapped by small entries is promoted", pte_mapped_thp),
 		MT_CHECK("A10 a large folio of 64 KiB is promoted", mthp),

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pages that move by address space (promote/move_fast): more of them than any
+ * constant of the code, of many cgroups, with the switch turned meanwhile, and those
+ * that are left to migrate_pages() for their deferred flush.
+ *
+ * lab: topology=dram-cxl timeout=240s debug=yes
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mtier_util.h"
+
+/* Of each of two processes: more than may wait in a queue of 1,024, in many batches. */
+#define LARGE	(40 * MT_MB)
+/* More cgroups than a move counts apart */
+#define CGROUPS	20
+#define SMALL	MT_MB
+#define DEFER	"/sys/kernel/mm/tlb_defer/mode"
+
+static struct mt_snap before;
+
+static int content(const char *p, size_t size)
+{
+	size_t off;
+
+	for (off = 0; off < size; off += MT_PAGE)
+		MT_DATA(*(const size_t *)(p + off) == off + 1,
+			"page %zu has another content", off / MT_PAGE);
+	return MT_PASS;
+}
+
+static bool used_until_fast(char *p, size_t size, unsigned int ms)
+{
+	return MT_WAIT(({ mt_touch(p, size, true);
+			  mt_all_on(p, size, mt_fast_node()); }), ms);
+}
+
+/* Memory of a process of its own that ends well if all of it went up unchanged. */
+static void large_one(void *arg)
+{
+	char *p = mt_fill(LARGE, mt_slow_node(), false);
+	size_t off;
+
+	(void)arg;
+	if (!p || !used_until_fast(p, LARGE, 60000))
+		_exit(2);
+	for (off = 0; off < LARGE; off += MT_PAGE)
+		if (*(size_t *)(p + off) != off + 1)
+			_exit(3);
+}
+
+static int two_large_ones(bool turn)
+{
+	long long pages = 2 * LARGE / MT_PAGE;
+	pid_t pid[2];
+	int i, bad = 0;
+
+	mt_fast();
+	mt_snap(&before);
+	mt_on();
+	for (i = 0; i < 2; i++)
+		pid[i] = mt_spawn(large_one, NULL);
+	while (turn && mt_since(&before, "pgpromote_success") < pages / 2)
+		mt_set("promote/move_fast", ++i & 1);
+	for (i = 0; i < 2; i++)
+		bad |= mt_reap(pid[i]);
+	mt_note("of %lld pages %lld by address space", pages,
+		mt_since(&before, "mtier_fast_moved"));
+	MT_ASSERT(!bad, "a process ended with %d", bad);
+	mt_off();
+	MT_ASSERT(mt_since(&before, "mtier_promoted_anon") ==
+		  mt_since(&before, "pgpromote_success"), "kinds do not sum up");
+	MT_ASSERT(mt_ended_since(&before) == mt_since(&before, "mtier_queued"),
+		  "of %lld pages that waited %lld ended",
+		  mt_since(&before, "mtier_queued"), mt_ended_since(&before));
+	return MT_PASS;
+}
+
+static int all_of_a_large_one(void)
+{
+	long long pages = 2 * LARGE / MT_PAGE;
+
+	if (two_large_ones(false))
+		return MT_FAIL;
+	/* What is in per-CPU batches of LRU lists is not: some pages of 20,480. */
+	MT_ASSERT(mt_since(&before, "mtier_fast_moved") > pages * 9 / 10,
+		  "not most of them");
+	return MT_PASS;
+}
+
+static int switched_meanwhile(void)
+{
+	return two_large_ones(true);
+}
+
+/* ---- cgroups ---- */
+
+struct member {
+	struct mt_cgroup cg;
+	int ready[2], go[2];
+	pid_t pid;
+};
+
+static void member_lives(void *arg)
+{
+	struct member *m = arg;
+	char *p, byte = 0;
+
+	if (mt_cgroup_enter(&m->cg, 0))
+		_exit(2);
+	p = mt_fill(SMALL, mt_slow_node(), false);
+	if (!p || write(m->ready[1], &byte, 1) != 1)
+		_exit(3);
+	if (!used_until_fast(p, SMALL, 60000))
+		_exit(4);
+	if (content(p, SMALL) || write(m->ready[1], &byte, 1) != 1 ||
+	    read(m->go[0], &byte, 1) != 1)
+		_exit(5);
+}
+
+static int each_is_counted(struct member *m, int n)
+{
+	long long sum = 0;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		long long up = mt_cgroup_stat(&m[i].cg, "memory.stat",
+					      "pgpromote_success");
+
+		MT_ASSERT(up >= (long long)(SMALL / MT_PAGE),
+			  "cgroup %d: %lld of %lu pages", i, up,
+			  SMALL / MT_PAGE);
+		sum += up;
+	}
+	MT_ASSERT(sum <= mt_since(&before, "pgpromote_success"),
+		  "%lld in cgroups, %lld in all", sum,
+		  mt_since(&before, "pgpromote_success"));
+	return MT_PASS;
+}
+
+static int cgroups(int fast)
+{
+	static struct member m[CGROUPS];
+	int i, ret, bad = 0;
+	char byte = 0;
+
+	mt_fast();
+	mt_set("promote/move_fast", fast);
+	for (i = 0; i < CGROUPS; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "fast%d-", i);
+		MT_NEED(!mt_cgroup_make(&m[i].cg, name, "+memory"),
+			"no cgroups");
+		MT_ASSERT(!pipe(m[i].ready) && !pipe(m[i].go), "no pipe");
+		m[i].pid = mt_spawn(member_lives, &m[i]);
+	}
+	for (i = 0; i < CGROUPS; i++)
+		MT_ASSERT(read(m[i].ready[0], &byte, 1) == 1, "no memory");
+	mt_snap(&before);
+	mt_on();
+	for (i = 0; i < CGROUPS; i++)
+		MT_ASSERT(read(m[i].ready[0], &byte, 1) == 1,
+			  "cgroup %d did not go up", i);
+	mt_off();
+	ret = each_is_counted(m, CGROUPS);
+	mt_note("%lld pages by address space, %lld busy",
+		mt_since(&before, "mtier_fast_moved"),
+		mt_since(&before, "mtier_fast_busy"));
+	for (i = 0; i < CGROUPS; i++) {
+		if (write(m[i].go[1], &byte, 1) != 1)
+			bad = 1;
+		bad |= mt_reap(m[i].pid);
+		mt_cgroup_remove(&m[i].cg);
+	}
+	MT_ASSERT(!bad, "a process ended with %d", bad);
+	return ret;
+}
+
+static int cgroups_by_address_space(void)
+{
+	return cgroups(1);
+}
+
+static int cgroups_by_folio(void)
+{
+	return cgroups(0);
+}
+
+/* ---- deferred flushes ---- */
+
+/* Pages that come back from swap, read-only and clean: their flush may wait. */
+static char *read_only(void)
+{
+	char *p = mt_fill(SMALL, mt_slow_node(), false);
+	size_t off;
+
+	if (!p || mprotect(p, SMALL, PROT_READ) ||
+	    madvise(p, SMALL, MADV_PAGEOUT))
+		return NULL;
+	mt_bind_to(mt_slow_node());
+	for (off = 0; off < SMALL; off += MT_PAGE)
+		(void)*(volatile char *)(p + off);
+	mt_bind_default();
+	return mt_all_on(p, SMALL, mt_slow_node()) ? p : NULL;
+}
+
+static bool read_until_fast(char *p)
+{
+	return MT_WAIT(({ mt_touch(p, SMALL, false);
+			  mt_all_on(p, SMALL, mt_fast_node()); }), 20000);
+}
+
+static int promoted_read_only(const char *mode)
+{
+	char *p = read_only();
+	bool up;
+
+	MT_ASSERT(p, "no such memory on the slow node");
+	mt_fast();
+	MT_NEED(!mt_write(DEFER, mode), "no tlb_defer");
+	mt_snap(&before);
+	mt_on();
+	up = read_until_fast(p);
+	mt_off();
+	mt_write(DEFER, "off");
+	mt_note("deferring %s: %lld by address space, %lld left to the judge",
+		mode, mt_since(&before, "mtier_fast_moved"),
+		mt_since(&before, "mtier_fast_deferred"));
+	MT_ASSERT(up, "not all moved");
+	return content(p, SMALL);
+}
+
+static int deferred(void)
+{
+	int ret;
+
+	MT_NEED(mt_swap_on("64M"), "no zram");
+	ret = promoted_read_only("quarantine");
+	if (!ret && mt_since(&before, "mtier_fast_deferred") <
+		    (long long)(SMALL / MT_PAGE) / 2) {
+		mt_note("not left to the judge");
+		ret = MT_FAIL;
+	}
+	if (!ret)
+		ret = promoted_read_only("off");
+	if (!ret && mt_since(&before, "mtier_fast_deferred")) {
+		mt_note("left to a judge that is not there");
+		ret = MT_FAIL;
+	}
+	mt_swap_off();
+	return ret;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("all of two large processes", all_of_a_large_one),
+		MT_CHECK("switched on and off meanwhile", switched_meanwhile),
+		MT_CHECK("more cgroups than a move counts apart",
+			 cgroups_by_address_space),
+		MT_CHECK("so many by migrate_pages()", cgroups_by_folio),
+		MT_CHECK("whose flush may wait is left to its judge", deferred),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}
