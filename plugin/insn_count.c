@@ -9,6 +9,8 @@
  * Options: those of kinds.h, which say what kinds of tasks there are, and
  *
  *   out=FILE            where the JSON goes when QEMU ends; needed
+ *   blocks=FILE         where a line ADDRESS KIND COUNT goes for each block of kernel code that ran
+ *                       between the markers of region 1 and region 2: what a profile is made of
  *
  * A region marker (0x5454 02 NN) makes a note of all counts at that moment.  Each vCPU has counters
  * of its own: no lock where code executes.
@@ -17,11 +19,14 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kinds.h"
 
 #define MAX_NOTES	256
+#define REGION_BEGIN	1
+#define REGION_END	2
 
 int qemu_plugin_version = TERRACE_PLUGIN_ABI;
 
@@ -44,6 +49,18 @@ static struct note notes[MAX_NOTES];
 static unsigned int nr_notes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* notes[] */
 static char *out_path;
+static char *blocks_path;
+
+/* A block of kernel code, as translated once; never freed, so that callbacks may keep it. */
+struct block {
+	struct block *next;
+	uint64_t address;
+	uint64_t insns;
+	uint64_t count[MAX_KINDS];	/* instructions since region 1 began */
+	uint64_t end[MAX_KINDS];	/* that when region 2 did */
+};
+
+static struct block *blocks;		/* under lock; only ever grows at its head */
 
 static struct counts sum_of(unsigned int kind)
 {
@@ -57,10 +74,21 @@ static struct counts sum_of(unsigned int kind)
 	return sum;
 }
 
+static void note_blocks(unsigned int number)
+{
+	for (struct block *block = blocks; block; block = block->next) {
+		if (number == REGION_BEGIN)
+			memset(block->count, 0, sizeof(block->count));
+		else if (number == REGION_END)
+			memcpy(block->end, block->count, sizeof(block->end));
+	}
+}
+
 static void make_note(unsigned int vcpu, unsigned int number)
 {
 	(void)vcpu;
 	pthread_mutex_lock(&lock);
+	note_blocks(number);
 	if (nr_notes < MAX_NOTES) {
 		struct note *note = &notes[nr_notes++];
 
@@ -84,6 +112,33 @@ static void ran_kernel(unsigned int vcpu, void *data)
 	vcpus[vcpu].of[kinds_cpu[vcpu].now].kernel += (uintptr_t)data;
 }
 
+static void ran_block(unsigned int vcpu, void *data)
+{
+	struct block *block = data;
+
+	vcpus[vcpu].of[kinds_cpu[vcpu].now].kernel += block->insns;
+	__atomic_fetch_add(&block->count[kinds_cpu[vcpu].now], block->insns, __ATOMIC_RELAXED);
+}
+
+/* What is told of a block of kernel code when it runs. */
+static void register_kernel(struct qemu_plugin_tb *tb, size_t n)
+{
+	struct block *block = blocks_path ? calloc(1, sizeof(*block)) : NULL;
+
+	if (!block) {
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, ran_kernel, QEMU_PLUGIN_CB_NO_REGS,
+						     (void *)(uintptr_t)n);
+		return;
+	}
+	block->address = qemu_plugin_tb_vaddr(tb);
+	block->insns = n;
+	pthread_mutex_lock(&lock);
+	block->next = blocks;
+	blocks = block;
+	pthread_mutex_unlock(&lock);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, ran_block, QEMU_PLUGIN_CB_NO_REGS, block);
+}
+
 static void switched(unsigned int vcpu)
 {
 	vcpus[vcpu].of[kinds_cpu[vcpu].now].switches++;
@@ -95,8 +150,11 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
 	(void)id;
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, kernel ? ran_kernel : ran_user,
-					     QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)n);
+	if (kernel)
+		register_kernel(tb, n);
+	else
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, ran_user, QEMU_PLUGIN_CB_NO_REGS,
+						     (void *)(uintptr_t)n);
 	for (size_t i = 0; i < n; i++)
 		kinds_translate(qemu_plugin_tb_get_insn(tb, i), kernel);
 }
@@ -116,6 +174,24 @@ static void print_note(FILE *out, const struct note *note)
 	for (unsigned int kind = 0; kind < kinds_count(); kind++)
 		print_counts(out, kinds_name(kind), &note->of[kind], kind + 1 == kinds_count());
 	fputs("  }}", out);
+}
+
+static void report_blocks(void)
+{
+	FILE *out = blocks_path ? fopen(blocks_path, "w") : NULL;
+
+	if (!out) {
+		if (blocks_path)
+			fprintf(stderr, "insn_count: %s: %s\n", blocks_path, strerror(errno));
+		return;
+	}
+	for (const struct block *block = blocks; block; block = block->next)
+		for (unsigned int kind = 0; kind < kinds_count(); kind++)
+			if (block->end[kind])
+				fprintf(out, "%" PRIx64 " %s %" PRIu64 "\n", block->address,
+					kinds_name(kind), block->end[kind]);
+	if (fclose(out))
+		fprintf(stderr, "insn_count: %s: %s\n", blocks_path, strerror(errno));
 }
 
 static void report(qemu_plugin_id_t id, void *data)
@@ -141,6 +217,7 @@ static void report(qemu_plugin_id_t id, void *data)
 	fputs("\n}\n", out);
 	if (fclose(out))
 		fprintf(stderr, "insn_count: %s: %s\n", out_path, strerror(errno));
+	report_blocks();
 }
 
 /* Options: every mistake is an error and the plugin does not load. */
@@ -158,9 +235,13 @@ static int parse_option(const char *option)
 		out_path = strdup(value);
 		return 0;
 	}
+	if (kinds_option_is(option, length, "blocks")) {
+		blocks_path = strdup(value);
+		return 0;
+	}
 	ret = kinds_option(option, length, value);
 	if (ret > 0)
-		return kinds_bad_option(option, "unknown; known are out, switch, newtask, kind, path");
+		return kinds_bad_option(option, "unknown; known are out, blocks, switch, newtask, kind, path");
 	return ret;
 }
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from terrace import output
-from terrace.demo.cases import ALL, MAIN, Workload
+from terrace.demo.cases import ALL, FUNCTIONS, MAIN, Workload
+from terrace.demo.functions import functions_headers, functions_rows
 from terrace.demo.report import as_json, caption, headers, quiet_headers, quiet_rows, rows, verdicts
 from terrace.demo.runner import Outcome, kernels_for, run_cases
 from terrace.errors import TerraceError, UsageError
@@ -35,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the timeline here (%(default)s)",
     )
     parser.add_argument("--quick", action="store_true", help="leave out the runs with nothing to promote and off")
+    parser.add_argument(
+        "--functions",
+        action="store_true",
+        help="instead: instructions of the engine by kernel function, with pages moved by address space and by folio",
+    )
     parser.add_argument("--check", action="store_true", help="exit with 1 when an expectation is not met")
 
 
@@ -48,6 +54,8 @@ def check_arguments(args: argparse.Namespace) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run the demo."""
     workload = _workload(args)
+    if args.functions:
+        return _functions(args, workload)
     # Before anything long starts: a missing package of the picture is to be found now.
     from terrace.demo.picture import draw
 
@@ -59,6 +67,18 @@ def main(args: argparse.Namespace) -> int:
         _write(args.json, json.dumps(as_json(workload, kernels, outcomes), indent=1) + "\n")
     draw(by_name, caption(workload, kernels), args.picture)
     return _show(args, by_name, caption(workload, kernels))
+
+
+def _functions(args: argparse.Namespace, workload: Workload) -> int:
+    kernels = kernels_for(FUNCTIONS, workload)
+    outcomes = run_cases(FUNCTIONS, workload, kernels, "demo", functions=True)
+    if args.json:
+        _write(args.json, json.dumps(as_json(workload, kernels, outcomes), indent=1) + "\n")
+    pages = {outcome.case.name: max(outcome.figures.promoted_pages, 1) for outcome in outcomes}
+    print(caption(workload, kernels) + "\n")
+    found = {outcome.case.name: outcome.functions for outcome in outcomes}
+    output.table(functions_rows(found, pages), functions_headers())
+    return 0
 
 
 def _show(args: argparse.Namespace, by_name: Mapping[str, Outcome], line: str) -> int:

@@ -118,3 +118,8 @@ QUIET = (
 )
 OFF = (Case("terrace-off", "terrace, switched off", "terrace", _stock(0)),)
 ALL = MAIN + QUIET + OFF
+# The engine alone, by either way of moving pages.
+FUNCTIONS = (
+    Case("by-address-space", "by address space", "terrace", _TERRACE),
+    Case("by-folio", "by migrate_pages()", "terrace", {**_TERRACE, "/sys/kernel/mm/mtier/promote/move_fast": "0"}),
+)

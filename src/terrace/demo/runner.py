@@ -7,7 +7,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from terrace import output
 from terrace.demo.cases import ICOUNT_SHIFT, INSNS_PER_VISIT, TOPOLOGY, Case, Workload
 from terrace.demo.counter import Counts, read_counts
 from terrace.demo.figures import Figures, figures_of
+from terrace.demo.functions import read_functions
 from terrace.errors import TerraceError, UsageError
 from terrace.host import cpu_count
 from terrace.kernel.build import Kernel, build, find_built
@@ -46,6 +47,7 @@ class Outcome:
     result: dict[str, Any]
     counts: dict[str, Counts]
     host_s: float
+    functions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class _Job:
     kernel: Path
     program: Path
     plugin: Path
+    functions: bool
 
 
 def kernels_for(cases: Sequence[Case], workload: Workload) -> dict[str, Kernel]:
@@ -90,14 +93,18 @@ def _require_memory(workload: Workload) -> None:
         ) from error
 
 
-def run_cases(cases: Sequence[Case], workload: Workload, kernels: Mapping[str, Kernel], label: str) -> list[Outcome]:
+def run_cases(
+    cases: Sequence[Case], workload: Workload, kernels: Mapping[str, Kernel], label: str, *, functions: bool = False
+) -> list[Outcome]:
     """Run every case, as many at a time as there are CPUs; the outcomes are in the order of the cases.
+
+    `functions`: also count the engine's instructions by function.
 
     Raises TerraceError with the name of the first case that failed. Whatever ends it early ends the guests too.
     """
     program = find_workload("abench").compile()
     plugin = compile_plugin("insn_count")
-    jobs = [_Job(case, workload, kernels[case.flavour].vmlinux, program, plugin) for case in cases]
+    jobs = [_Job(case, workload, kernels[case.flavour].vmlinux, program, plugin, functions) for case in cases]
     waiting = jobs[::-1]
     known = _times()
     expected = {job.case.name: _expected_s(job.case, workload, known) for job in jobs}
@@ -171,7 +178,8 @@ def _run(job: _Job) -> Outcome:
     """One guest, start to end; runs in a process of its own."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="terrace-demo-") as folder:
-        out = Path(folder) / "counts.json"
+        out, blocks = Path(folder) / "counts.json", Path(folder) / "blocks"
+        symbols = read_symbols(job.kernel)
         knobs = [word for path, value in job.case.knobs.items() for word in ("--set", f"{path}={value}")]
         guest = run_in_guest(
             job.kernel,
@@ -180,7 +188,7 @@ def _run(job: _Job) -> Outcome:
             cwd="/",
             env={},
             icount_shift=ICOUNT_SHIFT,
-            plugin=counter_argument(job.plugin, read_symbols(job.kernel), out),
+            plugin=counter_argument(job.plugin, symbols, out, blocks if job.functions else None),
             memory_scale=job.workload.memory_scale,
             timeout_s=_TIMEOUT_S,
         )
@@ -191,8 +199,9 @@ def _run(job: _Job) -> Outcome:
             titles = "; ".join(report.title for report in guest.reports)
             raise TerraceError(f"{job.case.label}: the kernel reported {titles}")
         counts = read_counts(out)
+        functions = read_functions(blocks, symbols) if job.functions else {}
     result = parse_result(guest.stdout)
-    return Outcome(job.case, figures_of(result, counts), result, counts, time.monotonic() - began)
+    return Outcome(job.case, figures_of(result, counts), result, counts, time.monotonic() - began, functions)
 
 
 def parse_result(text: bytes) -> dict[str, Any]:

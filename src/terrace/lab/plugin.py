@@ -109,12 +109,15 @@ def read_symbols(vmlinux: Path) -> dict[str, int]:
     return symbols
 
 
-def counter_argument(plugin: Path, symbols: Mapping[str, int], out: Path) -> str:
+def counter_argument(plugin: Path, symbols: Mapping[str, int], out: Path, blocks: Path | None = None) -> str:
     """What follows -plugin for insn_count: the file and its options for the kernel with these symbols.
+
+    `blocks` gets what terrace.demo.functions reads.
 
     Raises MissingError when the kernel has no __switch_to_asm, without which tasks cannot be told apart.
     """
-    return ",".join([_escape(plugin), f"out={_escape(out)}", *_kind_options(symbols)])
+    profile = [f"blocks={_escape(blocks)}"] if blocks else []
+    return ",".join([_escape(plugin), f"out={_escape(out)}", *profile, *_kind_options(symbols)])
 
 
 def timing_argument(
