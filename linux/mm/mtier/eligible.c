@@ -199,7 +199,8 @@ enum mtier_why mtier_folio_stays(struct folio *folio,
 bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma)
 {
 	return mtier_folio_stays(folio, vma) == MTIER_MAY &&
-	       !(vma->vm_flags & VM_LOCKED) &&
+	       /* SHM_LOCK is no flag of a VMA. */
+	       !(vma->vm_flags & VM_LOCKED) && !folio_test_unevictable(folio) &&
 	       !mm_has_notifiers(vma->vm_mm) &&
 	       !folio_likely_mapped_shared(folio);
 }

@@ -4,6 +4,7 @@
  */
 #include <kunit/test.h>
 #include <linux/mman.h>
+#include <linux/mmu_notifier.h>
 
 #define COLD_SMALL	2	/* base pages, on either side of a huge one */
 
@@ -138,7 +139,7 @@ static void smaller_ones_go_before_one_that_does_not_fit(struct kunit *test)
 }
 
 /* Does a page of a new mapping with these flags give way? */
-static bool cold_goes(struct kunit *test, unsigned long flags)
+static bool cold_goes(struct kunit *test, unsigned long flags, bool unevictable)
 {
 	struct vm_area_struct *vma;
 	struct page *page;
@@ -149,10 +150,14 @@ static bool cold_goes(struct kunit *test, unsigned long flags)
 			   MAP_PRIVATE | MAP_ANONYMOUS | flags, 0);
 	KUNIT_ASSERT_NE(test, at, 0);
 	KUNIT_ASSERT_EQ(test, get_user_pages_fast(at, 1, FOLL_WRITE, &page), 1);
+	if (unevictable)
+		folio_set_unevictable(page_folio(page));
 	mmap_read_lock(current->mm);
 	vma = vma_lookup(current->mm, at);
 	goes = vma && mtier_folio_gives_way(page_folio(page), vma);
 	mmap_read_unlock(current->mm);
+	if (unevictable)
+		folio_clear_unevictable(page_folio(page));
 	put_page(page);
 	return goes;
 }
@@ -160,13 +165,27 @@ static bool cold_goes(struct kunit *test, unsigned long flags)
 /* It would be refused later, but fill the queue until then. */
 static void locked_memory_is_no_candidate(struct kunit *test)
 {
-	KUNIT_EXPECT_TRUE(test, cold_goes(test, 0));
-	KUNIT_EXPECT_FALSE(test, cold_goes(test, MAP_LOCKED));
+	KUNIT_EXPECT_TRUE(test, cold_goes(test, 0, false));
+	KUNIT_EXPECT_FALSE(test, cold_goes(test, MAP_LOCKED, false));
+	/* By SHM_LOCK, say */
+	KUNIT_EXPECT_FALSE(test, cold_goes(test, 0, true));
+}
+
+/* Its TLBs are not flushed between two looks: what it uses looks idle. */
+static void memory_of_a_secondary_mmu_is_no_candidate(struct kunit *test)
+{
+	static const struct mmu_notifier_ops ops = {};
+	struct mmu_notifier mn = { .ops = &ops };
+
+	KUNIT_ASSERT_EQ(test, mmu_notifier_register(&mn, current->mm), 0);
+	KUNIT_EXPECT_FALSE(test, cold_goes(test, 0, false));
+	mmu_notifier_unregister(&mn, current->mm);
 }
 
 static struct kunit_case mtier_cold_cases[] = {
 	KUNIT_CASE(smaller_ones_go_before_one_that_does_not_fit),
 	KUNIT_CASE(locked_memory_is_no_candidate),
+	KUNIT_CASE(memory_of_a_secondary_mmu_is_no_candidate),
 	{ }
 };
 
