@@ -60,6 +60,7 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "mtier_tick": (u32_, [u64_]),
     "mtier_window_ticks": (u32_, [u32_]),
     "mtier_rec_touch": (u32_, [u32_, u32_, c.POINTER(HotParams), c.POINTER(c.c_int)]),
+    "mtier_rec_told": (u32_, [u32_, u32_, c.POINTER(HotParams)]),
     "mtier_rec_heat": (u32_, [u32_, u32_, u32_]),
     "mtier_rec_is_hot": (bool_, [u32_, u32_, c.POINTER(HotParams)]),
     "mtier_rec_age": (u32_, [u32_, u32_, u32_]),
@@ -158,6 +159,15 @@ class RecordMachine(RuleBasedStateMachine):
         self.count = heat
         assert verdict.value == (room or heat >= self.accesses)
         assert lib().mtier_rec_is_hot(self.rec, now & U32_MAX, params) == verdict.value
+
+    @rule(behind=st.integers(0, SLACK // 2))
+    def told(self, behind: int) -> None:
+        now = max(self.now - behind, 0)
+        self.rec = lib().mtier_rec_told(self.rec, now & U32_MAX, self.params(False))
+        heat = self.heat(now)
+        if not heat or now > self.last:
+            heat, self.last = min(heat + 1, 15), now
+        self.count = max(heat, self.accesses, 1)
 
     @invariant()
     def agrees(self) -> None:

@@ -187,6 +187,30 @@ unsigned int mtier_hot_touch(unsigned long pfn, u32 now,
 }
 
 /**
+ * mtier_hot_told() - note that somebody else finds a page hot
+ * @pfn: the page frame; of a large folio the first one
+ * @now: mtier_now_tick()
+ * @params: mtier_hot_params_for() where it would go
+ *
+ * Context: any but NMI.
+ */
+void mtier_hot_told(unsigned long pfn, u32 now,
+		    const struct mtier_hot_params *params)
+{
+	u32 *rec, old;
+
+	rcu_read_lock();
+	rec = mtier_rec_of(pfn);
+	if (rec) {
+		old = READ_ONCE(*rec);
+		while (!try_cmpxchg(rec, &old, mtier_rec_told(old, now, params)))
+			;
+		count_vm_event(MTIER_RECORDS);
+	}
+	rcu_read_unlock();
+}
+
+/**
  * mtier_hot_claim() - is it for the caller to have a hot page moved?
  * @pfn: the page frame, for which mtier_hot_touch() said that it is hot
  * @now: mtier_now_tick()

@@ -127,6 +127,7 @@ bool mtier_node_room(int nid);
 bool mtier_node_full(int nid);
 unsigned long mtier_node_mapped(int nid);
 int mtier_fallback(int source, unsigned long nr_pages);
+int mtier_nearest(int nid, const nodemask_t *targets);
 int mtier_slot_weigh(struct mtier_slot *slot);
 
 /* ---- mm_slot.c ---- */
@@ -290,6 +291,8 @@ bool mtier_hot_recheck(unsigned long pfn,
 		       const struct mtier_hot_params *params);
 unsigned int mtier_hot_touch(unsigned long pfn, u32 now,
 			     const struct mtier_hot_params *params);
+void mtier_hot_told(unsigned long pfn, u32 now,
+		    const struct mtier_hot_params *params);
 bool mtier_hot_claim(unsigned long pfn, u32 now);
 void mtier_hot_candidate(unsigned int nr);
 bool mtier_hot_idle(unsigned long pfn, bool idle, u32 now,
@@ -369,7 +372,7 @@ extern struct mtier_node __rcu **mtier_nodes;
 int mtier_promote_add_node(int nid);
 void mtier_promote_del_node(int nid);
 bool mtier_promote_note(int nid, const struct mtier_range_key *at,
-			unsigned int page, u32 now, bool full);
+			unsigned int page, u32 now, bool full, bool locked);
 void mtier_promote_forget(struct mm_struct *mm);
 int mtier_promote_init(void);
 void mtier_promote_resize(unsigned int cap);

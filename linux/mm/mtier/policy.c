@@ -138,6 +138,29 @@ u32 mtier_rec_touch(u32 rec, u32 now_tick, const struct mtier_hot_params *p,
 }
 
 /**
+ * mtier_rec_told - note that somebody else finds a page hot
+ * @rec: the record so far, 0 if there is none
+ * @now_tick: from mtier_tick()
+ * @p: what counts as hot
+ *
+ * One who measures how often a page is used, and not only that it was, is taken
+ * at his word: the record counts as many accesses as make a page hot, or more if
+ * it did before.
+ *
+ * Return: the new record, never 0.
+ */
+u32 mtier_rec_told(u32 rec, u32 now_tick, const struct mtier_hot_params *p)
+{
+	u32 enough = clamp_t(u32, p->accesses, 1, MTIER_FREQ_MAX);
+	enum mtier_verdict v;
+
+	rec = mtier_rec_touch(rec, now_tick, p, &v);
+	enough = max_t(u32, enough, mtier_rec_freq(rec));
+	return (rec & ~(MTIER_FREQ_MAX << REC_FREQ_SHIFT)) |
+	       enough << REC_FREQ_SHIFT;
+}
+
+/**
  * mtier_rec_claim - of several who find a page hot, who has it moved?
  * @rec: the record, which counts something
  * @now_tick: from mtier_tick()

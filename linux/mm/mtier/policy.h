@@ -79,6 +79,7 @@ u32 mtier_window_ticks(u32 window_ms);
 
 u32 mtier_rec_touch(u32 rec, u32 now_tick, const struct mtier_hot_params *p,
 		    enum mtier_verdict *v);
+u32 mtier_rec_told(u32 rec, u32 now_tick, const struct mtier_hot_params *p);
 u32 mtier_rec_heat(u32 rec, u32 now_tick, u32 window_ticks);
 bool mtier_rec_is_hot(u32 rec, u32 now_tick, const struct mtier_hot_params *p);
 u32 mtier_rec_age(u32 rec, u32 now_tick, u32 window_ticks);

@@ -81,22 +81,24 @@ static void mtier_finish(struct mtier_node *node, enum vm_event_item how,
  * @page: its number there
  * @now: mtier_now_tick()
  * @full: its target has no room
+ * @locked: a spinlock is held: older ones do not make room for it
  *
  * Context: process context, with a reference to the users of the mm.
  * Return: true if it waits from now on; false if it did, if the migrator has
  * enough to do, or without memory.
  */
 bool mtier_promote_note(int nid, const struct mtier_range_key *at,
-			unsigned int page, u32 now, bool full)
+			unsigned int page, u32 now, bool full, bool locked)
 {
 	struct mtier_node *node;
-	unsigned int dropped;
+	unsigned int dropped = 0;
 	int fill = 0;
 
 	rcu_read_lock();
 	node = rcu_dereference(mtier_nodes[nid]);
 	if (node && mtier_promote_may_queue(nid, full))
-		fill = mtier_ranges_add(&node->hot, at, page, now, &dropped);
+		fill = mtier_ranges_add(&node->hot, at, page, now,
+					locked ? NULL : &dropped);
 	if (fill > 0) {
 		count_vm_event(MTIER_QUEUED);
 		mtier_finish(node, MTIER_DROP_FULL, dropped);

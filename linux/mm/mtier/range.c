@@ -135,10 +135,13 @@ void mtier_ranges_init(struct mtier_ranges *set, unsigned int cap)
  * @key: its range; the caller has a reference to the users of the mm
  * @page: its number in the range
  * @now: mtier_now_tick()
- * @dropped: set to the number of pages that made room, mostly 0
+ * @dropped: set to the number of pages that made room, mostly 0; NULL: none shall,
+ *	as what they leave cannot be freed under a lock
  *
- * Context: process context; not under the lock of a set.
- * Return: how many pages wait now; 0 if this one did before; -ENOMEM.
+ * Context: process context, not under the lock of a set; with @dropped under no
+ * spinlock at all.
+ * Return: how many pages wait now; 0 if this one did before; -ENOMEM; -ENOSPC
+ * without @dropped if as many wait as may.
  */
 int mtier_ranges_add(struct mtier_ranges *set,
 		     const struct mtier_range_key *key, unsigned int page,
@@ -148,8 +151,13 @@ int mtier_ranges_add(struct mtier_ranges *set,
 	LIST_HEAD(gone);
 	int fill = 0;
 
-	*dropped = 0;
+	if (dropped)
+		*dropped = 0;
 	spin_lock(&set->lock);
+	if (!dropped && set->fill >= set->cap) {
+		spin_unlock(&set->lock);
+		return -ENOSPC;
+	}
 	range = mtier_range_of(set, key);
 	if (!range) {
 		spin_unlock(&set->lock);
@@ -161,7 +169,8 @@ int mtier_ranges_add(struct mtier_ranges *set,
 		WRITE_ONCE(set->fill, set->fill + 1);
 		oldest = list_first_entry_or_null(&set->fifo,
 						  struct mtier_range, list);
-		if (set->fill > set->cap && oldest && oldest != range)
+		if (dropped && set->fill > set->cap && oldest &&
+		    oldest != range)
 			*dropped = mtier_range_out(set, oldest, &gone);
 		fill = set->fill;
 	}

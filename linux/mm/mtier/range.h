@@ -5,6 +5,7 @@
 #ifndef _MM_MTIER_RANGE_H
 #define _MM_MTIER_RANGE_H
 
+#include <linux/align.h>
 #include <linux/bitmap.h>
 #include <linux/list.h>
 #include <linux/mm_types.h>
@@ -68,6 +69,38 @@ struct mtier_ranges {
 	unsigned int fill;
 	unsigned int nr;
 };
+
+/**
+ * mtier_range_at() - the range that an address is in
+ * @mm: the address space
+ * @addr: the address
+ * @target: as in struct mtier_range_key
+ * @strict: likewise
+ *
+ * Return: its key.
+ */
+static inline struct mtier_range_key mtier_range_at(struct mm_struct *mm,
+						    unsigned long addr,
+						    int target, bool strict)
+{
+	return (struct mtier_range_key) {
+		.mm = mm,
+		.start = ALIGN_DOWN(addr, MTIER_RANGE_SIZE),
+		.target = target,
+		.strict = strict,
+	};
+}
+
+/**
+ * mtier_range_page() - which page of its range is at an address
+ * @addr: the address
+ *
+ * Return: its number.
+ */
+static inline unsigned int mtier_range_page(unsigned long addr)
+{
+	return (addr >> PAGE_SHIFT) & (MTIER_RANGE_PAGES - 1);
+}
 
 int mtier_ranges_start(void);
 void mtier_ranges_init(struct mtier_ranges *set, unsigned int cap);

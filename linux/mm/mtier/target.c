@@ -168,20 +168,15 @@ nodemask_t mtier_nodes_slow(void)
  */
 int mtier_node_below(int nid)
 {
-	const struct mtier_map *map;
-	int n, best = NUMA_NO_NODE;
+	nodemask_t below = mtier_nodes_slow(), up;
+	int n;
 
-	rcu_read_lock();
-	map = rcu_dereference(mtier_map);
-	if (map) {
-		for_each_node_mask(n, map->slow)
-			if (node_isset(nid, map->up[n]) &&
-			    (best == NUMA_NO_NODE ||
-			     node_distance(nid, n) < node_distance(nid, best)))
-				best = n;
+	for_each_node_mask(n, below) {
+		up = mtier_node_up(n);
+		if (!node_isset(nid, up))
+			node_clear(n, below);
 	}
-	rcu_read_unlock();
-	return best;
+	return mtier_nearest(nid, &below);
 }
 
 /*
@@ -307,15 +302,29 @@ unsigned long mtier_room_above(void)
 int mtier_fallback(int source, unsigned long nr_pages)
 {
 	nodemask_t up = mtier_node_up(source);
-	int nid, best = NUMA_NO_NODE;
+	int nid;
 
-	for_each_node_mask(nid, up) {
+	for_each_node_mask(nid, up)
 		if (mtier_node_free_above(nid, false) < nr_pages)
-			continue;
+			node_clear(nid, up);
+	return mtier_nearest(source, &up);
+}
+
+/**
+ * mtier_nearest() - the nearest of some nodes
+ * @nid: to this one
+ * @targets: the nodes
+ *
+ * Return: one of them; NUMA_NO_NODE if there is none.
+ */
+int mtier_nearest(int nid, const nodemask_t *targets)
+{
+	int n, best = NUMA_NO_NODE;
+
+	for_each_node_mask(n, *targets)
 		if (best == NUMA_NO_NODE ||
-		    node_distance(source, nid) < node_distance(source, best))
-			best = nid;
-	}
+		    node_distance(nid, n) < node_distance(nid, best))
+			best = n;
 	return best;
 }
 

@@ -138,17 +138,6 @@ static void mtier_set_source(struct mtier_walk *w, int nid)
 		w->targets = open;
 }
 
-static int mtier_nearest(int nid, const nodemask_t *targets)
-{
-	int n, best = NUMA_NO_NODE;
-
-	for_each_node_mask(n, *targets)
-		if (best == NUMA_NO_NODE ||
-		    node_distance(nid, n) < node_distance(nid, best))
-			best = n;
-	return best;
-}
-
 /* The next target for a page of w->source, by the mm's weights. */
 static int mtier_pick(struct mtier_walk *w)
 {
@@ -185,23 +174,6 @@ static struct mtier_hot_params mtier_walk_params(struct mtier_walk *w,
 	return params;
 }
 
-static struct mtier_range_key mtier_range_at(struct mtier_walk *w,
-					     unsigned long addr, int target,
-					     bool strict)
-{
-	return (struct mtier_range_key) {
-		.mm = w->slot->mm,
-		.start = ALIGN_DOWN(addr, MTIER_RANGE_SIZE),
-		.target = target,
-		.strict = strict,
-	};
-}
-
-static unsigned int mtier_range_page(unsigned long addr)
-{
-	return (addr >> PAGE_SHIFT) & (MTIER_RANGE_PAGES - 1);
-}
-
 /* An accessed page of a slow node. */
 static void mtier_report_hot(struct mtier_walk *w, const struct mtier_hit *hit,
 			     u32 now)
@@ -223,9 +195,9 @@ static void mtier_report_hot(struct mtier_walk *w, const struct mtier_hit *hit,
 	heat = mtier_hot_touch(hit->pfn, now, &w->params);
 	if (!heat || (hit->shared && !mtier_hot_claim(hit->pfn, now)))
 		return;
-	at = mtier_range_at(w, hit->addr, target, w->strict);
+	at = mtier_range_at(w->slot->mm, hit->addr, target, w->strict);
 	if (!mtier_promote_note(hit->nid, &at, mtier_range_page(hit->addr), now,
-				w->params.full))
+				w->params.full, false))
 		return;
 	mtier_hot_candidate(hit->nr);
 	trace_mtier_hot(hit->pfn, hit->nid, target, heat);
@@ -238,7 +210,7 @@ static void mtier_report_cold(struct mtier_walk *w, const struct mtier_hit *hit,
 	struct mtier_range_key at;
 
 	/* Which node it goes to is decided when there is need. */
-	at = mtier_range_at(w, hit->addr, NUMA_NO_NODE, false);
+	at = mtier_range_at(w->slot->mm, hit->addr, NUMA_NO_NODE, false);
 	mtier_cold_note(hit->nid, &at, mtier_range_page(hit->addr), hit->pfn,
 			hit->idle, now, cold);
 }

@@ -50,10 +50,13 @@ def _stock(mode: int) -> Callable[[Topology], Settings]:
     return settings
 
 
-def _terrace(_machine: Topology) -> Settings:
-    folder = "/sys/kernel/mm/mtier"
-    rate = (f"{folder}/promote/rate_mbps", str(RATE_MBPS))
-    return [DEMOTION, (_BALANCING, "0"), rate, (f"{folder}/enabled", "1")]
+def _terrace(mode: int) -> Callable[[Topology], Settings]:
+    def settings(_machine: Topology) -> Settings:
+        folder = "/sys/kernel/mm/mtier"
+        rate = (f"{folder}/promote/rate_mbps", str(RATE_MBPS))
+        return [DEMOTION, (_BALANCING, str(mode)), rate, (f"{folder}/enabled", "1")]
+
+    return settings
 
 
 def _nothing(_machine: Topology) -> Settings:
@@ -140,8 +143,16 @@ _TABLE = (
         "terrace",
         "the Terrace kernel, promotion on, numa_balancing=0",
         "terrace",
-        _terrace,
+        _terrace(0),
         scanners=("kmmscand",),
+        movers=("kpromoted",),
+    ),
+    Policy(
+        "terrace-hints",
+        "the same with numa_balancing=2, whose hint faults find hot pages, too",
+        "terrace",
+        _terrace(2),
+        scanners=("kmmscand", "numa_scan"),
         movers=("kpromoted",),
     ),
     Policy("all-slow", "bound: all memory on slow memory", "stock", _nothing, limit="slow"),

@@ -110,16 +110,20 @@ def _engine_parts(now: Snapshot, features: dict[str, Feature]) -> Iterator[Check
 
 
 def _balancing(now: Snapshot) -> Check:
-    mode = now.numa_balancing
-    if mode is not None and mode & 2 and now.enabled:
+    mode = now.numa_balancing or 0
+    if mode & 2 and now.enabled:
         return Check(
             "numa_balancing",
             "machine",
             "warn",
-            f"numa_balancing is {mode}: stock hint-fault promotion runs beside the engine and costs its faults",
+            f"numa_balancing is {mode}: hint faults look for hot pages beside the scanner, and cost what faults cost",
             f"terrace set numa_balancing {mode & 1}",
         )
-    return Check("numa_balancing", "machine", "ok", "stock hint-fault promotion is off: the engine is the one promoter")
+    if mode & 2:
+        return Check("numa_balancing", "machine", "ok", f"numa_balancing is {mode}: hint faults promote hot pages")
+    return Check(
+        "numa_balancing", "machine", "ok", "no hint faults for promotion: the engine looks for hot pages alone"
+    )
 
 
 def _demotion(now: Snapshot) -> Check:

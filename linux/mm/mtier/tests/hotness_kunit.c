@@ -94,6 +94,18 @@ static void second_access_is_hot(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN));
 }
 
+static void told_is_hot(struct kunit *test)
+{
+	struct mtier_hot_params params = mtier_hot_params_for(FAKE_TARGET);
+	u32 now = mtier_now_tick();
+
+	mtier_hot_told(FAKE_PFN - 1, now, &params);
+	mtier_hot_told(FAKE_PFN, now, &params);
+	KUNIT_EXPECT_TRUE(test, hot(FAKE_PFN));
+	KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN - 1));
+	KUNIT_EXPECT_FALSE(test, hot(FAKE_PFN + 1));
+}
+
 /* H7: a source may sit in an interrupt handler. */
 static void record_works_in_atomic_context(struct kunit *test)
 {
@@ -141,6 +153,7 @@ static void records_are_small(struct kunit *test)
 static struct kunit_case mtier_hotness_cases[] = {
 	KUNIT_CASE(record_needs_a_slow_section),
 	KUNIT_CASE(second_access_is_hot),
+	KUNIT_CASE(told_is_hot),
 	KUNIT_CASE(record_works_in_atomic_context),
 	KUNIT_CASE(records_outlive_a_change_of_other_nodes),
 	KUNIT_CASE(records_are_small),

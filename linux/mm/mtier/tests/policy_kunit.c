@@ -64,6 +64,26 @@ static void rec_second_access_decides(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, touch(&far, tick, &two_in_ten), MTIER_COLD);
 }
 
+/* Told that it is hot, whatever was counted, and no less than was counted. */
+static void rec_believes_who_is_told(struct kunit *test)
+{
+	static const u8 accesses[] = { 0, 1, 2, 9, 15, 255 };
+
+	for (int i = 0; i < ARRAY_SIZE(accesses); i++) {
+		struct mtier_hot_params p = { .window_ticks = 10, .accesses = accesses[i] };
+		u32 enough = clamp_t(u32, accesses[i], 1, MTIER_FREQ_MAX);
+		u32 rec = mtier_rec_told(0, 100, &p);
+
+		KUNIT_EXPECT_EQ(test, mtier_rec_freq(rec), enough);
+		KUNIT_EXPECT_EQ(test, mtier_rec_is_hot(rec, 109, &p), accesses[i] <= 15);
+		KUNIT_EXPECT_FALSE(test, mtier_rec_is_hot(rec, 110, &p));
+		/* Again at once: no more than before; later: an access more. */
+		KUNIT_EXPECT_EQ(test, mtier_rec_told(rec, 100, &p), rec);
+		KUNIT_EXPECT_EQ(test, mtier_rec_freq(mtier_rec_told(rec, 101, &p)),
+				min_t(u32, enough + 1, MTIER_FREQ_MAX));
+	}
+}
+
 static void rec_first_access_suffices_with_room(struct kunit *test)
 {
 	struct mtier_hot_params roomy = { .window_ticks = 10, .accesses = 15, .room = true };
@@ -635,6 +655,7 @@ static struct kunit_case mtier_policy_cases[] = {
 	KUNIT_CASE(rec_keeps_its_fields),
 	KUNIT_CASE(rec_unused_says_nothing),
 	KUNIT_CASE(rec_second_access_decides),
+	KUNIT_CASE(rec_believes_who_is_told),
 	KUNIT_CASE(rec_first_access_suffices_with_room),
 	KUNIT_CASE(rec_one_tick_counts_once),
 	KUNIT_CASE_PARAM(rec_counts_accesses_in_window, rate_gen_params),

@@ -144,6 +144,22 @@ static void full_set_drops_its_oldest_range(struct kunit *test)
 	mtier_ranges_release(&s->set, take(test, 0, 3, 2), s->pages);
 }
 
+/* Who holds a spinlock cannot free what would make room: he is turned away. */
+static void full_set_drops_nothing_under_a_lock(struct kunit *test)
+{
+	struct range_scene *s = test->priv;
+	unsigned int dropped;
+
+	for (int i = 0; i < CAP; i++)
+		KUNIT_EXPECT_EQ(test, add(s, 0, i / 2, 0, i, NULL), i + 1);
+	KUNIT_EXPECT_EQ(test, add(s, 0, 7, 0, 0, NULL), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, add(s, 0, 0, 0, 7, NULL), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, s->set.fill, CAP);
+	KUNIT_EXPECT_EQ(test, s->set.nr, (CAP + 1) / 2);
+	KUNIT_EXPECT_EQ(test, add(s, 0, 7, 0, 0, &dropped), CAP - 1);
+	KUNIT_EXPECT_EQ(test, add(s, 0, 7, 0, 1, NULL), CAP);
+}
+
 /* What was reported while a range was taken is not lost, nor waits twice. */
 static void taken_range_goes_on_collecting(struct kunit *test)
 {
@@ -206,6 +222,7 @@ static struct kunit_case mtier_range_cases[] = {
 	KUNIT_CASE(oldest_range_goes_first),
 	KUNIT_CASE(take_finds_one_that_goes_the_same_way),
 	KUNIT_CASE(full_set_drops_its_oldest_range),
+	KUNIT_CASE(full_set_drops_nothing_under_a_lock),
 	KUNIT_CASE(taken_range_goes_on_collecting),
 	KUNIT_CASE(exit_takes_its_ranges_along),
 	KUNIT_CASE(exit_leaves_a_taken_range),

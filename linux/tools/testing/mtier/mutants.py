@@ -51,6 +51,8 @@ MUTANTS = [
     Mutant("count twice in a tick", "if (heat && !rec_rest(rec, now_tick))", "if (0)"),
     Mutant("turn the clock back", "now_tick = rec >> REC_TICK_SHIFT;", ";"),
     Mutant("overflow the count", "heat = min_t(u32, heat + 1, MTIER_FREQ_MAX)", "heat++"),
+    Mutant("do not believe who is told", "enough = max_t(u32, enough, mtier_rec_freq(rec))", "enough = mtier_rec_freq(rec)"),
+    Mutant("forget what was counted before", "enough = max_t(u32, enough, mtier_rec_freq(rec));", ";"),
     Mutant("ignore room", "heat && (p->room || heat >= p->accesses)", "heat && heat >= p->accesses"),
     Mutant("promote on first access", "heat && (p->room || heat >= p->accesses)", "heat"),
     Mutant("one access too many", "heat >= p->accesses", "heat > p->accesses"),

@@ -380,6 +380,12 @@ static void no_input_is_fatal(struct kunit *test)
 		mtier_rec_age(c, a, b);
 		KUNIT_ASSERT_EQ(test, mtier_rec_freq(rec),
 				mtier_rec_freq(mtier_rec_claim(rec, a, &cold)));
+		rec = mtier_rec_told(c, d, &hot);
+		KUNIT_ASSERT_GE(test, mtier_rec_freq(rec), clamp_t(u32, hot.accesses, 1,
+								   MTIER_FREQ_MAX));
+		KUNIT_ASSERT_EQ(test, mtier_rec_is_hot(rec, d, &hot),
+				hot.room || hot.accesses <= MTIER_FREQ_MAX);
+		KUNIT_ASSERT_EQ(test, mtier_rec_age(rec, d, a), rec);
 		mtier_room(a, b, c, d);
 		KUNIT_ASSERT_GE(test, mtier_window_adjust(a, b, c, d), 1);
 		KUNIT_ASSERT_GE(test, mtier_pace_scale(a, b), 1);

@@ -36,10 +36,16 @@ int mt_bind_default(void)
 	return mt_set_policy(MPOL_DEFAULT, 0);
 }
 
-int mt_mbind(void *p, size_t size, int mode, unsigned long nodes)
+int mt_mbind_flags(void *p, size_t size, int mode, unsigned long nodes,
+		   unsigned int flags)
 {
 	return syscall(SYS_mbind, p, size, mode, nodes ? &nodes : NULL,
-		       nodes ? MT_NODES + 1 : 0, 0) ? -errno : 0;
+		       nodes ? MT_NODES + 1 : 0, flags) ? -errno : 0;
+}
+
+int mt_mbind(void *p, size_t size, int mode, unsigned long nodes)
+{
+	return mt_mbind_flags(p, size, mode, nodes, 0);
 }
 
 /* Addresses for @size bytes, aligned to a huge page; nothing mapped there yet. */

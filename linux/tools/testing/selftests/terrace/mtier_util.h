@@ -112,6 +112,8 @@ int mt_run_on_node(int node);
 int mt_bind_to(int node);
 int mt_bind_default(void);
 int mt_mbind(void *p, size_t size, int mode, unsigned long nodes);
+int mt_mbind_flags(void *p, size_t size, int mode, unsigned long nodes,
+		   unsigned int flags);
 int mt_set_policy(int mode, unsigned long nodes);
 void *mt_fill(size_t size, int node, bool huge);
 void *mt_place(size_t size, int node);

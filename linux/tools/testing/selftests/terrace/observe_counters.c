@@ -21,7 +21,7 @@ static struct mt_snap before;
 
 static const char * const counters[] = {
 	"mtier_scan_visits", "mtier_scan_ptes", "mtier_scan_flushes",
-	"mtier_young_slow", "mtier_young_top", "mtier_skip_shared",
+	"mtier_young_slow", "mtier_young_top", "mtier_hint_faults", "mtier_skip_shared",
 	"mtier_skip_pinned", "mtier_skip_policy", "mtier_records",
 	"mtier_queued", "mtier_drop_full", "mtier_drop_off", "mtier_drop_cold",
 	"mtier_drop_gone", "mtier_drop_pinned", "mtier_drop_dirty",

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Hint faults of tiering mode (numa_balancing=2) as a source of hot pages: what they
+ * find waits for the engine and is not moved in the fault, its rate is the only
+ * one, policies hold, and what a fault moves for another reason it still moves.
+ *
+ * DRAM is below 1 GiB, so that NUMA balancing measures how soon pages are used, and
+ * limits their number, as it does on machines whose DRAM is full.
+ *
+ * lab: topology=dram-cxl-small-dram timeout=240s debug=yes
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "mtier_util.h"
+
+#define BALANCING	"/sys/kernel/debug/sched/numa_balancing/"
+#define MODE		"/proc/sys/kernel/numa_balancing"
+#define STOCK_RATE	"/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps"
+
+#define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
+
+#define MPOL_PREFERRED		1
+#define MPOL_BIND		2
+#define MPOL_F_NUMA_BALANCING	(1 << 13)
+#define MPOL_MF_LAZY		(1 << 3)
+
+#define SIZE	(16 * MT_MB)
+#define PAGES	((long long)(SIZE / MT_PAGE))
+
+static struct mt_snap before;
+
+/* From now on hint faults look at our memory, and the scanner does not. */
+static int faults_only(void)
+{
+	mt_write(BALANCING "scan_delay_ms", "1");
+	mt_write(BALANCING "scan_period_min_ms", "50");
+	mt_write(BALANCING "scan_period_max_ms", "100");
+	MT_NEED(!mt_write(MODE, "2"), "no tiering mode");
+	MT_ASSERT(!prctl(SCALE_SET, 0, 0, 0, 0), "prctl");
+	mt_fast();
+	return MT_PASS;
+}
+
+static long long in_faults(void)
+{
+	return mt_since(&before, "numa_pages_migrated");
+}
+
+static long long by_engine(void)
+{
+	return mt_since(&before, "mtier_promoted_anon") +
+	       mt_since(&before, "mtier_promoted_file") +
+	       mt_since(&before, "mtier_promoted_shmem");
+}
+
+/* Used memory goes up, and nobody but the engine moved any of it. */
+static int by_engine_alone(char *p, size_t size)
+{
+	bool moved;
+
+	mt_snap(&before);
+	mt_on();
+	moved = mt_moves_to(p, size, mt_fast_node(), 20000);
+	mt_off();
+	mt_note("%lld hint faults; %lld promoted, by the engine %lld, by faults %lld",
+		mt_since(&before, "mtier_hint_faults"),
+		mt_since(&before, "pgpromote_success"), by_engine(),
+		in_faults());
+	MT_ASSERT(moved, "not promoted");
+	MT_ASSERT(mt_since(&before, "mtier_hint_faults") > 0, "by no fault");
+	MT_ASSERT(!in_faults(), "%lld moved in a fault", in_faults());
+	MT_ASSERT(by_engine() == mt_since(&before, "pgpromote_success"),
+		  "somebody else moved some");
+	MT_ASSERT(mt_ended_since(&before) == mt_since(&before, "mtier_queued"),
+		  "of %lld that waited %lld ended",
+		  mt_since(&before, "mtier_queued"), mt_ended_since(&before));
+	return MT_PASS;
+}
+
+static int base_pages(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+
+	MT_ASSERT(p, "no memory on the slow node");
+	return faults_only() ?: by_engine_alone(p, SIZE);
+}
+
+static int huge_pages(void)
+{
+	char *p = mt_place_thp(SIZE, mt_slow_node());
+	int ret;
+
+	MT_ASSERT(p, "no huge pages on the slow node");
+	ret = faults_only() ?: by_engine_alone(p, SIZE);
+	if (ret)
+		return ret;
+	MT_ASSERT(mt_since(&before, "mtier_promoted_thp") > 0 && mt_is_thp(p),
+		  "not as huge pages");
+	return MT_PASS;
+}
+
+/* More than may wait at once: those without a place are met by another fault. */
+static int more_than_may_wait(void)
+{
+	char *p = mt_place(4 * SIZE, mt_slow_node());
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_set("promote/batch_pages", 64);
+	mt_set("promote/queue_pages", 1024);
+	return faults_only() ?: by_engine_alone(p, 4 * SIZE);
+}
+
+static void use_shared(void *arg)
+{
+	struct mt_toucher t;
+
+	mt_touch_start(&t, arg, SIZE);
+	for (;;)
+		pause();
+}
+
+static int shared_pages(void)
+{
+	char *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pid[2];
+	int i, ret;
+
+	MT_ASSERT(p != MAP_FAILED, "mmap");
+	mt_bind_to(mt_slow_node());
+	memset(p, 1, SIZE);
+	mt_bind_default();
+	MT_ASSERT(mt_all_on(p, SIZE, mt_slow_node()), "not on the slow node");
+	ret = faults_only();
+	if (ret)
+		return ret;
+	for (i = 0; i < 2; i++)
+		pid[i] = mt_spawn(use_shared, p);
+	ret = by_engine_alone(p, SIZE);
+	for (i = 0; i < 2; i++)
+		mt_kill(pid[i]);
+	return ret;
+}
+
+/* Without any from the kernel's own limit everything moves all the same. */
+static int one_rate(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node()), rate[16];
+	int ret = faults_only();
+
+	MT_ASSERT(p, "no memory on the slow node");
+	MT_ASSERT(mt_read(STOCK_RATE, rate, sizeof(rate)) > 0, "no %s",
+		  STOCK_RATE);
+	mt_write(STOCK_RATE, "0");
+	ret = ret ?: by_engine_alone(p, SIZE);
+	mt_write(STOCK_RATE, rate);
+	return ret;
+}
+
+/* And with all of it no more than the engine's limit lets through. */
+static int engine_rate(void)
+{
+	const long long batch = 64, burst = MT_HUGE / MT_PAGE, least = burst + 512;
+	char *p = mt_place(SIZE, mt_slow_node());
+	long long start, most, moved;
+	struct mt_toucher t;
+	int ret = faults_only();
+
+	MT_ASSERT(p, "no memory on the slow node");
+	if (ret)
+		return ret;
+	mt_set("promote/rate_mbps", 1);
+	mt_set("promote/batch_pages", batch);
+	mt_snap(&before);
+	start = mt_now_ms();
+	mt_on();
+	mt_touch_start(&t, p, SIZE);
+	(void)MT_WAIT(mt_since(&before, "pgpromote_success") >= least, 60000);
+	mt_touch_stop(&t);
+	mt_off();
+	/* Counted first: what the clock says after it is no less. */
+	moved = mt_since(&before, "pgpromote_success");
+	most = (mt_now_ms() - start + 1) * (long long)MT_MB / 1000 / MT_PAGE +
+	       burst + batch;
+	mt_note("%lld moved, %lld may have", moved, most);
+	MT_ASSERT(moved >= least, "only %lld moved", moved);
+	MT_ASSERT(moved <= most, "%lld moved of %lld that may", moved, most);
+	return MT_PASS;
+}
+
+/* Bound to the slow node, though with leave for NUMA balancing. */
+static int bound(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	int ret = faults_only();
+
+	MT_ASSERT(p, "no memory on the slow node");
+	if (ret)
+		return ret;
+	MT_ASSERT(!mt_mbind(p, SIZE / 2, MPOL_BIND, 1UL << mt_slow_node()),
+		  "mbind");
+	MT_ASSERT(!mt_mbind(p + SIZE / 2, SIZE / 2,
+			    MPOL_BIND | MPOL_F_NUMA_BALANCING,
+			    1UL << mt_slow_node() | 1UL << mt_fast_node()),
+		  "mbind");
+	mt_snap(&before);
+	mt_on();
+	MT_ASSERT(mt_stays(p, SIZE / 2, mt_slow_node()), "bound memory moved");
+	MT_ASSERT(mt_moves_to(p + SIZE / 2, SIZE / 2, mt_fast_node(), 20000),
+		  "memory that may move did not");
+	MT_ASSERT(!in_faults(), "%lld moved in a fault", in_faults());
+	return MT_PASS;
+}
+
+/* A lazy bind asks for the page in the fault, hot or not. */
+static int lazy(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	unsigned long nodes = 1UL << mt_fast_node();
+	int ret = faults_only();
+
+	MT_ASSERT(p, "no memory on the slow node");
+	if (ret)
+		return ret;
+	mt_set("promote/rate_mbps", 1);
+	mt_snap(&before);
+	mt_on();
+	MT_NEED(!mt_mbind_flags(p, SIZE, MPOL_BIND, nodes,
+				MPOL_MF_LAZY | 1 << 1), "no lazy mbind");
+	mt_touch(p, SIZE, false);
+	MT_ASSERT(in_faults() == PAGES, "%lld of %lld moved in a fault",
+		  in_faults(), PAGES);
+	MT_ASSERT(mt_all_on(p, SIZE, mt_fast_node()), "not all came");
+	return MT_PASS;
+}
+
+/* Without the engine hint faults do what they always did. */
+static int engine_off(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	int ret = faults_only();
+	struct mt_toucher t;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	if (ret)
+		return ret;
+	mt_snap(&before);
+	mt_touch_start(&t, p, SIZE);
+	(void)MT_WAIT(in_faults() >= PAGES / 2, 20000);
+	mt_touch_stop(&t);
+	MT_ASSERT(in_faults() >= PAGES / 2, "%lld moved in a fault",
+		  in_faults());
+	MT_ASSERT(!mt_since(&before, "mtier_hint_faults"), "the engine took some");
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("H7 what hint faults find hot the engine moves",
+			 base_pages),
+		MT_CHECK("H7 huge pages, too, and whole", huge_pages),
+		MT_CHECK("H7 of more pages than may wait none is lost",
+			 more_than_may_wait),
+		MT_CHECK("H7 pages that three processes use", shared_pages),
+		MT_CHECK("H7 the kernel's own limit does not count", one_rate),
+		MT_CHECK("H7 the engine's limit does", engine_rate),
+		MT_CHECK("H7 policies hold", bound),
+		MT_CHECK("H7 a lazy bind still moves pages in the fault", lazy),
+		MT_CHECK("H7 without the engine faults move pages", engine_off),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}
