@@ -31,7 +31,7 @@ static struct kmem_cache *mtier_slot_cache;
 static void mtier_slot_free(struct mtier_slot *slot)
 {
 	mmdrop(slot->mm);
-	kfree(slot->picker);
+	kfree(slot->top);
 	kmem_cache_free(mtier_slot_cache, slot);
 }
 

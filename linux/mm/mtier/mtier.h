@@ -196,7 +196,7 @@ enum mtier_pass {
  * @nr_top: accessed top-tier pages seen in this visit
  * @nr_cleared: Accessed bits cleared in this visit since the last TLB flush
  * @nr_armed: how many of them only to see whether they are set again
- * @picker: round robin over target nodes
+ * @turn: whose turn it is of the target nodes
  * @top: accesses seen per top-tier node, decaying
  * @weights: share of each node as target, mixed from @top and CPU placement
  * @masked: scratch: the weights of the nodes that a page may go to
@@ -233,7 +233,7 @@ struct mtier_slot {
 	unsigned long nr_top;
 	unsigned long nr_cleared;
 	unsigned long nr_armed;
-	struct mtier_picker *picker;
+	u32 turn;
 	u32 *top;
 	u32 *weights;
 	u32 *masked;
@@ -385,7 +385,7 @@ bool mtier_promote_failing(void);
 
 /* ---- rate.c ---- */
 
-u64 mtier_rate_take(int target, u64 *bytes);
+u64 mtier_rate_pay(int target, u64 bytes);
 int mtier_rate_init(void);
 
 /* ---- cold.c ---- */

@@ -34,11 +34,6 @@ static u64 sat_add(u64 a, u64 b)
 	return a > U64_MAX - b ? U64_MAX : a + b;
 }
 
-static u64 sat_mul(u64 a, u64 b)
-{
-	return b && a > div64_u64(U64_MAX, b) ? U64_MAX : a * b;
-}
-
 static u32 sat_u32(u64 v)
 {
 	return min_t(u64, v, U32_MAX);
@@ -404,128 +399,48 @@ bool mtier_pressure(u64 fill, u64 cap, bool was)
 
 /* ---- bucket -------------------------------------------------------------- */
 
-/* Tokens of @elapsed ns; @frac is carried in and out. */
-static u64 bucket_earn(u64 elapsed, u64 rate, u32 *frac)
-{
-	u32 ns;
-	u64 secs = div_u64_rem(elapsed, NSEC_PER_SEC, &ns);
-	u64 part = mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC);
-	/* both products wrap alike, their difference is below NSEC_PER_SEC */
-	u64 left = rate * ns - part * NSEC_PER_SEC + *frac;
-
-	if (left >= NSEC_PER_SEC) {
-		left -= NSEC_PER_SEC;
-		part++;
-	}
-	*frac = left;
-	return sat_add(sat_mul(rate, secs), part);
-}
-
-static void bucket_refill(struct mtier_bucket *b, u64 now_ns, u64 rate,
-			  u64 burst)
-{
-	u64 earned = 0;
-
-	/* A caller that is behind earns nothing; its time is paid already. */
-	if (now_ns > b->stamp_ns) {
-		earned = bucket_earn(now_ns - b->stamp_ns, rate, &b->frac);
-		b->stamp_ns = now_ns;
-	}
-	b->tokens = sat_add(b->tokens, earned);
-	if (b->tokens >= burst) {
-		b->tokens = burst;
-		b->frac = 0;
-	}
-}
+/* So far time, rates and debts count: their products fit then. */
+#define BUCKET_NS_MAX	(64 * NSEC_PER_SEC)
+#define BUCKET_MAX	((s64)BIT_ULL(52))
 
 /**
- * mtier_bucket_init - start empty
- * @b: the bucket
- * @now_ns: time now
- */
-void mtier_bucket_init(struct mtier_bucket *b, u64 now_ns)
-{
-	b->tokens = 0;
-	b->stamp_ns = now_ns;
-	b->frac = 0;
-}
-
-/**
- * mtier_bucket_burst - size of a bucket
- * @rate_bytes_per_s: the rate limit
- * @largest: bytes of the largest folio that has to fit
- *
- * Return: what the rate allows in 1/16 s, or @largest if that is more.
- */
-u64 mtier_bucket_burst(u64 rate_bytes_per_s, u64 largest)
-{
-	return max_t(u64, rate_bytes_per_s / 16, largest);
-}
-
-/**
- * mtier_bucket_take - ask for permission to move some bytes
+ * mtier_bucket_pay - pay for what was moved
  * @b: the bucket
  * @now_ns: time now; may be a little behind an earlier caller's
- * @rate_bytes_per_s: the rate limit; may change between calls
- * @burst: what may be saved up, from mtier_bucket_burst()
- * @want: bytes asked for
+ * @rate: the limit in bytes/s; may change between calls
+ * @burst: bytes that may be saved up
+ * @bytes: what was moved; 0 to ask how long a debt lasts
  *
- * In any stretch of time no more is granted than the rate allows in it, plus
- * @burst.  Parts of a byte are carried over, so frequent calls lose nothing.
+ * Who moved more than there is goes into debt, and is to wait until that is paid
+ * before he moves more. So in any stretch of time no more is moved than the rate
+ * allows in it, plus @burst and what is moved at a time. Parts of a byte are lost,
+ * at most one a call.
  *
- * Return: bytes granted, 0 to @want.
+ * Return: ns until nothing is owed, a second at most; 0 if nothing is.
  */
-u64 mtier_bucket_take(struct mtier_bucket *b, u64 now_ns, u64 rate_bytes_per_s,
-		      u64 burst, u64 want)
+u64 mtier_bucket_pay(struct mtier_bucket *b, u64 now_ns, u64 rate, u64 burst,
+		     u64 bytes)
 {
-	u64 granted;
+	s64 earned;
+	u64 owed;
 
-	bucket_refill(b, now_ns, rate_bytes_per_s, burst);
-	granted = min_t(u64, want, b->tokens);
-	b->tokens -= granted;
-	return granted;
-}
-
-/**
- * mtier_bucket_put - give back what was granted and not used
- * @b: the bucket
- * @burst: as for mtier_bucket_take()
- * @unused: bytes to give back
- */
-void mtier_bucket_put(struct mtier_bucket *b, u64 burst, u64 unused)
-{
-	b->tokens = min_t(u64, sat_add(b->tokens, unused), burst);
-}
-
-/**
- * mtier_bucket_wait_ns - when to ask again
- * @b: the bucket, which is not changed
- * @now_ns: time now
- * @rate_bytes_per_s: the rate limit
- * @burst: as for mtier_bucket_take(); more than that is never granted
- * @want: bytes that will be asked for
- *
- * Return: ns until @want, or @burst if that is less, can be granted, late by
- * at most the time of one byte; 0 if it can be now; U64_MAX if it never will.
- */
-u64 mtier_bucket_wait_ns(const struct mtier_bucket *b, u64 now_ns,
-			 u64 rate_bytes_per_s, u64 burst, u64 want)
-{
-	struct mtier_bucket then = *b;
-	u64 missing, left, secs, ns;
-
-	bucket_refill(&then, now_ns, rate_bytes_per_s, burst);
-	want = min_t(u64, want, burst);
-	if (then.tokens >= want)
+	rate = min_t(u64, rate, BUCKET_MAX);
+	/* A caller that is behind earns nothing; its time is paid already. */
+	if (now_ns > b->stamp_ns) {
+		earned = mul_u64_u64_div_u64(min_t(u64, now_ns - b->stamp_ns,
+						   BUCKET_NS_MAX),
+					     rate, NSEC_PER_SEC);
+		b->tokens = min_t(s64, b->tokens + earned,
+				  min_t(u64, burst, BUCKET_MAX));
+		b->stamp_ns = now_ns;
+	}
+	b->tokens -= min_t(u64, bytes, BUCKET_MAX);
+	b->tokens = max_t(s64, b->tokens, -BUCKET_MAX);
+	owed = b->tokens < 0 ? -b->tokens : 0;
+	if (!owed)
 		return 0;
-	if (!rate_bytes_per_s)
-		return U64_MAX;
-
-	missing = want - then.tokens;
-	secs = div64_u64_rem(missing, rate_bytes_per_s, &left);
-	ns = mul_u64_u64_div_u64(left, NSEC_PER_SEC, rate_bytes_per_s) + !!left;
-	ns = sat_add(ns, then.stamp_ns - min_t(u64, now_ns, then.stamp_ns));
-	return sat_add(sat_mul(secs, NSEC_PER_SEC), ns);
+	return owed >= rate ? NSEC_PER_SEC :
+	       mul_u64_u64_div_u64(owed, NSEC_PER_SEC, rate) + 1;
 }
 
 /* ---- picker -------------------------------------------------------------- */
@@ -604,83 +519,32 @@ void mtier_weights_mix(const u32 *top_accesses, const u32 *cpu_threads,
 			 mix_share(cpu_threads[i], threads, whole);
 }
 
-/* Keeps credits precise when the sum of the weights is small and changes. */
-#define PICK_SHIFT	16
-
-/* Express credits in the new total; none is worth more than two picks. */
-static void picker_rescale(struct mtier_picker *p, unsigned int n, u64 total)
-{
-	u64 old = p->total;
-
-	p->total = total;
-	if (!old || old == total)
-		return;
-	for (unsigned int i = 0; i < n; i++) {
-		s64 credit = p->credit[i];
-		u64 size = credit < 0 ? -credit : credit;
-
-		size = mul_u64_u64_div_u64(min_t(u64, size, 2 * old), total, old);
-		p->credit[i] = credit < 0 ? -(s64)size : (s64)size;
-	}
-}
-
-/* Picks that slot @i can still wait without falling a whole pick behind */
-static u64 picker_slack(const struct mtier_picker *p, const u32 *weights,
-			unsigned int i)
-{
-	s64 lack = (s64)p->total - p->credit[i];
-	u64 gain = (u64)weights[i] << PICK_SHIFT;
-
-	return lack <= 0 ? 0 : div64_u64((u64)lack + gain - 1, gain);
-}
-
-/* Is slot @a to be picked rather than slot @b? */
-static bool picker_before(const struct mtier_picker *p, const u32 *weights,
-			  unsigned int a, unsigned int b)
-{
-	u64 slack_a = picker_slack(p, weights, a);
-	u64 slack_b = picker_slack(p, weights, b);
-	bool owed_a = p->credit[a] > 0;
-	bool owed_b = p->credit[b] > 0;
-
-	if (owed_a != owed_b)
-		return owed_a;
-	if (slack_a != slack_b)
-		return slack_a < slack_b;
-	return p->credit[a] > p->credit[b];
-}
+/* 2^32 by the golden ratio: its multiples leave no large gap, modulo 2^32. */
+#define PICK_STEP	0x9e3779b9U
 
 /**
- * mtier_target_pick - next slot of a smooth weighted round robin
- * @p: the picker
+ * mtier_target_pick - next slot, each in proportion to its weight
+ * @turn: where in the cycle the next pick is, 0 at first
  * @weights: one weight a slot; a slot of weight 0 is never picked
  * @n: number of slots
  *
- * Each pick gives every slot its weight as credit and takes the sum of weights
- * from the one picked: of those owed something, the one that would be the first
- * to fall a whole pick behind.  While the weights stay, every slot is within
- * one pick of its exact share after every pick, and exact after each round.
- * When they change, credits keep their worth in picks, also of slots that have
- * no weight for a while: a node that is masked out now and then is not starved.
+ * Picks go round the weights laid end to end in steps of the golden ratio, so
+ * that at any time each slot was picked nearly as often as its share says: within
+ * 6 picks of a million.  Nothing is remembered of the weights.  They may change
+ * from pick to pick, as those of nodes that are masked out now and then do, and
+ * nobody is owed anything for the time in which he had none.
  *
  * Return: the slot, or -1 if all weights are 0.
  */
-int mtier_target_pick(struct mtier_picker *p, const u32 *weights,
-		      unsigned int n)
+int mtier_target_pick(u32 *turn, const u32 *weights, unsigned int n)
 {
-	u64 total = weights_sum(weights, n) << PICK_SHIFT;
-	int best = -1;
+	u64 at = mul_u64_u32_shr(weights_sum(weights, n), *turn, 32);
 
-	if (!total)
-		return -1;
-	picker_rescale(p, n, total);
+	*turn += PICK_STEP;
 	for (unsigned int i = 0; i < n; i++) {
-		if (!weights[i])
-			continue;
-		p->credit[i] += (u64)weights[i] << PICK_SHIFT;
-		if (best < 0 || picker_before(p, weights, i, best))
-			best = i;
+		if (at < weights[i])
+			return i;
+		at -= weights[i];
 	}
-	p->credit[best] -= (s64)total;
-	return best;
+	return -1;
 }

@@ -145,45 +145,25 @@ bool mtier_pressure(u64 fill, u64 cap, bool was);
 bool mtier_may_queue(u64 fill, u64 batch, bool full);
 
 /**
- * struct mtier_bucket - token bucket, one per target node
- * @tokens: bytes that may be moved now
+ * struct mtier_bucket - what may be moved to a node now
+ * @tokens: bytes; below zero what is owed
  * @stamp_ns: time up to which @tokens is paid
- * @frac: part of a byte earned beyond @tokens, in 1e-9
  *
  * All zero is a valid bucket.  The caller serialises access.
  */
 struct mtier_bucket {
-	u64 tokens;
+	s64 tokens;
 	u64 stamp_ns;
-	u32 frac;
 };
 
-void mtier_bucket_init(struct mtier_bucket *b, u64 now_ns);
-u64 mtier_bucket_burst(u64 rate_bytes_per_s, u64 largest);
-u64 mtier_bucket_take(struct mtier_bucket *b, u64 now_ns, u64 rate_bytes_per_s,
-		      u64 burst, u64 want);
-void mtier_bucket_put(struct mtier_bucket *b, u64 burst, u64 unused);
-u64 mtier_bucket_wait_ns(const struct mtier_bucket *b, u64 now_ns,
-			 u64 rate_bytes_per_s, u64 burst, u64 want);
-
-/**
- * struct mtier_picker - state of a smooth weighted round robin
- * @total: sum of the weights at the last pick, scaled
- * @credit: what each slot is owed, one pick being worth @total
- *
- * Allocate struct_size(picker, credit, n) bytes, zeroed.
- */
-struct mtier_picker {
-	u64 total;
-	s64 credit[];
-};
+u64 mtier_bucket_pay(struct mtier_bucket *b, u64 now_ns, u64 rate, u64 burst,
+		     u64 bytes);
 
 void mtier_weights_add(u32 *weights, unsigned int n, unsigned int slot,
 		       u32 amount);
 void mtier_weights_decay(u32 *weights, unsigned int n);
 void mtier_weights_mix(const u32 *top_accesses, const u32 *cpu_threads,
 		       u32 *out, unsigned int n);
-int mtier_target_pick(struct mtier_picker *p, const u32 *weights,
-		      unsigned int n);
+int mtier_target_pick(u32 *turn, const u32 *weights, unsigned int n);
 
 #endif /* _MM_MTIER_POLICY_H */

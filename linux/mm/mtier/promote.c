@@ -177,10 +177,9 @@ static void mtier_pay(struct mtier_node *node, int target, u64 bytes)
 {
 	u64 wait_ns;
 
-	while (bytes && !kthread_should_stop()) {
-		wait_ns = mtier_rate_take(target, &bytes);
-		if (!bytes)
-			break;
+	while ((wait_ns = mtier_rate_pay(target, bytes)) &&
+	       !kthread_should_stop()) {
+		bytes = 0;
 		count_vm_event(MTIER_THROTTLE_RATE);
 		WRITE_ONCE(node->state, MTIER_NODE_THROTTLED);
 		wait_event_freezable_timeout(node->wait, kthread_should_stop(),

@@ -25,27 +25,24 @@ struct mtier_dest {
 static struct mtier_dest *mtier_dests;
 
 /**
- * mtier_rate_take() - pay for what was moved, as far as the rate covers it
+ * mtier_rate_pay() - pay for what was moved
  * @target: the node it went to
- * @bytes: what is to be paid; lowered by what could be
+ * @bytes: what is to be paid; 0 to ask again
  *
- * Return: ns until the rest can be paid, at most a second; 0 if all is.
+ * Return: ns until nothing is owed for that node, at most a second; 0 if nothing is.
  */
-u64 mtier_rate_take(int target, u64 *bytes)
+u64 mtier_rate_pay(int target, u64 bytes)
 {
 	u64 rate = (u64)READ_ONCE(mtier_conf.rate_mbps) << 20;
-	u64 burst = mtier_bucket_burst(rate, PMD_SIZE);
 	struct mtier_dest *dest = &mtier_dests[target];
-	u64 wait = 0;
+	/* What a sixteenth of a second allows, but a huge page always. */
+	u64 wait, burst = max_t(u64, rate / 16, PMD_SIZE);
 
 	spin_lock(&dest->lock);
-	*bytes -= mtier_bucket_take(&dest->bucket, ktime_get_ns(), rate, burst,
-				    *bytes);
-	if (*bytes)
-		wait = mtier_bucket_wait_ns(&dest->bucket, ktime_get_ns(),
-					    rate, burst, *bytes);
+	wait = mtier_bucket_pay(&dest->bucket, ktime_get_ns(), rate, burst,
+				bytes);
 	spin_unlock(&dest->lock);
-	return min_t(u64, wait, NSEC_PER_SEC);
+	return wait;
 }
 
 /**
@@ -60,9 +57,7 @@ int __init mtier_rate_init(void)
 	mtier_dests = kcalloc(nr_node_ids, sizeof(*mtier_dests), GFP_KERNEL);
 	if (!mtier_dests)
 		return -ENOMEM;
-	for (nid = 0; nid < nr_node_ids; nid++) {
+	for (nid = 0; nid < nr_node_ids; nid++)
 		spin_lock_init(&mtier_dests[nid].lock);
-		mtier_bucket_init(&mtier_dests[nid].bucket, ktime_get_ns());
-	}
 	return 0;
 }

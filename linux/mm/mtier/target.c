@@ -361,19 +361,14 @@ static void mtier_count_threads(struct mtier_slot *slot)
  */
 int mtier_slot_weigh(struct mtier_slot *slot)
 {
-	size_t picker = struct_size(slot->picker, credit, nr_node_ids);
-	u32 *arrays;
-
-	if (!slot->picker) {
-		slot->picker = kzalloc(picker + 4 * nr_node_ids * sizeof(u32),
-				       GFP_KERNEL_ACCOUNT);
-		if (!slot->picker)
+	if (!slot->top) {
+		slot->top = kcalloc(4 * nr_node_ids, sizeof(u32),
+				    GFP_KERNEL_ACCOUNT);
+		if (!slot->top)
 			return -ENOMEM;
-		arrays = (void *)slot->picker + picker;
-		slot->top = arrays;
-		slot->weights = arrays + nr_node_ids;
-		slot->masked = arrays + 2 * nr_node_ids;
-		slot->threads = arrays + 3 * nr_node_ids;
+		slot->weights = slot->top + nr_node_ids;
+		slot->masked = slot->top + 2 * nr_node_ids;
+		slot->threads = slot->top + 3 * nr_node_ids;
 	}
 	mtier_count_threads(slot);
 	mtier_weights_mix(slot->top, slot->threads, slot->weights, nr_node_ids);

@@ -152,7 +152,7 @@ static int mtier_pick(struct mtier_walk *w)
 	for (nid = 0; nid < nr_node_ids; nid++)
 		masked[nid] = node_isset(nid, w->targets) ?
 			      slot->weights[nid] : 0;
-	nid = mtier_target_pick(slot->picker, masked, nr_node_ids);
+	nid = mtier_target_pick(&slot->turn, masked, nr_node_ids);
 	return nid >= 0 ? nid : mtier_nearest(w->source, &w->targets);
 }
 
