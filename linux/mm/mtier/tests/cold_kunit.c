@@ -6,16 +6,20 @@
 #include <linux/mman.h>
 #include <linux/mmu_notifier.h>
 
+#include "exact.h"
+
 #define COLD_SMALL	2	/* base pages, on either side of a huge one */
 
 /**
  * struct cold_scene - two pages and, between them, a folio larger than both
+ * @mm: their address space
  * @at: where they are mapped: a page before a boundary of ranges, the range, and
  *	a page after it
  * @mv: what is to move
  * @nid: node that all of them are on
  */
 struct cold_scene {
+	struct mm_struct *mm;
 	unsigned long at;
 	struct mtier_move *mv;
 	int nid;
@@ -66,6 +70,8 @@ static int cold_init(struct kunit *test)
 
 	if (!s || cold_map(test, s))
 		return -ENOMEM;
+	s->mm = current->mm;
+	mmget(s->mm);
 	s->nid = folio_nid(cold_folio(s->at));
 	s->mv = mtier_move_alloc(16);
 	mutex_lock(&mtier_mutex);
@@ -89,6 +95,7 @@ static void cold_exit(struct kunit *test)
 		mtier_hot_free();
 	}
 	mutex_unlock(&mtier_mutex);
+	exact_leave_mm(s->mm);
 	mtier_move_free(s->mv);
 }
 

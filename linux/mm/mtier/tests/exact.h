@@ -6,7 +6,10 @@
 #define _MM_MTIER_TESTS_EXACT_H
 
 #include <linux/cpumask.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
 #include <linux/mmzone.h>
+#include <linux/sched/mm.h>
 #include <linux/vmstat.h>
 
 /* A counter of a node, with what CPUs have not told yet. */
@@ -30,6 +33,21 @@ static inline unsigned long exact_event(enum vm_event_item item)
 	for_each_online_cpu(cpu)
 		sum += per_cpu(vm_event_states, cpu).event[item];
 	return sum;
+}
+
+/*
+ * Let go of an address space that a test had, and of its pages at once. KUnit waits
+ * for the thread of a test, but that says it has ended before its mm has gone: the
+ * next test would count the pages of this one.
+ */
+static inline void exact_leave_mm(struct mm_struct *mm)
+{
+	if (!mm)
+		return;
+	kthread_use_mm(mm);
+	vm_munmap(0, TASK_SIZE);
+	kthread_unuse_mm(mm);
+	mmput(mm);
 }
 
 #endif /* _MM_MTIER_TESTS_EXACT_H */

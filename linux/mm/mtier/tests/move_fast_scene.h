@@ -14,6 +14,7 @@
 
 /**
  * struct fast_scene - some pages of this test
+ * @mm: their address space
  * @at: where they are
  * @vma: the VMA that maps them
  * @mv: what is to move them
@@ -25,6 +26,7 @@
  * @rss: anonymous pages of the mm before
  */
 struct fast_scene {
+	struct mm_struct *mm;
 	unsigned long at;
 	struct vm_area_struct *vma;
 	struct mtier_move *mv;
@@ -135,6 +137,8 @@ static int fast_init(struct kunit *test)
 	s->nid = first_memory_node;
 	if (fast_map(test, s, 0))
 		return -ENOMEM;
+	s->mm = current->mm;
+	mmget(s->mm);
 	s->nid = folio_nid(s->src[0]);
 	s->to = next_node_in(s->nid, node_states[N_MEMORY]);
 	fast_count(s);
@@ -146,8 +150,10 @@ static void fast_exit(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
 
-	if (s)
-		mtier_move_free(s->mv);
+	if (!s)
+		return;
+	exact_leave_mm(s->mm);
+	mtier_move_free(s->mv);
 }
 
 static void fast_add(struct kunit *test, struct fast_scene *s, unsigned int i)
