@@ -78,9 +78,21 @@ static void a_detached_vma_is_not_held(struct kunit *test)
 	guard_detach(vma, false);
 }
 
+/* F19: its entries look as those do that wait for a hint fault. */
+static void memory_without_rights_is_not_eligible(struct kunit *test)
+{
+	struct mtier_guard *guard;
+	struct vm_area_struct vma = *guard_vma(test, &guard);
+
+	KUNIT_EXPECT_TRUE(test, mtier_vma_eligible(&vma));
+	vm_flags_init(&vma, vma.vm_flags & ~VM_ACCESS_FLAGS);
+	KUNIT_EXPECT_FALSE(test, mtier_vma_eligible(&vma));
+}
+
 static struct kunit_case mtier_eligible_cases[] = {
 	KUNIT_CASE(a_batch_holds_its_vmas),
 	KUNIT_CASE(a_detached_vma_is_not_held),
+	KUNIT_CASE(memory_without_rights_is_not_eligible),
 	{ }
 };
 

@@ -83,6 +83,33 @@ static void frames_that_are_left_go_back(struct kunit *test)
 	fast_expect(test, s, 1, s->to);
 }
 
+/*
+ * F24: with page_owner, or where free memory is short, who asks for many frames gets
+ * one. All of a flight go at once all the same.
+ */
+static void frames_may_come_one_by_one(struct kunit *test)
+{
+	struct fast_scene *s = test->priv;
+	struct page *frame[FAST_PAGES] = {};
+	unsigned int got;
+
+	if (s->to == s->nid)
+		kunit_skip(test, "one node");
+	fast_add_all(test, s);
+	fast_raise_watermarks(s, WMARK_LOW, true);
+	got = alloc_pages_bulk_array_node(MTIER_GFP_BASE, s->to, FAST_PAGES,
+					  frame);
+	mtier_fast_frames(s->mv->fast, s->to, FAST_PAGES);
+	fast_raise_watermarks(s, WMARK_LOW, false);
+	KUNIT_EXPECT_EQ(test, got, 1);
+	while (got)
+		__free_page(frame[--got]);
+	KUNIT_EXPECT_EQ(test, s->mv->fast->nr_frames, FAST_PAGES);
+	KUNIT_EXPECT_EQ(test, mtier_move_run(s->mv), FAST_PAGES);
+	KUNIT_EXPECT_EQ(test, s->mv->nr_listed, 0);
+	fast_expect_counts(test, s, 0);
+}
+
 /* F8, F19: an entry says the same of the new page, but that a hint is taken. */
 static void entries_keep_their_bits(struct kunit *test)
 {
@@ -138,6 +165,16 @@ static void exclusive_is_not_made_up(struct kunit *test)
 
 /* ---- what does not go this way ---- */
 
+/* F13: as ksmd does with the page lock. */
+static void fast_set_ksm(struct folio *folio, bool ksm)
+{
+	unsigned long mapping = (unsigned long)folio->mapping;
+
+	mapping &= ~PAGE_MAPPING_FLAGS;
+	mapping |= ksm ? PAGE_MAPPING_KSM : PAGE_MAPPING_ANON;
+	WRITE_ONCE(folio->mapping, (struct address_space *)mapping);
+}
+
 static void other_kinds_are_not_wanted(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -157,6 +194,16 @@ static void other_kinds_are_not_wanted(struct kunit *test)
 	atomic_inc(&folio->_mapcount);
 	KUNIT_EXPECT_FALSE(test, mtier_fast_wants(s->mv, folio, s->vma));
 	atomic_dec(&folio->_mapcount);
+	fast_set_ksm(folio, true);
+	KUNIT_EXPECT_FALSE(test, mtier_fast_wants(s->mv, folio, s->vma));
+	fast_set_ksm(folio, false);
+	/* F21 */
+	if (IS_ENABLED(CONFIG_MEMORY_FAILURE)) {
+		folio_set_hwpoison(folio);
+		KUNIT_EXPECT_FALSE(test,
+				   mtier_fast_wants(s->mv, folio, s->vma));
+		folio_clear_hwpoison(folio);
+	}
 	/* F9, F14 */
 	folio_set_mlocked(folio);
 	KUNIT_EXPECT_FALSE(test, mtier_fast_wants(s->mv, folio, s->vma));
@@ -167,8 +214,49 @@ static void other_kinds_are_not_wanted(struct kunit *test)
 				   mtier_fast_wants(s->mv, folio, s->vma));
 		folio_clear_swapcache(folio);
 	}
-	KUNIT_EXPECT_GE(test, exact_event(MTIER_FAST_KIND), kind + 4);
+	KUNIT_EXPECT_GE(test, exact_event(MTIER_FAST_KIND), kind + 5);
 	KUNIT_EXPECT_TRUE(test, mtier_fast_wants(s->mv, folio, s->vma));
+}
+
+/* The first page of a huge one that is mapped by small entries, or NULL. */
+static struct folio *fast_large(struct kunit *test, struct vm_area_struct **vma)
+{
+	unsigned long at;
+
+	at = kunit_vm_mmap(test, NULL, 0, 2 * HPAGE_PMD_SIZE,
+			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   0);
+	if (!at)
+		return NULL;
+	mmap_write_lock(current->mm);
+	*vma = vma_lookup(current->mm, at);
+	vm_flags_set(*vma, VM_HUGEPAGE);
+	mmap_write_unlock(current->mm);
+	at = ALIGN(at, HPAGE_PMD_SIZE);
+	if (!fast_fill(at, 0))
+		return NULL;
+	mmap_read_lock(current->mm);
+	split_huge_pmd_address(*vma, at, false, NULL);
+	mmap_read_unlock(current->mm);
+	lru_add_drain_all();
+	return fast_folio(at);
+}
+
+/* F15: but for its size it is as others are. */
+static void a_large_one_is_not_wanted(struct kunit *test)
+{
+	struct fast_scene *s = test->priv;
+	struct vm_area_struct *vma;
+	struct folio *folio;
+
+	if (!IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
+		kunit_skip(test, "no huge pages");
+	folio = fast_large(test, &vma);
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	KUNIT_ASSERT_TRUE(test, folio_test_large(folio));
+	KUNIT_EXPECT_EQ(test, atomic_read(&folio->_mapcount), 0);
+	KUNIT_EXPECT_EQ(test, folio->flags & MTIER_FAST_HAS, MTIER_FAST_HAS);
+	KUNIT_EXPECT_FALSE(test, mtier_fast_wants(s->mv, folio, vma));
 }
 
 static void switched_off_all_go_the_other_way(struct kunit *test)
@@ -241,6 +329,35 @@ static void a_reference_before_the_freeze_wins(struct kunit *test)
 	fast_expect_counts(test, s, 0);
 }
 
+/* ksmd has had it between the look at it and its lock. */
+static bool fast_lock_after_ksm(struct folio *src)
+{
+	struct fast_scene *s = kunit_get_current_test()->priv;
+
+	if (src == s->src[2])
+		fast_set_ksm(src, true);
+	return folio_trylock(src);
+}
+
+/* F13: what it is says the look at it that nobody can change any more. */
+static void what_turned_into_ksm_is_handed_on(struct kunit *test)
+{
+	struct fast_scene *s = test->priv;
+	pte_t before = fast_pte(s, 2);
+
+	kunit_activate_static_stub(test, mtier_fast_lock, fast_lock_after_ksm);
+	fast_add_all(test, s);
+	fast_take_off(test, s);
+	fast_set_ksm(s->src[2], false);
+	KUNIT_EXPECT_EQ(test, s->flight.nr, FAST_PAGES - 1);
+	KUNIT_EXPECT_EQ(test, pte_val(fast_pte(s, 2)), pte_val(before));
+	/* It is none in truth: migrate_pages() moves it. */
+	KUNIT_EXPECT_EQ(test, fast_land(s), FAST_PAGES);
+	lru_add_drain_all();
+	fast_expect(test, s, 2, s->to);
+	fast_expect_counts(test, s, 0);
+}
+
 /* F1, the other side: whoever comes later does not get one. */
 static void nobody_gets_a_frozen_page(struct kunit *test)
 {
@@ -282,18 +399,47 @@ static void without_frames_all_are_handed_on(struct kunit *test)
 	fast_expect_counts(test, s, 0);
 }
 
+/* F23: no frame of another node, and who finds none says so. */
+static void a_full_target_is_told_of(struct kunit *test)
+{
+	struct fast_scene *s = test->priv;
+	unsigned long nomem = exact_event(MTIER_FAST_NOMEM);
+	unsigned long moved;
+	unsigned int i;
+
+	if (s->to == s->nid)
+		kunit_skip(test, "one node");
+	fast_add_all(test, s);
+	fast_raise_watermarks(s, WMARK_MIN, true);
+	moved = mtier_move_run(s->mv);
+	fast_raise_watermarks(s, WMARK_MIN, false);
+	KUNIT_EXPECT_EQ(test, moved, 0);
+	KUNIT_EXPECT_EQ(test, exact_event(MTIER_FAST_NOMEM),
+			nomem + FAST_PAGES);
+	KUNIT_EXPECT_EQ(test, s->mv->nr_stayed, FAST_PAGES);
+	KUNIT_EXPECT_EQ(test, mtier_move_outcome(s->mv, moved), MTIER_NOMEM);
+	lru_add_drain_all();
+	for (i = 0; i < FAST_PAGES; i++)
+		fast_expect(test, s, i, s->nid);
+	fast_expect_counts(test, s, 0);
+}
+
 static struct kunit_case mtier_move_fast_cases[] = {
 	KUNIT_CASE(all_move),
 	KUNIT_CASE(so_they_do_down),
 	KUNIT_CASE(frames_that_are_left_go_back),
+	KUNIT_CASE(frames_may_come_one_by_one),
 	KUNIT_CASE(entries_keep_their_bits),
 	KUNIT_CASE(exclusive_is_not_made_up),
 	KUNIT_CASE(other_kinds_are_not_wanted),
+	KUNIT_CASE(a_large_one_is_not_wanted),
 	KUNIT_CASE(switched_off_all_go_the_other_way),
 	KUNIT_CASE(busy_pages_are_handed_on),
 	KUNIT_CASE(a_reference_before_the_freeze_wins),
+	KUNIT_CASE(what_turned_into_ksm_is_handed_on),
 	KUNIT_CASE(nobody_gets_a_frozen_page),
 	KUNIT_CASE(without_frames_all_are_handed_on),
+	KUNIT_CASE(a_full_target_is_told_of),
 	{ }
 };
 

@@ -24,6 +24,9 @@
  * @flight: once they are frozen
  * @mapped: NR_ANON_MAPPED of both nodes before, together
  * @rss: anonymous pages of the mm before
+ * @isolated: NR_ISOLATED_ANON of the node that they leave, before
+ * @users: of the mm, before
+ * @copies: how many of the pages were copied
  */
 struct fast_scene {
 	struct mm_struct *mm;
@@ -36,6 +39,9 @@ struct fast_scene {
 	struct mtier_flight flight;
 	long mapped;
 	long rss;
+	long isolated;
+	int users;
+	unsigned int copies;
 };
 
 static unsigned long fast_at(const struct fast_scene *s, unsigned int i)
@@ -98,6 +104,8 @@ static void fast_count(struct fast_scene *s)
 {
 	s->mapped = fast_mapped(s);
 	s->rss = fast_rss();
+	s->isolated = exact_node_stat(s->nid, NR_ISOLATED_ANON);
+	s->users = atomic_read(&current->mm->mm_users);
 }
 
 /* New memory of the test, written, on its LRU list. */
@@ -168,6 +176,34 @@ static void fast_add_all(struct kunit *test, struct fast_scene *s)
 
 	for (i = 0; i < FAST_PAGES; i++)
 		fast_add(test, s, i);
+}
+
+/* Would who wants the VMA for writing have to wait: fork, munmap, khugepaged? */
+static bool fast_vma_is_held(const struct fast_scene *s)
+{
+	bool got = down_write_trylock(&s->vma->vm_lock->lock);
+
+	if (got)
+		up_write(&s->vma->vm_lock->lock);
+	return !got;
+}
+
+/*
+ * Raise watermarks of the target by more than there is, or take that back. From
+ * WMARK_LOW on, it has nothing for who asks for many frames at once, and single ones
+ * for who may go down to the lowest; from WMARK_MIN on, it is full.
+ */
+static void fast_raise_watermarks(const struct fast_scene *s,
+				  enum zone_watermarks from, bool up)
+{
+	struct zone *zone = NODE_DATA(s->to)->node_zones;
+	unsigned long by = LONG_MAX / 4;
+	enum zone_watermarks mark;
+	int i;
+
+	for (i = 0; i < MAX_NR_ZONES; i++)
+		for (mark = from; mark <= WMARK_HIGH; mark++)
+			zone[i]._watermark[mark] += up ? by : -by;
 }
 
 /* The first half of mtier_flight_go(). */
