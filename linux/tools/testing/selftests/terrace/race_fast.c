@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,8 @@
 /* More than a flight, and than a range. */
 #define SIZE	(6 * MT_MB)
 #define PAGES	(SIZE / MT_PAGE)
+/* Of those who come and go. */
+#define OWN	MT_MB
 #define CHUNK	64
 #define WORDS	(MT_PAGE / sizeof(long))
 #define WRITERS	3
@@ -426,7 +429,109 @@ static int pages_may_be_swapped(void)
 	return ret;
 }
 
-int main(void)
+/* ---- address spaces that end: F16 ---- */
+
+/* Is memory of mt_fill() what it was filled with? Used, so that it moves. */
+static bool as_filled(char *p)
+{
+	bool same = true;
+	size_t off;
+
+	for (off = 0; off < OWN; off += MT_PAGE) {
+		same &= *(volatile size_t *)(p + off) == off + 1;
+		*(volatile size_t *)(p + off + MT_PAGE / 2) = off;
+	}
+	return same;
+}
+
+/* A process whose pages move until it ends: by itself, or by another program. */
+static void short_lived(unsigned int rounds, bool again)
+{
+	char *p = mt_fill(OWN, mt_slow_node(), false);
+
+	while (p && rounds--)
+		if (!as_filled(p))
+			_exit(2);
+	if (again)
+		execl("/proc/self/exe", "race_fast", "again", NULL);
+	_exit(again);
+}
+
+static void *ending(void *arg)
+{
+	unsigned int seed = 6;
+	int status, how;
+	pid_t pid;
+
+	(void)arg;
+	/* What two processes map would not move. */
+	madvise(area, SIZE, MADV_DONTFORK);
+	while (!stop) {
+		how = roll(&seed, 3);
+		pid = fork();
+		if (!pid)
+			short_lived(roll(&seed, 300), how == 1);
+		if (how == 2) {
+			usleep(roll(&seed, 20000));
+			kill(pid, SIGKILL);
+		}
+		if (pid < 0 || waitpid(pid, &status, 0) != pid)
+			continue;
+		if (how < 2 || !WIFSIGNALED(status))
+			compare(word(0, 0), status, 0);
+	}
+	return NULL;
+}
+
+static int address_spaces_may_end(void)
+{
+	return race(ending, WRITERS);
+}
+
+/* ---- cgroups that shrink and go: F12 ---- */
+
+/* Memory of a cgroup that is short of it, and then of one that is no more. */
+static void *moving_house(void *arg)
+{
+	struct mt_cgroup cg;
+	unsigned int i;
+	char *p;
+
+	(void)arg;
+	while (!stop) {
+		if (mt_cgroup_make(&cg, "race", "+memory") ||
+		    mt_cgroup_enter(&cg, 0)) {
+			atomic_fetch_add(&wrong, 1);
+			break;
+		}
+		p = mt_fill(OWN, mt_slow_node(), false);
+		for (i = 0; p && i < 100; i++) {
+			compare((long *)p, as_filled(p), true);
+			if (i % 20 == 10)
+				mt_cgroup_write(&cg, "memory.high", "512K");
+			if (i % 20 == 15)
+				mt_cgroup_write(&cg, "memory.high", "max");
+		}
+		mt_cgroup_remove(&cg);
+		for (i = 0; p && i < 100; i++)
+			compare((long *)p, as_filled(p), true);
+		munmap(p, OWN);
+	}
+	return NULL;
+}
+
+static int cgroups_may_go(void)
+{
+	int ret;
+
+	MT_NEED(mt_swap_on("64M"), "no zram");
+	ret = race(moving_house, WRITERS);
+	munmap(area, SIZE);
+	mt_swap_off();
+	return ret;
+}
+
+int main(int argc, char **argv)
 {
 	static const struct mt_check checks[] = {
 		MT_CHECK("no write is lost", no_write_is_lost),
@@ -440,7 +545,12 @@ int main(void)
 		MT_CHECK("F8 F9 F13 F15 mappings may change",
 			 mappings_may_change),
 		MT_CHECK("F14 pages may be swapped", pages_may_be_swapped),
+		MT_CHECK("F16 address spaces may end", address_spaces_may_end),
+		MT_CHECK("F12 cgroups may shrink and go", cgroups_may_go),
 	};
 
+	(void)argv;
+	if (argc > 1)		/* executed by a process that ends so */
+		return 0;
 	return mt_main(checks, ARRAY_LEN(checks));
 }
