@@ -7,7 +7,7 @@
  * DRAM is below 1 GiB, so that NUMA balancing measures how soon pages are used, and
  * limits their number, as it does on machines whose DRAM is full.
  *
- * lab: topology=dram-cxl-small-dram timeout=240s debug=yes
+ * lab: topology=dram-cxl-small-dram timeout=900s debug=yes
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static int by_engine_alone(char *p, size_t size)
 
 	mt_snap(&before);
 	mt_on();
-	moved = mt_moves_to(p, size, mt_fast_node(), 20000);
+	moved = mt_moves_to(p, size, mt_fast_node(), 120000);
 	mt_off();
 	mt_note("%lld hint faults; %lld promoted, by the engine %lld, by faults %lld",
 		mt_since(&before, "mtier_hint_faults"),
@@ -107,12 +107,12 @@ static int huge_pages(void)
 /* More than may wait at once: those without a place are met by another fault. */
 static int more_than_may_wait(void)
 {
-	char *p = mt_place(4 * SIZE, mt_slow_node());
+	char *p = mt_place(2 * SIZE, mt_slow_node());
 
 	MT_ASSERT(p, "no memory on the slow node");
 	mt_set("promote/batch_pages", 64);
 	mt_set("promote/queue_pages", 1024);
-	return faults_only() ?: by_engine_alone(p, 4 * SIZE);
+	return faults_only() ?: by_engine_alone(p, 2 * SIZE);
 }
 
 static void use_shared(void *arg)
@@ -211,7 +211,7 @@ static int bound(void)
 	mt_snap(&before);
 	mt_on();
 	MT_ASSERT(mt_stays(p, SIZE / 2, mt_slow_node()), "bound memory moved");
-	MT_ASSERT(mt_moves_to(p + SIZE / 2, SIZE / 2, mt_fast_node(), 20000),
+	MT_ASSERT(mt_moves_to(p + SIZE / 2, SIZE / 2, mt_fast_node(), 120000),
 		  "memory that may move did not");
 	MT_ASSERT(!in_faults(), "%lld moved in a fault", in_faults());
 	return MT_PASS;
