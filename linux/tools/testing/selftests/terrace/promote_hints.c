@@ -58,15 +58,33 @@ static long long by_engine(void)
 	       mt_since(&before, "mtier_promoted_shmem");
 }
 
-/* Used memory goes up, and nobody but the engine moved any of it. */
-static int by_engine_alone(char *p, size_t size)
+static void use_shared(void *arg)
 {
+	struct mt_toucher t;
+
+	mt_touch_start(&t, arg, SIZE);
+	for (;;)
+		pause();
+}
+
+/*
+ * Used memory goes up, and nobody but the engine moved any of it. Others who use
+ * it begin when the engine runs: before, faults move pages.
+ */
+static int by_engine_with(char *p, size_t size, int others)
+{
+	pid_t pid[2];
 	bool moved;
+	int i;
 
 	mt_snap(&before);
 	mt_on();
+	for (i = 0; i < others; i++)
+		pid[i] = mt_spawn(use_shared, p);
 	moved = mt_moves_to(p, size, mt_fast_node(), 120000);
 	mt_off();
+	for (i = 0; i < others; i++)
+		mt_kill(pid[i]);
 	mt_note("%lld hint faults; %lld promoted, by the engine %lld, by faults %lld",
 		mt_since(&before, "mtier_hint_faults"),
 		mt_since(&before, "pgpromote_success"), by_engine(),
@@ -80,6 +98,11 @@ static int by_engine_alone(char *p, size_t size)
 		  "of %lld that waited %lld ended",
 		  mt_since(&before, "mtier_queued"), mt_ended_since(&before));
 	return MT_PASS;
+}
+
+static int by_engine_alone(char *p, size_t size)
+{
+	return by_engine_with(p, size, 0);
 }
 
 static int base_pages(void)
@@ -115,36 +138,17 @@ static int more_than_may_wait(void)
 	return faults_only() ?: by_engine_alone(p, 2 * SIZE);
 }
 
-static void use_shared(void *arg)
-{
-	struct mt_toucher t;
-
-	mt_touch_start(&t, arg, SIZE);
-	for (;;)
-		pause();
-}
-
 static int shared_pages(void)
 {
 	char *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid_t pid[2];
-	int i, ret;
 
 	MT_ASSERT(p != MAP_FAILED, "mmap");
 	mt_bind_to(mt_slow_node());
 	memset(p, 1, SIZE);
 	mt_bind_default();
 	MT_ASSERT(mt_all_on(p, SIZE, mt_slow_node()), "not on the slow node");
-	ret = faults_only();
-	if (ret)
-		return ret;
-	for (i = 0; i < 2; i++)
-		pid[i] = mt_spawn(use_shared, p);
-	ret = by_engine_alone(p, SIZE);
-	for (i = 0; i < 2; i++)
-		mt_kill(pid[i]);
-	return ret;
+	return faults_only() ?: by_engine_with(p, SIZE, 2);
 }
 
 /* Without any from the kernel's own limit everything moves all the same. */
@@ -233,6 +237,10 @@ static int lazy(void)
 	MT_NEED(!mt_mbind_flags(p, SIZE, MPOL_BIND, nodes,
 				MPOL_MF_LAZY | 1 << 1), "no lazy mbind");
 	mt_touch(p, SIZE, false);
+	mt_note("%lld hint faults, %lld marked, by the engine %lld, failed %lld",
+		mt_since(&before, "numa_hint_faults"),
+		mt_since(&before, "numa_pte_updates"), by_engine(),
+		mt_since(&before, "pgmigrate_fail"));
 	MT_ASSERT(in_faults() == PAGES, "%lld of %lld moved in a fault",
 		  in_faults(), PAGES);
 	MT_ASSERT(mt_all_on(p, SIZE, mt_fast_node()), "not all came");
