@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Sabotage policy.c and choose.c one line at a time; each time some test has to fail.
+"""Sabotage policy.c, choose.c and place.c one line at a time; each time some test has to fail.
 
 Called by `make mutants`, which hands in the compiler and the compiled tests:
 
@@ -176,6 +176,90 @@ MUTANTS = [
     Mutant("wrap the window of looks", "min_t(u64, between * looks * 4, U32_MAX)", "between * looks * 4"),
     Mutant("exchange for nothing", "(u64)accesses + full", "accesses"),
     Mutant("ask for more than can be counted", "min_t(u64, (u64)accesses + full, MTIER_FREQ_MAX)", "accesses + full"),
+    # place: what a count is worth
+    Mutant("a rate too high", "#define LN2_Q16		45426U", "#define LN2_Q16		65536U"),
+    Mutant("rates beyond what can be told", "min_t(u32, q, Q_MAX)", "min_t(u32, q, MTIER_Q16 - 1)"),
+    Mutant("bursts add up for ever", "(u64)*n * keep / MTIER_BURST_PAGES", "(u64)*n"),
+    Mutant("forget former bursts", "(u64)*n * keep / MTIER_BURST_PAGES", "0"),
+    Mutant("believe any look", "if (!looks || looks > MTIER_LOOKS)", "if (looks > MTIER_LOOKS)"),
+    Mutant("count hits once", "((c + 1) * more << LOOK_BITS)", "(more << LOOK_BITS)"),
+    Mutant("count misses once", "((looks - c) * same << LOOK_BITS)", "(same << LOOK_BITS)"),
+    Mutant("let shares fall", "if (a->hit * b->miss < b->hit * a->miss)", "if (1)"),
+    Mutant("take all counts together", "if (a->hit * b->miss < b->hit * a->miss)", "if (0)"),
+    Mutant("errors as of few", "a->weight += b->weight;", ";"),
+    Mutant("no errors", "return div64_u64(spread,", "return 0 & div64_u64(spread,"),
+    Mutant("judge by one look less", "((n - c) * q[same] + c * q[less]) / n", "q[less]"),
+    Mutant("judge by one look more", "((n - c) * q[same] + c * q[less]) / n", "q[same]"),
+    Mutant(
+        "one histogram for both",
+        "side_worth(p->hist[w->looks].pages[s], s, w)",
+        "side_worth(p->hist[w->looks].pages[0], s, w)",
+    ),
+    Mutant("a side unseen is known", "\tif (!all)\n\t\treturn false;", "\tif (!all)\n\t\tall = 1;"),
+    Mutant("large samples overflow", "while (pages >> shift > SAMPLE_MAX)", "while (0)"),
+    # place: who changes places
+    Mutant("no errors of who comes", "hot -= min_t(u32, hot, w->se[MTIER_LOW][t->low] * ERRORS_X2 / 2);", ";"),
+    Mutant("no errors of who goes", "cold += w->se[MTIER_TOP][t->top] * ERRORS_X2 / 2;", ";"),
+    Mutant("exchange what is alike", "if (hot_rate * RATIO_DEN <= cold_rate * RATIO_NUM)", "if (0)"),
+    Mutant("exchange at any cost", "if (*gain_ns < cost)", "if (0)"),
+    Mutant("one move for two", "cost *= 2;", ";"),
+    Mutant("what it costs is gained", "*gain_ns -= cost;", ";"),
+    Mutant("ignore the limit", "if (!t->limit)", "if (0)"),
+    Mutant("ignore what is free", "if (!t->free) {", "if (1) {"),
+    Mutant("take more than is free", "nr = min_t(u64, nr, t.free);", ";"),
+    Mutant("take victims twice", "*top -= nr;", ";"),
+    Mutant("promote twice", "*low -= nr;", ";"),
+    Mutant("the least used first", ".low = min_t(u32, w->looks, MTIER_LOOKS),", ".low = 0,"),
+    Mutant("gain of one page for all", "nr * gain_ns", "gain_ns"),
+    # place: forecasts
+    Mutant("trust whatever happens", "HORIZON_NS * mtier_place_trust(p) >> Q16_BITS", "HORIZON_NS"),
+    Mutant("distrust ends it all", "max_t(u64, horizon, HORIZON_MIN_NS)", "horizon"),
+    Mutant(
+        "more came true than was foretold",
+        "min_t(u64, div64_u64((u64)seen << Q16_BITS, foretold), MTIER_Q16)",
+        "div64_u64((u64)seen << Q16_BITS, foretold)",
+    ),
+    Mutant("old success excuses all", "if (p->foretold > AUDIT_MOST)", "if (0)"),
+    Mutant("distrust for ever", "p->foretold /= 2;", ";"),
+    # place: distance and number of looks
+    Mutant(
+        "a burst never ends early",
+        "return total_gain_ns > mul_sat(spent_ns, 2) &&",
+        "return 0 && total_gain_ns > mul_sat(spent_ns, 2) &&",
+    ),
+    Mutant("a burst ends before it has paid", "return total_gain_ns > mul_sat(spent_ns, 2) &&", "return"),
+    Mutant("looks without end", "if (looks >= MTIER_LOOKS)", "if (0)"),
+    Mutant("one move pays back", "2ULL * max_t(u32, m->move_ns, 1)", "max_t(u32, m->move_ns, 1)"),
+    Mutant("what is free is no room", "add_sat(m->pages[MTIER_TOP], m->free)", "m->pages[MTIER_TOP]"),
+    Mutant("the margin of one side", "s = !left[MTIER_LOW] ||", "s = 1 ||"),
+    Mutant("the margin as of the sample", "mul_u64_u64_div_u64(m->pages[s],", "mul_u64_u64_div_u64(seen[s],"),
+    Mutant(
+        "steer the wrong way",
+        "tau = min_t(u64, p->tau_ns, TAU_CAP_NS) * factor >> Q16_BITS",
+        "tau = min_t(u64, p->tau_ns, TAU_CAP_NS) * MTIER_Q16 / factor",
+    ),
+    Mutant("steer by any step", "clamp_t(u64, factor, MTIER_Q16 / 2, most)", "factor"),
+    Mutant(
+        "rarer at once", "u32 most = busy ? MTIER_Q16 * 5 / 4 : MTIER_Q16 * 2;", "u32 most = MTIER_Q16 * 2 + 0 * busy;"
+    ),
+    Mutant("rarer without end", "clamp_t(u64, tau, MTIER_TAU_MIN_NS, mtier_place_tau_max_ns(m))", "tau"),
+    Mutant("never at rest", "if (factor > MTIER_Q16 * 83 / 100 && factor < MTIER_Q16 * 6 / 5)", "if (0)"),
+    Mutant("mix distances", "p->hist[n] = (struct mtier_counts) { 0 };", ";"),
+    Mutant("no jitter", "((tau / 2) * (random >> Q16_BITS) >> Q16_BITS)", "tau / 4 + 0 * random"),
+    Mutant(
+        "no least burst",
+        "return max_t(u64, div_u64(cpu_ns, max_t(u32, m->look_ns, 1)),",
+        "return max_t(u64, 0 * MTIER_BURST_PAGES + div_u64(cpu_ns, max_t(u32, m->look_ns, 1)), 0 *",
+    ),
+    Mutant("look more for nothing", "share /= 2;", ";"),
+    Mutant("look no more when it pays", "share = min_t(u32, share, SHARE_MAX) * 4;", ";"),
+    Mutant("look no more when it pays a lot", "share = most;", ";"),
+    Mutant("stop looking", "clamp_t(u32, share, SHARE_MIN, most)", "min_t(u32, share, most)"),
+    Mutant("without credit as with", "most = p->credit_ns > 0 ? SHARE_MAX : SHARE_LONG;", "most = SHARE_MAX;"),
+    Mutant("save without end", "p->credit_ns = clamp_t(s64, credit, -cap, cap);", "p->credit_ns = credit;"),
+    Mutant("looks cost nothing", "+ saved - spent;", "+ saved;"),
+    Mutant("no rest", "return period - min_t(u64, period, burst_ns);", "return 0 * period;"),
+    Mutant("rest as if the burst took no time", "return period - min_t(u64, period, burst_ns);", "return period;"),
 ]
 
 

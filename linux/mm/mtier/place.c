@@ -1,0 +1,688 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which pages belong into the top tier, as pure functions: what a count of looks
+ * is worth, which pages change places for it, how far apart the looks are, and
+ * how much CPU time they may take.
+ *
+ * What a count is worth.  Of the pages with the same count in n - 1 looks some are
+ * found accessed by one more look: the share that is, estimated from the pages
+ * alone, is all that is asked (Robbins, "An empirical Bayes approach to
+ * statistics", 1956).  A page with c + 1 hits in n looks has had c in the other
+ * n - 1 for c + 1 of the looks that may have been the last, one with c hits for
+ * n - c of them, so that share is
+ *
+ *	(c + 1) N[c + 1] / ((c + 1) N[c + 1] + (n - c) N[c])
+ *
+ * with N[c] pages of count c.  Where all pages are used alike N is binomial, the
+ * share is the same for all counts, and there is nothing to gain by moving any:
+ * the histogram tells chance from difference.  Each side has a histogram of its
+ * own, since where a page lies is evidence, too: a page of low count in DRAM is
+ * more likely a hot one with bad luck than one of that count in slow memory.
+ *
+ * Locking: none; every function works on its arguments only.  See place.h, and
+ * tools/testing/mtier for this file in user space.
+ */
+#include <linux/bitops.h>
+#include <linux/bits.h>
+#include <linux/limits.h>
+#include <linux/math.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+#include "place.h"
+
+#define Q16_BITS	16
+#define LN2_Q16		45426U		/* ln(2) */
+#define Q_MAX		64881U		/* 0.99: beyond it rates cannot be told apart */
+
+/* Looks at the mean of a side that each share starts with. */
+#define PRIOR_LOOKS	4
+/* Fraction bits of looks while shares are made. */
+#define LOOK_BITS	8
+/* Largest sum of a histogram for which nothing overflows. */
+#define SAMPLE_MAX	BIT(20)
+
+/* Who changes places has to be apart by so many errors, and by so much. */
+#define ERRORS_X2	3		/* 1.5 on each side */
+#define RATIO_NUM	5		/* 5/4 of the rate */
+#define RATIO_DEN	4
+
+/* How long a page is expected to go on as it did: as long as that is trusted. */
+#define HORIZON_NS	(30 * 1000000000ULL)
+#define HORIZON_MIN_NS	(250 * 1000000ULL)
+#define LATENCY_NS	150
+#define LATENCY_MAX_NS	1000000U
+#define GAIN_MAX_NS	BIT_ULL(31)	/* of one page */
+
+#define TAU_START_NS	(10 * 1000000ULL)
+#define TAU_CAP_NS	(10 * 1000000000ULL)
+#define MARGIN		(MTIER_Q16 * 2 / 5)	/* 0.4 */
+#define MARGIN_LEAST	1311			/* 0.02, of a rate */
+
+/* Q16 shares of a CPU: to notice a change, in the long run, while there is credit. */
+#define SHARE_MIN	123		/* 3/16 % */
+#define SHARE_LONG	1966		/* 3 % */
+#define SHARE_MAX	16384		/* 25 % */
+#define CREDIT_VISITS	16		/* to every page */
+
+/* Looks that a forecast starts with as come true, and those that are remembered. */
+#define AUDIT_PRIOR	(16LL * MTIER_Q16)
+#define AUDIT_MOST	(2048LL * MTIER_Q16)
+
+static u64 add_sat(u64 a, u64 b)
+{
+	return a + b < a ? U64_MAX : a + b;
+}
+
+static u64 mul_sat(u64 a, u64 b)
+{
+	return a && b > U64_MAX / a ? U64_MAX : a * b;
+}
+
+/**
+ * mtier_place_rate - how often is a page accessed that looks find accessed?
+ * @q: Q16 probability that a look finds it accessed
+ *
+ * Accesses that do not know of each other are a Poisson process: q = 1 - exp(-rate).
+ *
+ * Return: Q16 accesses between two looks, -ln(1 - q), of at most 0.99.
+ */
+u32 mtier_place_rate(u32 q)
+{
+	u32 rest = MTIER_Q16 - min_t(u32, q, Q_MAX);
+	u32 shift = Q16_BITS + 1 - fls(rest);
+	u64 y = (u64)rest << (15 + shift);	/* Q31, 1 to 2 */
+	u32 log2 = 0;
+	u32 i;
+
+	/* The binary digits of log2(y), one squaring each. */
+	for (i = 0; i < Q16_BITS; i++) {
+		y = y * y >> 31;
+		log2 <<= 1;
+		if (y >> 32) {
+			y >>= 1;
+			log2 |= 1;
+		}
+	}
+	return (u64)((shift << Q16_BITS) - log2) * LN2_Q16 >> Q16_BITS;
+}
+
+/**
+ * mtier_place_init - the state before anything was looked at
+ * @p: what is to be set
+ * @m: the machine
+ */
+void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m)
+{
+	*p = (struct mtier_place) {
+		.tau_ns = TAU_START_NS,
+		.share = SHARE_MAX,
+		.credit_ns = S64_MAX,
+	};
+	mtier_place_paid(p, m, 0, 0);
+}
+
+/**
+ * mtier_place_pages - how large the next burst is
+ * @p: state
+ * @m: the machine
+ *
+ * Return: base pages that can be looked at once between two looks with the share
+ * of a CPU there is, at least MTIER_BURST_PAGES.
+ */
+u64 mtier_place_pages(const struct mtier_place *p,
+		      const struct mtier_place_machine *m)
+{
+	u64 cpu_ns = mul_sat(p->share, p->tau_ns) >> Q16_BITS;
+
+	return max_t(u64, div_u64(cpu_ns, max_t(u32, m->look_ns, 1)),
+		     MTIER_BURST_PAGES);
+}
+
+/**
+ * mtier_place_pause_ns - how long to wait for the next look
+ * @p: state
+ * @random: any 32 bits
+ *
+ * Looks at even distances would lock on a program that sweeps over its memory in
+ * about the time of a burst: the tiers took on its phase, and pages would be
+ * exchanged for ever.
+ *
+ * Return: ns, tau give or take a quarter.
+ */
+u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random)
+{
+	u64 tau = min_t(u64, p->tau_ns, TAU_CAP_NS);
+
+	return tau - tau / 4 + ((tau / 2) * (random >> Q16_BITS) >> Q16_BITS);
+}
+
+/**
+ * mtier_place_look - add what was found by a look
+ * @p: state
+ * @looks: how many looks there were in this burst, 1 to MTIER_LOOKS
+ * @seen: pages of the burst by count; those that moved in it left out, since
+ *	where they lie now is no evidence
+ *
+ * A burst of MTIER_BURST_PAGES stands for itself; smaller ones add up.
+ */
+void mtier_place_look(struct mtier_place *p, u32 looks,
+		      const struct mtier_counts *seen)
+{
+	u64 pages = 0;
+	u32 keep;
+	u32 s, c;
+
+	if (!looks || looks > MTIER_LOOKS)
+		return;
+	for (s = 0; s < MTIER_SIDES; s++)
+		for (c = 0; c <= looks; c++)
+			pages += seen->pages[s][c];
+	keep = MTIER_BURST_PAGES - min_t(u64, pages, MTIER_BURST_PAGES);
+	for (s = 0; s < MTIER_SIDES; s++)
+		for (c = 0; c <= looks; c++) {
+			u32 *n = &p->hist[looks].pages[s][c];
+
+			*n = (u64)*n * keep / MTIER_BURST_PAGES +
+			     seen->pages[s][c];
+		}
+}
+
+/*
+ * Of a count: looks, in 1/256, in which the next one found a page accessed, in
+ * which it did not, and as how many pages that counts for its error; a run of
+ * counts that are taken together has the sums.
+ */
+struct share {
+	u64 hit;
+	u64 miss;
+	u64 weight;
+	u32 counts;
+};
+
+/* False if nothing was seen of this side. */
+static bool side_shares(const u32 *hist, u32 looks, struct share *share)
+{
+	u64 pages = 0, hits = 0, all;
+	u32 shift = 0;
+	u32 c;
+
+	for (c = 0; c <= looks; c++)
+		pages += hist[c];
+	while (pages >> shift > SAMPLE_MAX)
+		shift++;
+	pages = 0;
+	for (c = 0; c <= looks; c++) {
+		pages += hist[c] >> shift;
+		hits += (u64)c * (hist[c] >> shift);
+	}
+	all = pages * looks;
+	if (!all)
+		return false;
+	for (c = 0; c < looks; c++) {
+		u64 same = hist[c] >> shift;
+		u64 more = hist[c + 1] >> shift;
+
+		share[c] = (struct share) {
+			.hit = ((c + 1) * more << LOOK_BITS) +
+			       div64_u64(hits * PRIOR_LOOKS << LOOK_BITS, all),
+			.miss = ((looks - c) * same << LOOK_BITS) +
+				div64_u64((all - hits) * PRIOR_LOOKS << LOOK_BITS,
+					  all),
+			.weight = div64_u64((same + 1) * (more + 1),
+					    same + more + 2),
+			.counts = 1,
+		};
+	}
+	return true;
+}
+
+/*
+ * A page that was found more often is not less in use: where the shares fall that
+ * is chance, and the counts are taken together (pool adjacent violators).  Returns
+ * how many runs are left.
+ */
+static u32 pool(struct share *share, u32 nr)
+{
+	u32 kept = 0;
+	u32 i;
+
+	for (i = 0; i < nr; i++) {
+		share[kept++] = share[i];
+		while (kept > 1) {
+			struct share *a = &share[kept - 2];
+			struct share *b = &share[kept - 1];
+
+			if (a->hit * b->miss < b->hit * a->miss)
+				break;
+			a->hit += b->hit;
+			a->miss += b->miss;
+			a->weight += b->weight;
+			a->counts += b->counts;
+			kept--;
+		}
+	}
+	return kept;
+}
+
+static u32 share_q(const struct share *share)
+{
+	u64 all = share->hit + share->miss;
+
+	return all ? div64_u64(share->hit << Q16_BITS, all) : 0;
+}
+
+/* That of the log odds is sqrt(1/N[c] + 1/N[c + 1]). */
+static u32 share_se(const struct share *share, u32 q)
+{
+	u64 spread = (u64)q * (MTIER_Q16 - q) >> 12;
+
+	return div64_u64(spread, max_t(u64, int_sqrt64(share->weight << 8), 1));
+}
+
+static void side_worth(const u32 *hist, u32 side, struct mtier_worth *w)
+{
+	struct share share[MTIER_LOOKS];
+	u32 q[MTIER_LOOKS], se[MTIER_LOOKS];
+	u32 n = w->looks;
+	u32 nr, i, k, c = 0;
+
+	w->known[side] = side_shares(hist, n, share);
+	if (!w->known[side])
+		return;
+	nr = pool(share, n);
+	for (i = 0; i < nr; i++)
+		for (k = 0; k < share[i].counts; k++, c++) {
+			q[c] = share_q(&share[i]);
+			se[c] = share_se(&share[i], q[c]);
+		}
+	/* Of c hits in n looks, n - c of the looks that may be left out leave c. */
+	for (c = 0; c <= n; c++) {
+		u32 same = min_t(u32, c, n - 1);
+		u32 less = c ? c - 1 : 0;
+
+		w->q[side][c] = ((n - c) * q[same] + c * q[less]) / n;
+		w->se[side][c] = ((n - c) * se[same] + c * se[less]) / n;
+	}
+}
+
+/**
+ * mtier_place_worth - what each count says after some look
+ * @p: state
+ * @looks: which, 1 to MTIER_LOOKS; others are taken for the nearest of these
+ * @w: where to put it
+ */
+void mtier_place_worth(const struct mtier_place *p, u32 looks,
+		       struct mtier_worth *w)
+{
+	u32 s;
+
+	*w = (struct mtier_worth) {
+		.looks = clamp_t(u32, looks, 1, MTIER_LOOKS),
+	};
+	for (s = 0; s < MTIER_SIDES; s++)
+		side_worth(p->hist[w->looks].pages[s], s, w);
+}
+
+/**
+ * mtier_place_trust - how far forecasts have come true
+ * @p: state
+ *
+ * Return: Q16, 0 to 1.
+ */
+u32 mtier_place_trust(const struct mtier_place *p)
+{
+	s64 most = S64_MAX >> (Q16_BITS + 1);
+	u64 foretold = clamp_t(s64, p->foretold, 0, most - AUDIT_PRIOR) + AUDIT_PRIOR;
+	s64 seen = clamp_t(s64, p->seen, -AUDIT_PRIOR, most - AUDIT_PRIOR) + AUDIT_PRIOR;
+
+	return min_t(u64, div64_u64((u64)seen << Q16_BITS, foretold), MTIER_Q16);
+}
+
+static u32 latency_ns(const struct mtier_place_machine *m)
+{
+	return min_t(u32, m->latency_ns ?: LATENCY_NS, LATENCY_MAX_NS);
+}
+
+/* What a page saves that is accessed so much more often between two looks. */
+static u64 saving_ns(const struct mtier_place *p,
+		     const struct mtier_place_machine *m, u32 rate)
+{
+	u64 horizon = HORIZON_NS * mtier_place_trust(p) >> Q16_BITS;
+	u64 tau = max_t(u64, p->tau_ns, MTIER_TAU_MIN_NS);
+	u64 worth = max_t(u64, horizon, HORIZON_MIN_NS) * latency_ns(m);
+
+	return min_t(u64, div64_u64(worth, tau) * rate >> Q16_BITS, GAIN_MAX_NS);
+}
+
+/* What is left to take while a plan is made. */
+struct taking {
+	struct mtier_counts left;
+	u64 limit;
+	u64 free;
+	u32 low;
+	u32 top;
+};
+
+/* Go on to the next page of the lower side, from the most used down. */
+static bool next_low(struct taking *t)
+{
+	while (!t->left.pages[MTIER_LOW][t->low]) {
+		if (!t->low)
+			return false;
+		t->low--;
+	}
+	return true;
+}
+
+/* Go on to the next page of the upper side, from the least used up. */
+static bool next_top(struct taking *t, u32 looks)
+{
+	while (!t->left.pages[MTIER_TOP][t->top]) {
+		if (t->top == looks)
+			return false;
+		t->top++;
+	}
+	return true;
+}
+
+/* What stands against the next pair? Fills in the run and what a page of it gains. */
+static bool next_run(const struct mtier_place *p,
+		     const struct mtier_place_machine *m,
+		     const struct mtier_worth *w, struct taking *t,
+		     struct mtier_run *run, u64 *gain_ns, enum mtier_why *why)
+{
+	u32 hot, cold = 0, hot_rate, cold_rate;
+	u64 cost = m->move_ns;
+
+	*why = MTIER_WHY_RATE;
+	if (!t->limit)
+		return false;
+	*why = MTIER_WHY_NOBODY;
+	if (!w->known[MTIER_LOW] || !next_low(t))
+		return false;
+	hot = w->q[MTIER_LOW][t->low];
+	run->low = t->low;
+	run->top = MTIER_NO_VICTIM;
+	run->gap = hot;
+	hot -= min_t(u32, hot, w->se[MTIER_LOW][t->low] * ERRORS_X2 / 2);
+	if (!t->free) {
+		*why = MTIER_WHY_NO_VICTIM;
+		if (!w->known[MTIER_TOP] || !next_top(t, w->looks))
+			return false;
+		cold = w->q[MTIER_TOP][t->top];
+		run->top = t->top;
+		run->gap -= min_t(u32, run->gap, cold);
+		cold += w->se[MTIER_TOP][t->top] * ERRORS_X2 / 2;
+		cost *= 2;
+	}
+	*why = MTIER_WHY_ALIKE;
+	hot_rate = mtier_place_rate(hot);
+	cold_rate = mtier_place_rate(cold);
+	if (hot_rate * RATIO_DEN <= cold_rate * RATIO_NUM)
+		return false;
+	*why = MTIER_WHY_COST;
+	*gain_ns = saving_ns(p, m, hot_rate - cold_rate);
+	if (*gain_ns < cost)
+		return false;
+	*gain_ns -= cost;
+	return true;
+}
+
+/**
+ * mtier_place_plan - which pages are to change places
+ * @p: state
+ * @m: the machine
+ * @w: what the counts are worth
+ * @movable: pages of this burst by count that may move and have not yet
+ * @limit: how many may go up now
+ * @plan: where to put it
+ *
+ * The most used of the lower side go up for the least used of the upper, pair by
+ * pair, while what that saves is more than what it costs, and the two are further
+ * apart than chance would have them.  Free memory is a victim worth nothing.
+ */
+void mtier_place_plan(const struct mtier_place *p,
+		      const struct mtier_place_machine *m,
+		      const struct mtier_worth *w,
+		      const struct mtier_counts *movable, u64 limit,
+		      struct mtier_plan *plan)
+{
+	struct taking t = {
+		.left = *movable,
+		.limit = limit,
+		.free = m->free,
+		.low = min_t(u32, w->looks, MTIER_LOOKS),
+	};
+	struct mtier_run run = { 0 };
+	u64 gain_ns;
+
+	*plan = (struct mtier_plan) { 0 };
+	while (next_run(p, m, w, &t, &run, &gain_ns, &plan->why)) {
+		u32 *low = &t.left.pages[MTIER_LOW][run.low];
+		u64 nr = min_t(u64, t.limit, *low);
+
+		if (t.free) {
+			nr = min_t(u64, nr, t.free);
+			t.free -= nr;
+		} else {
+			u32 *top = &t.left.pages[MTIER_TOP][run.top];
+
+			nr = min_t(u64, nr, *top);
+			*top -= nr;
+		}
+		nr = min_t(u64, nr, U32_MAX - plan->pages);
+		*low -= nr;
+		t.limit -= nr;
+		run.pages = nr;
+		plan->run[plan->nr++] = run;
+		plan->pages += nr;
+		plan->gain_ns = add_sat(plan->gain_ns, nr * gain_ns);
+		if (plan->nr == MTIER_RUNS_MAX || plan->pages == U32_MAX)
+			break;
+	}
+}
+
+/**
+ * mtier_place_enough - is the burst over?
+ * @looks: how many there were
+ * @gain_ns: of what changed places after the last of them
+ * @total_gain_ns: of all that did in this burst
+ * @spent_ns: CPU time that its looks took
+ *
+ * Once it has paid for itself it goes on only while a look finds more than they did
+ * on average: else others find more.
+ *
+ * Return: true if so.
+ */
+bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns)
+{
+	if (looks >= MTIER_LOOKS)
+		return true;
+	return total_gain_ns > mul_sat(spent_ns, 2) &&
+	       mul_sat(gain_ns, looks + 1) < total_gain_ns;
+}
+
+/**
+ * mtier_place_tau_max_ns - longest time between two looks that has a point
+ * @m: the machine
+ *
+ * A page that is accessed more rarely than every so often does not pay for two
+ * moves: of pages with half of the looks a hit, at this distance, none does.
+ *
+ * Return: ns.
+ */
+u64 mtier_place_tau_max_ns(const struct mtier_place_machine *m)
+{
+	u64 saved = HORIZON_NS * latency_ns(m) >> Q16_BITS;
+	u64 tau = div64_u64(saved * LN2_Q16, 2ULL * max_t(u32, m->move_ns, 1));
+
+	return clamp_t(u64, tau, MTIER_TAU_MIN_NS, TAU_CAP_NS);
+}
+
+/**
+ * mtier_place_margin - the page that is the last for which there is room
+ * @p: state
+ * @m: the machine
+ * @w: what the counts are worth after the last look
+ *
+ * Return: Q16 probability that a look finds it accessed, 0 if there is room for all.
+ */
+u32 mtier_place_margin(const struct mtier_place *p,
+		       const struct mtier_place_machine *m,
+		       const struct mtier_worth *w)
+{
+	const struct mtier_counts *hist = &p->hist[w->looks];
+	u64 room = add_sat(m->pages[MTIER_TOP], m->free);
+	u32 next[MTIER_SIDES] = { w->looks, w->looks };
+	u64 seen[MTIER_SIDES] = { 0 };
+	u32 left[MTIER_SIDES];
+	u32 s, c;
+
+	for (s = 0; s < MTIER_SIDES; s++) {
+		left[s] = w->known[s] ? w->looks + 1 : 0;
+		for (c = 0; c <= w->looks; c++)
+			seen[s] += hist->pages[s][c];
+	}
+	/* From the most used of either side down, until the room is used up. */
+	while (left[MTIER_TOP] || left[MTIER_LOW]) {
+		u32 q[MTIER_SIDES];
+		u64 pages;
+
+		for (s = 0; s < MTIER_SIDES; s++)
+			q[s] = left[s] ? w->q[s][next[s]] : 0;
+		s = !left[MTIER_LOW] || (left[MTIER_TOP] && q[MTIER_TOP] >= q[MTIER_LOW]) ?
+			MTIER_TOP : MTIER_LOW;
+		pages = seen[s] ? mul_u64_u64_div_u64(m->pages[s],
+				hist->pages[s][next[s]], seen[s]) : 0;
+		if (pages > room)
+			return q[s];
+		room -= pages;
+		next[s]--;
+		left[s]--;
+	}
+	return 0;
+}
+
+/**
+ * mtier_place_steer - how far apart the looks of the next burst are
+ * @p: state
+ * @m: the machine
+ * @margin: of mtier_place_margin()
+ * @busy: this burst has paid; then they do not get rarer at once
+ *
+ * A look tells most of a page that it finds accessed about as often as not.  The
+ * pages that the question is about are those for which there is just room, so
+ * they are to be found accessed in 40 % of the looks.
+ */
+void mtier_place_steer(struct mtier_place *p,
+		       const struct mtier_place_machine *m, u32 margin,
+		       bool busy)
+{
+	u32 most = busy ? MTIER_Q16 * 5 / 4 : MTIER_Q16 * 2;
+	u64 factor = div_u64((u64)mtier_place_rate(MARGIN) << Q16_BITS,
+			     mtier_place_rate(margin) + MARGIN_LEAST);
+	u64 tau;
+
+	factor = clamp_t(u64, factor, MTIER_Q16 / 2, most);
+	if (factor > MTIER_Q16 * 83 / 100 && factor < MTIER_Q16 * 6 / 5)
+		return;
+	tau = min_t(u64, p->tau_ns, TAU_CAP_NS) * factor >> Q16_BITS;
+	tau = clamp_t(u64, tau, MTIER_TAU_MIN_NS, mtier_place_tau_max_ns(m));
+	if (tau == p->tau_ns)
+		return;
+	p->tau_ns = tau;
+	/* What was counted before was counted at another distance. */
+	for (u32 n = 0; n <= MTIER_LOOKS; n++)
+		p->hist[n] = (struct mtier_counts) { 0 };
+}
+
+/**
+ * mtier_place_paid - book the CPU time of looks
+ * @p: state
+ * @m: the machine
+ * @passed_ns: time that has passed
+ * @spent_ns: CPU time that looks took in it
+ *
+ * The long-term share is saved up for when there is much to find, as much as so
+ * many visits to every page take.
+ */
+void mtier_place_paid(struct mtier_place *p,
+		      const struct mtier_place_machine *m, u64 passed_ns,
+		      u64 spent_ns)
+{
+	u64 pages = add_sat(m->pages[MTIER_TOP], m->pages[MTIER_LOW]);
+	u64 most = mul_sat(mul_sat(pages, max_t(u32, m->look_ns, 1)), CREDIT_VISITS);
+	s64 cap = min_t(u64, most, S64_MAX / 4);
+	s64 saved = min_t(u64, mul_sat(passed_ns, SHARE_LONG) >> Q16_BITS, S64_MAX / 4);
+	s64 spent = min_t(u64, spent_ns, S64_MAX / 4);
+	s64 credit = clamp_t(s64, p->credit_ns, -cap, cap) + saved - spent;
+
+	p->credit_ns = clamp_t(s64, credit, -cap, cap);
+}
+
+/**
+ * mtier_place_rest_ns - how much to look, and when the next burst begins
+ * @p: state
+ * @m: the machine
+ * @gain_ns: CPU time saved by what the burst that is over found
+ * @spent_ns: CPU time that its looks took
+ * @burst_ns: how long it took
+ *
+ * Look more while that pays, less when it does not; never less than what notices a
+ * change.
+ *
+ * Return: ns from the end of the burst to the start of the next.
+ */
+u64 mtier_place_rest_ns(struct mtier_place *p,
+			const struct mtier_place_machine *m, u64 gain_ns,
+			u64 spent_ns, u64 burst_ns)
+{
+	u32 most, share = p->share;
+	u64 period;
+
+	mtier_place_paid(p, m, burst_ns, spent_ns);
+	most = p->credit_ns > 0 ? SHARE_MAX : SHARE_LONG;
+	if (gain_ns > mul_sat(spent_ns, 16))
+		share = most;
+	else if (gain_ns > mul_sat(spent_ns, 2))
+		share = min_t(u32, share, SHARE_MAX) * 4;
+	else if (gain_ns < spent_ns / 2)
+		share /= 2;
+	p->share = clamp_t(u32, share, SHARE_MIN, most);
+	period = div_u64(mul_sat(spent_ns, MTIER_Q16), p->share);
+	return period - min_t(u64, period, burst_ns);
+}
+
+/**
+ * mtier_place_audit - compare a forecast with what came of it
+ * @p: state
+ * @gap: of the run that the pair was part of
+ * @looks: how often both pages were looked at again, seconds later
+ * @hits: how often the one that went up was found accessed, less how often the other
+ *
+ * Heat that does not outlive a burst cannot be told within one.
+ */
+void mtier_place_audit(struct mtier_place *p, u32 gap, u32 looks, s32 hits)
+{
+	s64 most = S64_MAX / 4;
+	s64 foretold = (s64)min_t(u32, gap, MTIER_Q16) * min_t(u32, looks, 1024);
+	s64 seen = (s64)hits * MTIER_Q16;
+
+	p->foretold = clamp_t(s64, p->foretold, 0, most) + foretold;
+	p->seen = clamp_t(s64, p->seen, -most, most) + seen;
+	/* What came true long ago is no excuse for what does not now. */
+	if (p->foretold > AUDIT_MOST)
+		mtier_place_fade(p);
+}
+
+/**
+ * mtier_place_fade - forget half of what audits found
+ * @p: state
+ */
+void mtier_place_fade(struct mtier_place *p)
+{
+	p->foretold /= 2;
+	p->seen /= 2;
+}

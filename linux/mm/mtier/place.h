@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which pages belong into the top tier, as pure functions.
+ *
+ * In a burst some ranges of memory are looked at up to MTIER_LOOKS times, about
+ * mtier_place.tau_ns apart.  What is known of a page is in how many of the looks
+ * its Accessed bit was found set: its count.  Nothing is kept of a page between
+ * bursts.  What a count is worth is not assumed either; the histogram of all
+ * counts tells it, see place.c.
+ *
+ * As in policy.h: no struct page, no lock, no clock, no allocation; all state is
+ * in structs that the caller owns and serialises; every input has a defined
+ * result, and arithmetic saturates.
+ *
+ * Shares, probabilities and rates are in Q16: 65536 is 1.
+ */
+#ifndef _MM_MTIER_PLACE_H
+#define _MM_MTIER_PLACE_H
+
+#include <linux/types.h>
+
+/* Looks of a burst; the first clears only, and does not count. */
+#define MTIER_LOOKS		8
+/* Before so many nothing changes places; into free memory a look earlier. */
+#define MTIER_LOOKS_LEAST	3
+/* Pages of the smallest burst: enough for errors of 2 % in what is estimated. */
+#define MTIER_BURST_PAGES	4096
+/* Of so many pairs that change places one is watched again later. */
+#define MTIER_AUDIT_EVERY	8
+/* Those are looked at again when so long has passed. */
+#define MTIER_AUDIT_AGE_NS	(2 * 1000000000ULL)
+
+#define MTIER_Q16		65536U
+#define MTIER_TAU_MIN_NS	1000000ULL
+
+/**
+ * enum mtier_side - where a page lies, of two neighbouring tiers
+ * @MTIER_TOP: on the faster
+ * @MTIER_LOW: on the slower
+ * @MTIER_SIDES: how many there are
+ */
+enum mtier_side {
+	MTIER_TOP,
+	MTIER_LOW,
+	MTIER_SIDES,
+};
+
+/**
+ * struct mtier_counts - how many pages have which count
+ * @pages: base pages, by side and by looks that found them accessed
+ */
+struct mtier_counts {
+	u32 pages[MTIER_SIDES][MTIER_LOOKS + 1];
+};
+
+/**
+ * struct mtier_worth - what the counts say after some look
+ * @looks: how many there were
+ * @known: sides of which enough was seen
+ * @q: Q16 probability that one more look finds a page of this count accessed
+ * @se: Q16 standard error of that
+ */
+struct mtier_worth {
+	u32 looks;
+	bool known[MTIER_SIDES];
+	u32 q[MTIER_SIDES][MTIER_LOOKS + 1];
+	u32 se[MTIER_SIDES][MTIER_LOOKS + 1];
+};
+
+/**
+ * struct mtier_place_machine - what the decision has to know of the machine
+ * @pages: base pages that may be looked at, by side
+ * @free: pages that the top tier can take before anything has to leave it
+ * @latency_ns: by how much an access to the lower tier takes longer; 0: the usual
+ * @move_ns: CPU time that moving a page takes
+ * @look_ns: CPU time that looking at a page takes
+ */
+struct mtier_place_machine {
+	u64 pages[MTIER_SIDES];
+	u64 free;
+	u32 latency_ns;
+	u32 move_ns;
+	u32 look_ns;
+};
+
+/**
+ * struct mtier_place - the state of a pair of tiers
+ * @hist: counts by number of looks, those of former bursts faded
+ * @tau_ns: time between two looks
+ * @share: Q16 share of one CPU that looks may take now
+ * @credit_ns: CPU time saved up: while there is some, @share may be large
+ * @seen: Q16 looks of audits that found the promoted accessed, less those that
+ *	found the demoted accessed; fades
+ * @foretold: Q16 how many that had to be; fades
+ */
+struct mtier_place {
+	struct mtier_counts hist[MTIER_LOOKS + 1];
+	u64 tau_ns;
+	u32 share;
+	s64 credit_ns;
+	s64 seen;
+	s64 foretold;
+};
+
+/**
+ * enum mtier_why - why no more pages change places
+ * @MTIER_WHY_RATE: the limit of the rate is reached
+ * @MTIER_WHY_NOBODY: nothing is left on the lower tier that was seen and may move
+ * @MTIER_WHY_NO_VICTIM: nothing is left on the top tier that was seen and may move
+ * @MTIER_WHY_ALIKE: the next two are too much alike, or too little is known of them
+ * @MTIER_WHY_COST: it would cost more than it saves
+ */
+enum mtier_why {
+	MTIER_WHY_RATE,
+	MTIER_WHY_NOBODY,
+	MTIER_WHY_NO_VICTIM,
+	MTIER_WHY_ALIKE,
+	MTIER_WHY_COST,
+};
+
+#define MTIER_NO_VICTIM		0xff
+
+/**
+ * struct mtier_run - pages that change places, all alike
+ * @low: count of those that go up
+ * @top: count of those that go down for them, or MTIER_NO_VICTIM
+ * @pages: how many
+ * @gap: Q16 by how much the two differ in what one more look would find
+ */
+struct mtier_run {
+	u8 low;
+	u8 top;
+	u32 pages;
+	u32 gap;
+};
+
+/* Each run but the last uses up a count of one side, or what is free. */
+#define MTIER_RUNS_MAX		(2 * (MTIER_LOOKS + 1) + 1)
+
+/**
+ * struct mtier_plan - what is to be done after a look
+ * @nr: how many runs there are
+ * @run: which, those that pay most first
+ * @pages: pages that go up in all of them
+ * @gain_ns: CPU time saved by all of them, beyond what moving them costs
+ * @why: why there are no more
+ */
+struct mtier_plan {
+	u32 nr;
+	struct mtier_run run[MTIER_RUNS_MAX];
+	u32 pages;
+	u64 gain_ns;
+	enum mtier_why why;
+};
+
+void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m);
+u64 mtier_place_pages(const struct mtier_place *p,
+		      const struct mtier_place_machine *m);
+u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random);
+void mtier_place_look(struct mtier_place *p, u32 looks,
+		      const struct mtier_counts *seen);
+void mtier_place_worth(const struct mtier_place *p, u32 looks,
+		       struct mtier_worth *w);
+void mtier_place_plan(const struct mtier_place *p,
+		      const struct mtier_place_machine *m,
+		      const struct mtier_worth *w,
+		      const struct mtier_counts *movable, u64 limit,
+		      struct mtier_plan *plan);
+bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns);
+u64 mtier_place_tau_max_ns(const struct mtier_place_machine *m);
+u32 mtier_place_margin(const struct mtier_place *p,
+		       const struct mtier_place_machine *m,
+		       const struct mtier_worth *w);
+void mtier_place_steer(struct mtier_place *p,
+		       const struct mtier_place_machine *m, u32 margin,
+		       bool busy);
+u64 mtier_place_rest_ns(struct mtier_place *p,
+			const struct mtier_place_machine *m, u64 gain_ns,
+			u64 spent_ns, u64 burst_ns);
+void mtier_place_paid(struct mtier_place *p,
+		      const struct mtier_place_machine *m, u64 passed_ns,
+		      u64 spent_ns);
+void mtier_place_audit(struct mtier_place *p, u32 gap, u32 looks, s32 hits);
+void mtier_place_fade(struct mtier_place *p);
+u32 mtier_place_trust(const struct mtier_place *p);
+u32 mtier_place_rate(u32 q);
+
+#endif

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests of the decision which pages belong into the top tier, ../place.c, for
+ * KUnit and, through tools/testing/mtier, for user space.
+ */
+#include <kunit/test.h>
+
+#include <linux/limits.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+#include "../place.h"
+
+#define PPM		1000000U
+#define SECOND_NS	1000000000ULL
+#define MS_NS		1000000ULL
+
+/* 256 MiB, half of it in DRAM, all of which is in use. */
+static const struct mtier_place_machine machine = {
+	.pages = { 32768, 32768 },
+	.latency_ns = 150,
+	.move_ns = 2500,
+	.look_ns = 20,
+};
+
+/* What so many looks find of @pages pages, each accessed with @ppm. */
+static void add_binomial(struct mtier_counts *counts, u32 side, u32 looks,
+			 u32 pages, u32 ppm)
+{
+	u64 choose = 1;
+	u32 c, i;
+
+	for (c = 0; c <= looks; c++) {
+		u64 nr = (u64)pages * choose;
+
+		for (i = 0; i < looks; i++)
+			nr = div_u64(nr * (i < c ? ppm : PPM - ppm) + PPM / 2, PPM);
+		counts->pages[side][c] += nr;
+		choose = div_u64(choose * (looks - c), c + 1);
+	}
+}
+
+static void start(struct mtier_place *p, u32 looks,
+		  const struct mtier_counts *counts, struct mtier_worth *w)
+{
+	mtier_place_init(p, &machine);
+	mtier_place_look(p, looks, counts);
+	mtier_place_worth(p, looks, w);
+}
+
+static u32 diff(u32 a, u32 b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static void rate_is_the_logarithm(struct kunit *test)
+{
+	/* -ln(1 - q) in Q16: 1/2, 0.4, 3/4, 0.9, 0.99 */
+	static const u32 known[][2] = {
+		{ 0, 0 }, { 32768, 45426 }, { 26214, 33477 }, { 49152, 90852 },
+		{ 58982, 150900 }, { 64881, 301835 },
+	};
+	u32 i, q, before = 0;
+
+	for (i = 0; i < ARRAY_SIZE(known); i++)
+		KUNIT_EXPECT_LE(test, diff(mtier_place_rate(known[i][0]), known[i][1]), 8U);
+	KUNIT_EXPECT_EQ(test, mtier_place_rate(65000), mtier_place_rate(64881));
+	KUNIT_EXPECT_EQ(test, mtier_place_rate(U32_MAX), mtier_place_rate(64881));
+	for (q = 0; q <= MTIER_Q16; q += 13) {
+		KUNIT_EXPECT_GE(test, mtier_place_rate(q), before);
+		before = mtier_place_rate(q);
+	}
+}
+
+/* Pages used alike: whatever a look finds of one, the next tells the same of all. */
+static void alike_pages_are_worth_the_same(struct kunit *test)
+{
+	struct mtier_counts counts = { 0 };
+	struct mtier_place p;
+	struct mtier_worth w;
+	struct mtier_plan plan;
+	u32 looks, c;
+
+	for (looks = MTIER_LOOKS_LEAST; looks <= MTIER_LOOKS; looks++) {
+		counts = (struct mtier_counts) { 0 };
+		add_binomial(&counts, MTIER_TOP, looks, 32768, 400000);
+		add_binomial(&counts, MTIER_LOW, looks, 32768, 400000);
+		start(&p, looks, &counts, &w);
+		for (c = 0; c <= looks; c++)
+			KUNIT_EXPECT_LE(test, diff(w.q[MTIER_LOW][c], 26214), 900U);
+		mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+		KUNIT_EXPECT_EQ(test, plan.pages, 0U);
+		KUNIT_EXPECT_EQ(test, plan.nr, 0U);
+		KUNIT_EXPECT_EQ(test, plan.gain_ns, 0ULL);
+		KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_ALIKE);
+	}
+}
+
+/* Q16 share of the pages with @c hits in seven looks that the eighth finds. */
+static u32 eighth_look(const struct mtier_counts *hot,
+		       const struct mtier_counts *all, u32 c)
+{
+	u64 nr = all->pages[MTIER_LOW][c], h = hot->pages[MTIER_LOW][c];
+
+	return div_u64(MTIER_Q16 * (9 * h + (nr - h)), 10 * nr);
+}
+
+/*
+ * A tenth of the pages found by nine looks of ten, the others by one of ten: how
+ * many of those with c hits in seven looks are hot is known.
+ */
+static void two_rates_are_told_apart(struct kunit *test)
+{
+	struct mtier_counts seen = { 0 }, hot = { 0 }, all = { 0 };
+	struct mtier_place p;
+	struct mtier_worth w;
+	u32 c;
+
+	add_binomial(&seen, MTIER_LOW, 8, 40000, 900000);
+	add_binomial(&seen, MTIER_LOW, 8, 360000, 100000);
+	add_binomial(&hot, MTIER_LOW, 7, 40000, 900000);
+	all = hot;
+	add_binomial(&all, MTIER_LOW, 7, 360000, 100000);
+	start(&p, 8, &seen, &w);
+	for (c = 0; c <= 8; c++) {
+		u32 same = eighth_look(&hot, &all, min_t(u32, c, 7));
+		u32 less = eighth_look(&hot, &all, c ? c - 1 : 0);
+		u32 q = ((8 - c) * same + c * less) / 8;
+
+		KUNIT_EXPECT_LE(test, diff(w.q[MTIER_LOW][c], q),
+				3 * w.se[MTIER_LOW][c] + 64);
+	}
+	KUNIT_EXPECT_TRUE(test, w.known[MTIER_LOW]);
+	KUNIT_EXPECT_FALSE(test, w.known[MTIER_TOP]);
+}
+
+/* Three hits in eight looks: the same count is worth more where most are hot. */
+static void the_side_is_evidence(struct kunit *test)
+{
+	struct mtier_counts counts = { 0 };
+	struct mtier_place p;
+	struct mtier_worth w;
+	u32 c;
+
+	add_binomial(&counts, MTIER_TOP, MTIER_LOOKS, 30000, 600000);
+	add_binomial(&counts, MTIER_TOP, MTIER_LOOKS, 1000, 100000);
+	add_binomial(&counts, MTIER_LOW, MTIER_LOOKS, 1000, 600000);
+	add_binomial(&counts, MTIER_LOW, MTIER_LOOKS, 30000, 100000);
+	start(&p, MTIER_LOOKS, &counts, &w);
+	for (c = 1; c < MTIER_LOOKS; c++)
+		KUNIT_EXPECT_GT(test, w.q[MTIER_TOP][c], w.q[MTIER_LOW][c]);
+}
+
+/* The same share of few pages is known less well. */
+static void errors_follow_the_number(struct kunit *test)
+{
+	struct mtier_counts few = { 0 }, many = { 0 };
+	struct mtier_place p;
+	struct mtier_worth w;
+	u32 se;
+
+	add_binomial(&few, MTIER_LOW, 4, 1600, 300000);
+	add_binomial(&many, MTIER_LOW, 4, 160000, 300000);
+	start(&p, 4, &few, &w);
+	se = w.se[MTIER_LOW][2];
+	start(&p, 4, &many, &w);
+	/*
+	 * A hundred times as many, a tenth of the error, as long as all counts are
+	 * taken together; the more there are, the fewer are.
+	 */
+	KUNIT_EXPECT_GE(test, se, 4 * w.se[MTIER_LOW][2]);
+	KUNIT_EXPECT_LE(test, se, 13 * w.se[MTIER_LOW][2]);
+	/* 0.3 * 0.7 / sqrt(600): of two counts as many as the fewer decide */
+	KUNIT_EXPECT_GT(test, se, 450U);
+	KUNIT_EXPECT_LT(test, se, 700U);
+}
+
+/* Half of the looks against three of ten: of few pages, on either side, chance. */
+static void what_may_be_chance_stays(struct kunit *test)
+{
+	static const u32 pages[][MTIER_SIDES] = {
+		{ 16, 30000 }, { 30000, 16 }, { 30000, 30000 },
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(pages); i++) {
+		struct mtier_counts counts = { 0 };
+		struct mtier_place p;
+		struct mtier_worth w;
+		struct mtier_plan plan;
+
+		add_binomial(&counts, MTIER_TOP, 4, pages[i][MTIER_TOP], 300000);
+		add_binomial(&counts, MTIER_LOW, 4, pages[i][MTIER_LOW], 500000);
+		start(&p, 4, &counts, &w);
+		mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+		KUNIT_EXPECT_EQ(test, plan.why, i < 2 ? MTIER_WHY_ALIKE : MTIER_WHY_NOBODY);
+	}
+}
+
+static void a_burst_stands_for_itself(struct kunit *test)
+{
+	struct mtier_counts counts = { 0 };
+	struct mtier_place p;
+
+	mtier_place_init(&p, &machine);
+	counts.pages[MTIER_LOW][1] = MTIER_BURST_PAGES / 4;
+	mtier_place_look(&p, 3, &counts);
+	mtier_place_look(&p, 3, &counts);
+	/* 1024, of which a quarter is forgotten, and as many again */
+	KUNIT_EXPECT_EQ(test, p.hist[3].pages[MTIER_LOW][1], 1792U);
+	KUNIT_EXPECT_EQ(test, p.hist[4].pages[MTIER_LOW][1], 0U);
+	counts.pages[MTIER_LOW][1] = 10 * MTIER_BURST_PAGES;
+	mtier_place_look(&p, 3, &counts);
+	KUNIT_EXPECT_EQ(test, p.hist[3].pages[MTIER_LOW][1], 10U * MTIER_BURST_PAGES);
+	counts.pages[MTIER_LOW][1] = U32_MAX;
+	mtier_place_look(&p, 3, &counts);
+	KUNIT_EXPECT_EQ(test, p.hist[3].pages[MTIER_LOW][1], U32_MAX);
+	/* There is no such look. */
+	counts.pages[MTIER_LOW][0] = 1;
+	mtier_place_look(&p, 0, &counts);
+	mtier_place_look(&p, MTIER_LOOKS + 1, &counts);
+	KUNIT_EXPECT_EQ(test, p.hist[0].pages[MTIER_LOW][0], 0U);
+}
+
+/* Hot pages on the wrong side, cold ones on the other. */
+static void wrong_way_round(struct mtier_counts *counts)
+{
+	*counts = (struct mtier_counts) { 0 };
+	add_binomial(counts, MTIER_TOP, 4, 10000, 100000);
+	add_binomial(counts, MTIER_LOW, 4, 10000, 100000);
+	add_binomial(counts, MTIER_LOW, 4, 1000, 900000);
+}
+
+static void the_best_pairs_come_first(struct kunit *test)
+{
+	struct mtier_counts counts;
+	struct mtier_place p;
+	struct mtier_worth w;
+	struct mtier_plan plan;
+	u64 pages = 0;
+	u32 i;
+
+	wrong_way_round(&counts);
+	start(&p, 4, &counts, &w);
+	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+	KUNIT_ASSERT_GT(test, plan.nr, 0U);
+	KUNIT_EXPECT_EQ(test, plan.run[0].low, 4);
+	KUNIT_EXPECT_EQ(test, plan.run[0].top, 0);
+	for (i = 0; i < plan.nr; i++) {
+		KUNIT_EXPECT_GT(test, plan.run[i].pages, 0U);
+		pages += plan.run[i].pages;
+		if (!i)
+			continue;
+		KUNIT_EXPECT_LE(test, plan.run[i].low, plan.run[i - 1].low);
+		KUNIT_EXPECT_GE(test, plan.run[i].top, plan.run[i - 1].top);
+		KUNIT_EXPECT_LE(test, plan.run[i].gap, plan.run[i - 1].gap);
+	}
+	KUNIT_EXPECT_EQ(test, plan.pages, pages);
+	/* Nearly all that are hot; those with two hits of four are so in part. */
+	KUNIT_EXPECT_GE(test, plan.pages, 940U);
+	KUNIT_EXPECT_LE(test, plan.pages, 1600U);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_ALIKE);
+}
+
+static void a_limit_is_kept(struct kunit *test)
+{
+	struct mtier_counts counts;
+	struct mtier_place p;
+	struct mtier_worth w;
+	struct mtier_plan all, some;
+
+	wrong_way_round(&counts);
+	start(&p, 4, &counts, &w);
+	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &all);
+	mtier_place_plan(&p, &machine, &w, &counts, 700, &some);
+	KUNIT_EXPECT_EQ(test, some.pages, 700U);
+	KUNIT_EXPECT_EQ(test, some.why, MTIER_WHY_RATE);
+	KUNIT_EXPECT_LT(test, some.gain_ns, all.gain_ns);
+	mtier_place_plan(&p, &machine, &w, &counts, 0, &some);
+	KUNIT_EXPECT_EQ(test, some.pages, 0U);
+	KUNIT_EXPECT_EQ(test, some.why, MTIER_WHY_RATE);
+}
+
+static void free_memory_is_taken_first(struct kunit *test)
+{
+	struct mtier_place_machine roomy = machine;
+	struct mtier_counts counts;
+	struct mtier_place p;
+	struct mtier_worth w;
+	struct mtier_plan plan;
+
+	wrong_way_round(&counts);
+	start(&p, 4, &counts, &w);
+	roomy.free = 100;
+	mtier_place_plan(&p, &roomy, &w, &counts, U64_MAX, &plan);
+	KUNIT_ASSERT_GT(test, plan.nr, 1U);
+	KUNIT_EXPECT_EQ(test, plan.run[0].top, MTIER_NO_VICTIM);
+	KUNIT_EXPECT_EQ(test, plan.run[0].pages, 100U);
+	KUNIT_EXPECT_EQ(test, plan.run[1].top, 0);
+	/* With room for all, all that pay for one move go, seen once or more. */
+	roomy.free = U64_MAX;
+	mtier_place_plan(&p, &roomy, &w, &counts, U64_MAX, &plan);
+	KUNIT_EXPECT_EQ(test, plan.run[plan.nr - 1].top, MTIER_NO_VICTIM);
+	KUNIT_EXPECT_GT(test, plan.pages, 4000U);
+}
+
+static void why_nothing_moves(struct kunit *test)
+{
+	struct mtier_place_machine slow = machine;
+	struct mtier_counts counts, movable;
+	struct mtier_place p;
+	struct mtier_worth w;
+	struct mtier_plan plan;
+	u32 c;
+
+	wrong_way_round(&counts);
+	start(&p, 4, &counts, &w);
+	movable = counts;
+	for (c = 0; c <= MTIER_LOOKS; c++)
+		movable.pages[MTIER_LOW][c] = 0;
+	mtier_place_plan(&p, &machine, &w, &movable, U64_MAX, &plan);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_NOBODY);
+	movable = counts;
+	for (c = 0; c <= MTIER_LOOKS; c++)
+		movable.pages[MTIER_TOP][c] = 0;
+	mtier_place_plan(&p, &machine, &w, &movable, U64_MAX, &plan);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_NO_VICTIM);
+	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
+	/* 30 s of 150 ns, accessed 230 times a second: 1 ms. */
+	slow.move_ns = 2 * MS_NS;
+	mtier_place_plan(&p, &slow, &w, &counts, U64_MAX, &plan);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_COST);
+	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
+	/* Nothing was seen after eight looks. */
+	mtier_place_worth(&p, MTIER_LOOKS, &w);
+	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_NOBODY);
+}
+
+static void what_it_gains(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	struct mtier_counts counts;
+	struct mtier_place p;
+	struct mtier_worth w;
+	struct mtier_plan plan;
+	u64 each;
+
+	wrong_way_round(&counts);
+	start(&p, 4, &counts, &w);
+	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
+	each = plan.gain_ns;
+	/*
+	 * At least 0.8 and at most 0.99 of 10 ms, less at most 0.2: 1.4 to 4.6
+	 * accesses in 10 ms, for 30 s, of 150 ns each.
+	 */
+	KUNIT_EXPECT_GT(test, each, 630000ULL);
+	KUNIT_EXPECT_LT(test, each, 2070000ULL);
+	mtier_place_plan(&p, &machine, &w, &counts, 100, &plan);
+	KUNIT_EXPECT_EQ(test, plan.gain_ns, 100 * each);
+	/* Two moves are paid from it. */
+	m.move_ns += 1000;
+	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
+	KUNIT_EXPECT_EQ(test, plan.gain_ns, each - 2000);
+	/* If they cost four thirds of it, they do not; one does. */
+	m.move_ns = (each + 5000) * 2 / 3;
+	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_COST);
+	m.free = 1;
+	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
+	KUNIT_EXPECT_EQ(test, plan.pages, 1U);
+	/* Who is not believed at all has a quarter of a second to gain it in. */
+	mtier_place_audit(&p, MTIER_Q16, 1024, -1024);
+	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
+	KUNIT_EXPECT_LE(test, plan.gain_ns, each / 50);
+	KUNIT_EXPECT_GT(test, plan.gain_ns, 0ULL);
+}
+
+static void trust_follows_what_came_true(struct kunit *test)
+{
+	struct mtier_place p;
+	u32 i;
+
+	mtier_place_init(&p, &machine);
+	KUNIT_EXPECT_EQ(test, mtier_place_trust(&p), MTIER_Q16);
+	mtier_place_audit(&p, MTIER_Q16 / 2, 96, 24);
+	/* (16 + 24) / (16 + 48) */
+	KUNIT_EXPECT_EQ(test, mtier_place_trust(&p), MTIER_Q16 * 5 / 8);
+	mtier_place_audit(&p, MTIER_Q16 / 2, 96, 1000);
+	KUNIT_EXPECT_EQ(test, mtier_place_trust(&p), MTIER_Q16);
+	mtier_place_audit(&p, MTIER_Q16 / 2, 96, -2000);
+	KUNIT_EXPECT_EQ(test, mtier_place_trust(&p), 0U);
+	/* In the end it is tried again. */
+	for (i = 0; i < 40; i++)
+		mtier_place_fade(&p);
+	KUNIT_EXPECT_GE(test, mtier_place_trust(&p), MTIER_Q16 - 1);
+	/* Much that came true long ago does not outweigh what did not since. */
+	for (i = 0; i < 1000; i++)
+		mtier_place_audit(&p, MTIER_Q16 / 2, 8, 4);
+	KUNIT_EXPECT_GE(test, mtier_place_trust(&p), MTIER_Q16 * 9 / 10);
+	for (i = 0; i < 1000; i++)
+		mtier_place_audit(&p, MTIER_Q16 / 2, 8, 0);
+	KUNIT_EXPECT_LE(test, mtier_place_trust(&p), MTIER_Q16 * 3 / 10);
+}
+
+static void a_burst_ends_when_others_find_more(struct kunit *test)
+{
+	/* Not before it has paid twice, and not while a look finds more than average. */
+	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, 0, 0, 100));
+	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, 0, 200, 100));
+	KUNIT_EXPECT_TRUE(test, mtier_place_enough(3, 0, 201, 100));
+	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, 100, 400, 100));
+	KUNIT_EXPECT_TRUE(test, mtier_place_enough(3, 99, 400, 100));
+	KUNIT_EXPECT_TRUE(test, mtier_place_enough(MTIER_LOOKS, 100, 100, 0));
+	KUNIT_EXPECT_TRUE(test, mtier_place_enough(U32_MAX, 0, 0, 0));
+	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, U64_MAX, U64_MAX, U64_MAX));
+}
+
+static void the_margin_is_the_last_with_room(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	struct mtier_counts counts = { 0 };
+	struct mtier_place p;
+	struct mtier_worth w;
+
+	/* On either side a quarter is hot, and three quarters are not. */
+	add_binomial(&counts, MTIER_TOP, 6, 1000, 900000);
+	add_binomial(&counts, MTIER_TOP, 6, 3000, 100000);
+	add_binomial(&counts, MTIER_LOW, 6, 1000, 900000);
+	add_binomial(&counts, MTIER_LOW, 6, 3000, 100000);
+	start(&p, 6, &counts, &w);
+	/* Room for a half: a cold one. */
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 4);
+	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), 0U);
+	/* Room for an eighth: a hot one. */
+	m.pages[MTIER_TOP] = 1000;
+	m.pages[MTIER_LOW] = 7000;
+	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 2);
+	/* What is free counts as room. */
+	m.free = 2000;
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 4);
+	/* Room for all. */
+	m.free = 7000;
+	KUNIT_EXPECT_EQ(test, mtier_place_margin(&p, &m, &w), 0U);
+}
+
+static void the_distance_follows_the_margin(struct kunit *test)
+{
+	const u64 most = mtier_place_tau_max_ns(&machine);
+	struct mtier_counts counts = { 0 };
+	struct mtier_place p;
+	struct mtier_worth w;
+	u64 tau;
+	u32 i;
+
+	/* ln 2 * 150 ns * 30 s / 5000 ns = 0.624 s */
+	KUNIT_EXPECT_GT(test, most, 620 * MS_NS);
+	KUNIT_EXPECT_LT(test, most, 627 * MS_NS);
+	counts.pages[MTIER_LOW][1] = 1000;
+	start(&p, 3, &counts, &w);
+	tau = p.tau_ns;
+	mtier_place_steer(&p, &machine, MTIER_Q16 * 2 / 5, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, tau);
+	KUNIT_EXPECT_EQ(test, p.hist[3].pages[MTIER_LOW][1], 1000U);
+	mtier_place_steer(&p, &machine, MTIER_Q16 * 9 / 10, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, tau / 2);
+	KUNIT_EXPECT_EQ(test, p.hist[3].pages[MTIER_LOW][1], 0U);
+	mtier_place_steer(&p, &machine, 0, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, tau);
+	mtier_place_steer(&p, &machine, 0, true);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, tau * 5 / 4);
+	for (i = 0; i < 20; i++)
+		mtier_place_steer(&p, &machine, 0, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, most);
+	for (i = 0; i < 20; i++)
+		mtier_place_steer(&p, &machine, MTIER_Q16, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, MTIER_TAU_MIN_NS);
+}
+
+static void pauses_vary_by_a_quarter(struct kunit *test)
+{
+	struct mtier_place p;
+
+	mtier_place_init(&p, &machine);
+	p.tau_ns = 100 * MS_NS;
+	KUNIT_EXPECT_EQ(test, mtier_place_pause_ns(&p, 0), 75 * MS_NS);
+	KUNIT_EXPECT_EQ(test, mtier_place_pause_ns(&p, 1U << 31), 100 * MS_NS);
+	KUNIT_EXPECT_GT(test, mtier_place_pause_ns(&p, U32_MAX), 124 * MS_NS);
+	KUNIT_EXPECT_LT(test, mtier_place_pause_ns(&p, U32_MAX), 125 * MS_NS);
+}
+
+static void a_burst_is_as_large_as_it_may_cost(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	struct mtier_place p;
+
+	mtier_place_init(&p, &m);
+	p.tau_ns = 10 * MS_NS;
+	/* A quarter of a CPU, 10 ms, 20 ns a page. */
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 125000ULL);
+	p.share = 1;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
+	m.look_ns = 0;
+	p.share = MTIER_Q16;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 10 * MS_NS);
+}
+
+/* Spent 1 ms in a burst of 100 ms. */
+static u64 rest_after(struct mtier_place *p, u64 gain_ns)
+{
+	return mtier_place_rest_ns(p, &machine, gain_ns, MS_NS, 100 * MS_NS);
+}
+
+static void looks_follow_what_they_find(struct kunit *test)
+{
+	struct mtier_place p;
+	u32 i;
+
+	mtier_place_init(&p, &machine);
+	p.share = MTIER_Q16 / 50;
+	/* It has paid: four times as much. 1 ms at 8 %: 12.5 ms, over already. */
+	KUNIT_EXPECT_EQ(test, rest_after(&p, 3 * MS_NS), 0ULL);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 50 * 4);
+	/* Neither much nor little: as before. */
+	rest_after(&p, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 50 * 4);
+	/* A great deal: all that there is. */
+	rest_after(&p, 17 * MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
+	/* Nothing: half, and half again, down to what notices a change. */
+	rest_after(&p, 0);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 8);
+	for (i = 0; i < 20; i++)
+		rest_after(&p, 0);
+	/* 1 ms at 3/16 %: 0.53 s, of which the burst took 0.1 */
+	KUNIT_EXPECT_EQ(test, p.share, 123U);
+	KUNIT_EXPECT_GT(test, rest_after(&p, 0), 430 * MS_NS);
+	KUNIT_EXPECT_LT(test, rest_after(&p, 0), 435 * MS_NS);
+}
+
+static void credit_is_used_up(struct kunit *test)
+{
+	struct mtier_place p;
+
+	mtier_place_init(&p, &machine);
+	/* 16 visits to 65536 pages, 20 ns each */
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 65536 * 20);
+	mtier_place_paid(&p, &machine, 0, 30 * MS_NS);
+	KUNIT_EXPECT_LT(test, p.credit_ns, 0LL);
+	/* Without any 3 % is the most, whatever was found. */
+	mtier_place_rest_ns(&p, &machine, SECOND_NS, MS_NS, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, 1966U);
+	/* 3 % of a second are 30 ms; it does not grow beyond what it may. */
+	mtier_place_paid(&p, &machine, SECOND_NS, 0);
+	KUNIT_EXPECT_GT(test, p.credit_ns, 0LL);
+	mtier_place_paid(&p, &machine, U64_MAX, 0);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 65536 * 20);
+	mtier_place_paid(&p, &machine, 0, U64_MAX);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, -16LL * 65536 * 20);
+}
+
+static struct kunit_case mtier_place_cases[] = {
+	KUNIT_CASE(rate_is_the_logarithm),
+	KUNIT_CASE(alike_pages_are_worth_the_same),
+	KUNIT_CASE(two_rates_are_told_apart),
+	KUNIT_CASE(the_side_is_evidence),
+	KUNIT_CASE(errors_follow_the_number),
+	KUNIT_CASE(what_may_be_chance_stays),
+	KUNIT_CASE(a_burst_stands_for_itself),
+	KUNIT_CASE(the_best_pairs_come_first),
+	KUNIT_CASE(a_limit_is_kept),
+	KUNIT_CASE(free_memory_is_taken_first),
+	KUNIT_CASE(why_nothing_moves),
+	KUNIT_CASE(what_it_gains),
+	KUNIT_CASE(trust_follows_what_came_true),
+	KUNIT_CASE(a_burst_ends_when_others_find_more),
+	KUNIT_CASE(the_margin_is_the_last_with_room),
+	KUNIT_CASE(the_distance_follows_the_margin),
+	KUNIT_CASE(pauses_vary_by_a_quarter),
+	KUNIT_CASE(a_burst_is_as_large_as_it_may_cost),
+	KUNIT_CASE(looks_follow_what_they_find),
+	KUNIT_CASE(credit_is_used_up),
+	{ }
+};
+
+static struct kunit_suite mtier_place_suite = {
+	.name = "mtier_place",
+	.test_cases = mtier_place_cases,
+};
+
+kunit_test_suite(mtier_place_suite);
+
+MODULE_DESCRIPTION("KUnit tests of the decision which pages belong into the top tier");
+MODULE_LICENSE("GPL");

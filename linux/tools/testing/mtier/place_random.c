@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Properties of mm/mtier/place.c that hold for any input, under sanitizers:
+ * nothing overflows or divides by zero, a plan takes no more than there is.
+ */
+#include <kunit/test.h>
+
+#include "place.h"
+#include "rng.h"
+
+#define ROUNDS	20000
+
+static u32 wild32(struct rng *rng)
+{
+	return rng_chance(rng, 0.3) ? rng_below(rng, 4) : rng_wild(rng);
+}
+
+static void wild_counts(struct rng *rng, struct mtier_counts *counts)
+{
+	for (u32 s = 0; s < MTIER_SIDES; s++)
+		for (u32 c = 0; c <= MTIER_LOOKS; c++)
+			counts->pages[s][c] = wild32(rng);
+}
+
+static void wild_machine(struct rng *rng, struct mtier_place_machine *m)
+{
+	*m = (struct mtier_place_machine) {
+		.pages = { rng_wild(rng), rng_wild(rng) },
+		.free = rng_chance(rng, 0.5) ? 0 : rng_wild(rng),
+		.latency_ns = wild32(rng),
+		.move_ns = wild32(rng),
+		.look_ns = wild32(rng),
+	};
+}
+
+static void wild_place(struct rng *rng, struct mtier_place *p)
+{
+	for (u32 n = 0; n <= MTIER_LOOKS; n++)
+		wild_counts(rng, &p->hist[n]);
+	p->tau_ns = rng_wild(rng);
+	p->share = wild32(rng);
+	p->credit_ns = rng_wild(rng);
+	p->seen = rng_wild(rng);
+	p->foretold = rng_wild(rng);
+}
+
+static void check_worth(struct kunit *test, const struct mtier_worth *w)
+{
+	for (u32 s = 0; s < MTIER_SIDES; s++)
+		for (u32 c = 0; c <= w->looks; c++) {
+			KUNIT_EXPECT_LE(test, w->q[s][c], MTIER_Q16);
+			if (c)
+				KUNIT_EXPECT_GE(test, w->q[s][c], w->q[s][c - 1]);
+		}
+}
+
+static void check_plan(struct kunit *test, const struct mtier_plan *plan,
+		       const struct mtier_counts *movable, u32 looks,
+		       const struct mtier_place_machine *m, u64 limit)
+{
+	struct mtier_counts left = *movable;
+	u64 free = m->free, pages = 0;
+
+	KUNIT_EXPECT_LE(test, plan->nr, MTIER_RUNS_MAX);
+	for (u32 i = 0; i < plan->nr; i++) {
+		const struct mtier_run *run = &plan->run[i];
+
+		KUNIT_ASSERT_LE(test, run->low, looks);
+		KUNIT_ASSERT_LE(test, run->pages, left.pages[MTIER_LOW][run->low]);
+		KUNIT_EXPECT_GT(test, run->pages, 0U);
+		left.pages[MTIER_LOW][run->low] -= run->pages;
+		pages += run->pages;
+		if (run->top == MTIER_NO_VICTIM) {
+			KUNIT_ASSERT_LE(test, run->pages, free);
+			free -= run->pages;
+			continue;
+		}
+		KUNIT_EXPECT_EQ(test, free, 0ULL);
+		KUNIT_ASSERT_LE(test, run->top, looks);
+		KUNIT_ASSERT_LE(test, run->pages, left.pages[MTIER_TOP][run->top]);
+		left.pages[MTIER_TOP][run->top] -= run->pages;
+	}
+	KUNIT_EXPECT_EQ(test, plan->pages, pages);
+	KUNIT_EXPECT_LE(test, pages, limit);
+	if (plan->why == MTIER_WHY_RATE)
+		KUNIT_EXPECT_EQ(test, pages, min_t(u64, limit, pages));
+}
+
+static void plans_take_what_there_is(struct kunit *test)
+{
+	struct rng rng = rng_new(test);
+
+	for (u32 i = 0; i < ROUNDS; i++) {
+		struct mtier_place_machine m;
+		struct mtier_counts movable;
+		struct mtier_place p;
+		struct mtier_worth w;
+		struct mtier_plan plan;
+		u64 limit = rng_wild(&rng);
+
+		wild_machine(&rng, &m);
+		wild_place(&rng, &p);
+		wild_counts(&rng, &movable);
+		mtier_place_worth(&p, wild32(&rng), &w);
+		check_worth(test, &w);
+		mtier_place_plan(&p, &m, &w, &movable, limit, &plan);
+		check_plan(test, &plan, &movable, w.looks, &m, limit);
+		KUNIT_EXPECT_LE(test, mtier_place_margin(&p, &m, &w), MTIER_Q16);
+	}
+}
+
+static void any_life_stays_within_bounds(struct kunit *test)
+{
+	struct rng rng = rng_new(test);
+
+	for (u32 i = 0; i < ROUNDS; i++) {
+		struct mtier_place_machine m;
+		struct mtier_counts seen;
+		struct mtier_place p;
+
+		wild_machine(&rng, &m);
+		wild_place(&rng, &p);
+		wild_counts(&rng, &seen);
+		mtier_place_look(&p, wild32(&rng), &seen);
+		mtier_place_audit(&p, wild32(&rng), wild32(&rng), wild32(&rng));
+		KUNIT_EXPECT_LE(test, mtier_place_trust(&p), MTIER_Q16);
+		KUNIT_EXPECT_GE(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
+		(void)mtier_place_pause_ns(&p, wild32(&rng));
+		mtier_place_steer(&p, &m, wild32(&rng), rng_chance(&rng, 0.5));
+		(void)mtier_place_rest_ns(&p, &m, rng_wild(&rng), rng_wild(&rng),
+					  rng_wild(&rng));
+		KUNIT_EXPECT_GE(test, p.share, 123U);
+		KUNIT_EXPECT_LE(test, p.share, MTIER_Q16 / 4);
+		(void)mtier_place_enough(wild32(&rng), rng_wild(&rng),
+					 rng_wild(&rng), rng_wild(&rng));
+	}
+}
+
+static struct kunit_case place_random_cases[] = {
+	KUNIT_CASE(plans_take_what_there_is),
+	KUNIT_CASE(any_life_stays_within_bounds),
+	{ }
+};
+
+static struct kunit_suite place_random_suite = {
+	.name = "mtier_place_random",
+	.test_cases = place_random_cases,
+};
+
+kunit_test_suite(place_random_suite);
