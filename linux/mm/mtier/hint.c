@@ -28,26 +28,23 @@
 #include "mtier.h"
 
 /* The nearest to where it is used, of the nodes that its own feeds. */
-static int mtier_hint_target(int nid, int here)
+static int mtier_hint_target(const nodemask_t *up, int here)
 {
 	int forced = READ_ONCE(mtier_conf.target_node);
-	nodemask_t up = mtier_node_up(nid);
 
 	if (forced != NUMA_NO_NODE)
 		return forced;
-	return node_isset(here, up) ? here : mtier_nearest(here, &up);
+	return node_isset(here, *up) ? here : mtier_nearest(here, up);
 }
 
 /*
  * Has somebody said where it may lie? Then no other node than that of the fault
  * is tried; whether it may go there is asked when it moves.
  */
-static bool mtier_hint_strict(struct vm_area_struct *vma, int nid)
+static bool mtier_hint_strict(struct vm_area_struct *vma, const nodemask_t *up)
 {
-	nodemask_t up = mtier_node_up(nid);
-
 	return vma->vm_policy || current->mempolicy ||
-	       !nodes_subset(up, cpuset_current_mems_allowed) ||
+	       !nodes_subset(*up, cpuset_current_mems_allowed) ||
 	       READ_ONCE(mtier_conf.target_node) != NUMA_NO_NODE;
 }
 
@@ -68,24 +65,27 @@ bool __mtier_hint_fault(struct vm_area_struct *vma, unsigned long addr,
 	int nid = folio_nid(folio), target;
 	struct mtier_hot_params params;
 	struct mtier_range_key at;
-	u32 now = mtier_now_tick();
+	nodemask_t up;
+	u32 now;
 
 	if (!folio_use_access_time(folio) || !mtier_node_is_slow(nid))
 		return false;
-	target = mtier_hint_target(nid, here);
+	up = mtier_node_up(nid);
+	target = mtier_hint_target(&up, here);
 	if (target == NUMA_NO_NODE)
 		return false;
 	count_vm_event(MTIER_HINT_FAULTS);
 	if (!mtier_vma_eligible(vma) ||
 	    mtier_folio_stays(folio, vma) != MTIER_MAY)
 		return true;
+	now = mtier_now_tick();
 	params = mtier_hot_params_for(target);
 	mtier_hot_told(folio_pfn(folio), now, &params);
 	if (folio_likely_mapped_shared(folio) &&
 	    !mtier_hot_claim(folio_pfn(folio), now))
 		return true;
 	at = mtier_range_at(vma->vm_mm, addr, target,
-			    mtier_hint_strict(vma, nid));
+			    mtier_hint_strict(vma, &up));
 	if (!mtier_promote_note(nid, &at, mtier_range_page(addr), now,
 				params.full, true))
 		return true;
