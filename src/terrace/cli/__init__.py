@@ -34,6 +34,7 @@ _TABLE = (
         "test",
     ),
     Verb("bench", "terrace.cli.bench", "run experiments, report and compare their results", "bench"),
+    Verb("sim", "terrace.cli.sim", "the kernel's decision about placement, on simulated loads", "plot"),
     Verb("lab", "terrace.cli.lab", "run programs on a machine with memory tiers (QEMU)"),
     Verb("kernel", "terrace.cli.kernel", "build the kernel, edit it, check it, make patches or a Debian package of it"),
     Verb("status", "terrace.cli.status", "which node is which tier, what moves, why nothing moves"),

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-2.0
+"""mm/mtier/place.c as a shared object: what the kernel compiles, called from here. Names and units as in place.h."""
+
+from __future__ import annotations
+
+import ctypes as c
+import functools
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import BuildError
+from terrace.host import require_packages
+from terrace.paths import repo_root
+
+LOOKS = 8
+LOOKS_LEAST = 3
+AUDIT_EVERY = 8
+AUDIT_AGE_S = 2.0
+NO_VICTIM = 0xFF
+TOP, LOW = 0, 1
+Q16 = 65536
+#: In the order of enum mtier_why.
+WHY = ("rate", "nobody", "no-victim", "alike", "cost")
+
+_SIDES = 2
+_RUNS_MAX = 2 * (LOOKS + 1) + 1
+_PLACES = Path("linux/tools/testing/mtier")
+
+
+class Counts(c.Structure):
+    """struct mtier_counts"""
+
+    _fields_ = [("pages", (c.c_uint32 * (LOOKS + 1)) * _SIDES)]
+
+
+class Worth(c.Structure):
+    """struct mtier_worth"""
+
+    _fields_ = [
+        ("looks", c.c_uint32),
+        ("known", c.c_bool * _SIDES),
+        ("q", (c.c_uint32 * (LOOKS + 1)) * _SIDES),
+        ("se", (c.c_uint32 * (LOOKS + 1)) * _SIDES),
+    ]
+
+
+class Machine(c.Structure):
+    """struct mtier_place_machine"""
+
+    _fields_ = [
+        ("pages", c.c_uint64 * _SIDES),
+        ("free", c.c_uint64),
+        ("latency_ns", c.c_uint32),
+        ("move_ns", c.c_uint32),
+        ("look_ns", c.c_uint32),
+    ]
+
+
+class Place(c.Structure):
+    """struct mtier_place"""
+
+    _fields_ = [
+        ("hist", Counts * (LOOKS + 1)),
+        ("tau_ns", c.c_uint64),
+        ("share", c.c_uint32),
+        ("credit_ns", c.c_int64),
+        ("seen", c.c_int64),
+        ("foretold", c.c_int64),
+    ]
+
+
+class Run(c.Structure):
+    """struct mtier_run"""
+
+    _fields_ = [("low", c.c_uint8), ("top", c.c_uint8), ("pages", c.c_uint32), ("gap", c.c_uint32)]
+
+
+class Plan(c.Structure):
+    """struct mtier_plan"""
+
+    _fields_ = [
+        ("nr", c.c_uint32),
+        ("run", Run * _RUNS_MAX),
+        ("pages", c.c_uint32),
+        ("gain_ns", c.c_uint64),
+        ("why", c.c_int),
+    ]
+
+
+_place, _machine = c.POINTER(Place), c.POINTER(Machine)
+_counts, _worth = c.POINTER(Counts), c.POINTER(Worth)
+#: What each function of place.c returns and takes.
+FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
+    "mtier_place_init": (None, (_place, _machine)),
+    "mtier_place_pages": (c.c_uint64, (_place, _machine)),
+    "mtier_place_pause_ns": (c.c_uint64, (_place, c.c_uint32)),
+    "mtier_place_look": (None, (_place, c.c_uint32, _counts)),
+    "mtier_place_worth": (None, (_place, c.c_uint32, _worth)),
+    "mtier_place_plan": (None, (_place, _machine, _worth, _counts, c.c_uint64, c.POINTER(Plan))),
+    "mtier_place_enough": (c.c_bool, (c.c_uint32, c.c_uint64, c.c_uint64, c.c_uint64)),
+    "mtier_place_tau_max_ns": (c.c_uint64, (_machine,)),
+    "mtier_place_margin": (c.c_uint32, (_place, _machine, _worth)),
+    "mtier_place_steer": (None, (_place, _machine, c.c_uint32, c.c_bool)),
+    "mtier_place_rest_ns": (c.c_uint64, (_place, _machine, c.c_uint64, c.c_uint64, c.c_uint64)),
+    "mtier_place_paid": (None, (_place, _machine, c.c_uint64, c.c_uint64)),
+    "mtier_place_audit": (None, (_place, c.c_uint32, c.c_uint32, c.c_int32)),
+    "mtier_place_fade": (None, (_place,)),
+    "mtier_place_trust": (c.c_uint32, (_place,)),
+    "mtier_place_rate": (c.c_uint32, (c.c_uint32,)),
+}
+
+
+@functools.cache
+def library() -> c.CDLL:
+    """place.c, compiled and loaded once a process, with the sanitizer of undefined behaviour in it.
+
+    Raises BuildError with the compiler's words, MissingError without a compiler.
+    """
+    require_packages(["gcc", "make", "libc6-dev"], "compile mm/mtier/place.c")
+    with tempfile.TemporaryDirectory(prefix="terrace-place-") as out:
+        make = ["make", "-s", "-C", str(repo_root() / _PLACES), f"O={out}", "libplace.so"]
+        done = subprocess.run(make, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BuildError(f"mm/mtier/place.c does not compile: {done.stderr.strip()}")
+        loaded = c.CDLL(str(Path(out) / "libplace.so"))
+    for name, (returns, takes) in FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = returns, takes
+    return loaded
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Pages of a plan that change places: how many of count `low` go up for as many of count `top`.
+
+    `top` is None where free memory takes them; `gap` (0 to 1) is by how much they differ in what a look finds.
+    """
+
+    low: int
+    top: int | None
+    pages: int
+    gap: float
+
+
+class Decision:
+    """One struct mtier_place, and the calls that work on it. Counts are arrays by side (TOP, LOW) and count."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._lib = library()
+        self.machine = machine
+        self.state = Place()
+        self._worth = Worth()
+        self._plan = Plan()
+        self._lib.mtier_place_init(self.state, machine)
+
+    @property
+    def tau_s(self) -> float:
+        """Seconds between two looks."""
+        return float(self.state.tau_ns) / 1e9
+
+    @property
+    def trust(self) -> float:
+        """How far forecasts have come true, 0 to 1."""
+        return float(self._lib.mtier_place_trust(self.state)) / Q16
+
+    def pages(self) -> int:
+        """Pages of the next burst."""
+        return int(self._lib.mtier_place_pages(self.state, self.machine))
+
+    def pause_ns(self, random: int) -> int:
+        """Until the next look."""
+        return int(self._lib.mtier_place_pause_ns(self.state, random))
+
+    def look(self, looks: int, counts: Counts) -> None:
+        """Add what a look has found, and work out what the counts are worth by now."""
+        self._lib.mtier_place_look(self.state, looks, counts)
+        self._lib.mtier_place_worth(self.state, looks, self._worth)
+
+    def plan(self, movable: Counts, limit: int) -> tuple[list[Swap], int, str]:
+        """What is to change places, ns gained by it, and why no more does."""
+        plan = self._plan
+        self._lib.mtier_place_plan(self.state, self.machine, self._worth, movable, limit, plan)
+        swaps = [
+            Swap(run.low, None if run.top == NO_VICTIM else run.top, run.pages, run.gap / Q16)
+            for run in plan.run[: plan.nr]
+        ]
+        return swaps, int(plan.gain_ns), WHY[plan.why]
+
+    def enough(self, looks: int, gain_ns: int, total_gain_ns: int, spent_ns: int) -> bool:
+        """Is the burst over?"""
+        return bool(self._lib.mtier_place_enough(looks, gain_ns, total_gain_ns, spent_ns))
+
+    def end(self, gain_ns: int, spent_ns: int, burst_ns: int) -> int:
+        """After a burst: set distance and number of the looks of the next one; returns ns until it begins."""
+        margin = self._lib.mtier_place_margin(self.state, self.machine, self._worth)
+        self._lib.mtier_place_steer(self.state, self.machine, margin, gain_ns > 2 * spent_ns)
+        return int(self._lib.mtier_place_rest_ns(self.state, self.machine, gain_ns, spent_ns, burst_ns))
+
+    def rested(self, passed_ns: int) -> None:
+        """Nothing was looked at for so long."""
+        self._lib.mtier_place_paid(self.state, self.machine, passed_ns, 0)
+
+    def audit(self, gap: float, looks: int, hits: int) -> None:
+        """Compare a forecast with what came of it."""
+        self._lib.mtier_place_audit(self.state, round(gap * Q16), looks, hits)
+
+    def fade(self) -> None:
+        """Forget half of what audits found."""
+        self._lib.mtier_place_fade(self.state)

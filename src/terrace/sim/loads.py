@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Loads of the simulation: how often each page is accessed, and how that changes.
+
+Accesses to a page are a Poisson process whose rate is that page's; heat is spread over all pages at random, so that
+neighbours tell nothing. A sweep passes over its pages one after the other and touches each for a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from terrace.errors import UsageError
+
+Rates = NDArray[np.float64]
+Rng = np.random.Generator
+#: Share of the pages that are hot in loads with two heats, and their share of the accesses: 27 times the rest's rate.
+HOT_PAGES, HOT_ACCESSES = 0.25, 0.9
+_STEPS_A_TURN = 100
+
+
+class Load:
+    """Rates that stay as they are; `turn_s`: all that is hot is something else after so long, in loads that change."""
+
+    turn_s: float | None = None
+    #: Is it so at once?
+    at_once = False
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+
+    def rates(self, now_s: float) -> Rates:
+        """Accesses a second of each page."""
+        del now_s
+        return self._rates
+
+    def change_s(self, now_s: float) -> float:
+        """When rates change next, after `now_s`."""
+        del now_s
+        return float("inf")
+
+    def lives_s(self, now_s: float) -> float:
+        """How long a hot page stays hot, for who knows the load: what a move can pay back in."""
+        return self.change_s(now_s) - now_s
+
+    def accesses(self, start_s: float, end_s: float) -> Rates:
+        """Accesses to each page that are expected in a time in which rates do not change."""
+        return self.rates(start_s) * (end_s - start_s)
+
+
+class _Phases(Load):
+    """Hot pages that are others after every `every_s` seconds."""
+
+    def __init__(self, rates: Rates, every_s: float, rng: Rng) -> None:
+        super().__init__(rates)
+        self.turn_s = every_s
+        self.at_once = True
+        self._every_s = every_s
+        self._rng = rng
+        self._phase = 0
+
+    def rates(self, now_s: float) -> Rates:
+        phase = int(now_s / self._every_s + 1e-9)
+        while self._phase < phase:
+            self._rates = self._rng.permutation(self._rates)
+            self._phase += 1
+        return self._rates
+
+    def change_s(self, now_s: float) -> float:
+        return (int(now_s / self._every_s + 1e-9) + 1) * self._every_s
+
+
+class _Drift(Load):
+    """Hot pages of which a few at a time cool down for others; all have within `turn_s` seconds."""
+
+    def __init__(self, rates: Rates, turn_s: float, rng: Rng) -> None:
+        super().__init__(rates.copy())
+        self.turn_s = turn_s
+        self._lives_s = turn_s / 2
+        self._order = rng.permutation(np.flatnonzero(rates == rates.max()))
+        self._cold = rng.permutation(np.flatnonzero(rates < rates.max()))
+        self._each = max(1, len(self._order) // _STEPS_A_TURN)
+        self._step_s = turn_s * self._each / len(self._order)
+        self._done = 0
+
+    def rates(self, now_s: float) -> Rates:
+        while self._done < int(now_s / self._step_s + 1e-9):
+            out, come = self._order[: self._each], self._cold[: self._each]
+            self._rates[out], self._rates[come] = self._rates[come], self._rates[out]
+            self._order = np.concatenate((self._order[self._each :], come))
+            self._cold = np.concatenate((self._cold[self._each :], out))
+            self._done += 1
+        return self._rates
+
+    def change_s(self, now_s: float) -> float:
+        return (int(now_s / self._step_s + 1e-9) + 1) * self._step_s
+
+    def lives_s(self, now_s: float) -> float:
+        return self._lives_s
+
+
+class _Sweep(Load):
+    """Pages with steady rates beside others that a sweep passes over, all of them once in `pass_s` seconds."""
+
+    def __init__(self, rates: Rates, swept: NDArray[np.intp], accesses_s: float, pass_s: float) -> None:
+        """`swept`: in the order of the sweep; they get `accesses_s` accesses a second, all of them together."""
+        steady = rates.copy()
+        mean = rates.copy()
+        mean[swept] += accesses_s / len(swept)
+        super().__init__(mean)
+        self._steady = steady
+        self._swept = swept
+        self._pass_s = pass_s
+        self._each = accesses_s * pass_s / len(swept)
+
+    def accesses(self, start_s: float, end_s: float) -> Rates:
+        found = self._steady * (end_s - start_s)
+        pages = len(self._swept)
+        passed = int(end_s / self._pass_s * pages) - int(start_s / self._pass_s * pages)
+        whole, part = divmod(passed, pages)
+        first = int(start_s / self._pass_s * pages) % pages
+        found[self._swept] += whole * self._each
+        found[self._swept[(first + np.arange(part)) % pages]] += self._each
+        return found
+
+
+def _two_heats(pages: int, hot: float, accesses: float) -> Rates:
+    """Rates of mean 1: a share `hot` of the pages has a share `accesses` of the accesses."""
+    split = round(pages * hot)
+    rates = np.full(pages, (1 - accesses) * pages / (pages - split))
+    rates[:split] = accesses * pages / split
+    return rates
+
+
+def _zipf(pages: int, exponent: float) -> Rates:
+    """Rates of mean 1: that of the k-th page in proportion to k^-exponent."""
+    rates = np.arange(1, pages + 1) ** -exponent
+    return np.asarray(rates * (pages / rates.sum()), dtype=np.float64)
+
+
+def _levels(pages: int, parts: tuple[tuple[float, float], ...]) -> Rates:
+    """Rates of mean 1 of several heats, given as (share of pages, share of accesses)."""
+    return np.concatenate([np.full(round(pages * size), share / size) for size, share in parts])
+
+
+def _tenants(pages: int) -> Rates:
+    """Two tenants with a half of the pages each, both skewed, one four times as busy."""
+    half = _zipf(pages // 2, 0.99)
+    return np.concatenate((half * 1.6, half * 0.4))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a load is made for: so many pages, accesses a second a page, seconds until all that changes has changed."""
+
+    pages: int
+    rate: float
+    turn_s: float
+
+
+def _steady(make: Callable[[int], Rates]) -> Callable[[Setting, Rng], Load]:
+    return lambda at, rng: Load(rng.permutation(make(at.pages)) * at.rate)
+
+
+def _hot(at: Setting, rng: Rng, hot: float = HOT_PAGES) -> Rates:
+    return rng.permutation(_two_heats(at.pages, hot, HOT_ACCESSES)) * at.rate
+
+
+def _sweep(pass_s: float) -> Callable[[Setting, Rng], Load]:
+    """A quarter of the pages has 6 of 10 accesses; the sweep over all others has the rest."""
+
+    def make(at: Setting, rng: Rng) -> Load:
+        order = rng.permutation(at.pages)
+        hot, swept = order[: at.pages // 4], order[at.pages // 4 :]
+        rates = np.zeros(at.pages)
+        rates[hot] = 0.6 * at.rate * at.pages / len(hot)
+        return _Sweep(rates, swept, 0.4 * at.rate * at.pages, pass_s)
+
+    return make
+
+
+#: What each load is, and how it is made.
+LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
+    "uniform": ("all pages alike", _steady(np.ones)),
+    "zipf0.8": ("zipf, exponent 0.8", _steady(lambda n: _zipf(n, 0.8))),
+    "zipf0.99": ("zipf, exponent 0.99", _steady(lambda n: _zipf(n, 0.99))),
+    "zipf1.2": ("zipf, exponent 1.2", _steady(lambda n: _zipf(n, 1.2))),
+    "multi": (
+        "five heats, each several times the next",
+        _steady(lambda n: _levels(n, ((0.03125, 0.5), (0.0625, 0.3), (0.15625, 0.14), (0.25, 0.05), (0.5, 0.01)))),
+    ),
+    "tenants": ("two tenants, zipf 0.99 each, one four times as busy", _steady(_tenants)),
+    "phase25": (
+        "a quarter of the pages has 9 of 10 accesses, now and then another one",
+        lambda at, rng: _Phases(_hot(at, rng), at.turn_s, rng),
+    ),
+    "phase10": (
+        "a tenth of the pages has 9 of 10 accesses, now and then another one",
+        lambda at, rng: _Phases(_hot(at, rng, 0.1), at.turn_s, rng),
+    ),
+    "drift": (
+        "a quarter of the pages has 9 of 10 accesses, and is another one little by little",
+        lambda at, rng: _Drift(_hot(at, rng), at.turn_s, rng),
+    ),
+    "stream": ("a sweep in 2 s beside a hot quarter", _sweep(2.0)),
+    "sweep0.05": ("a sweep in 0.05 s beside a hot quarter", _sweep(0.05)),
+    "sweep0.2": ("a sweep in 0.2 s beside a hot quarter", _sweep(0.2)),
+    "sweep0.5": ("a sweep in 0.5 s beside a hot quarter", _sweep(0.5)),
+    "sweep8": ("a sweep in 8 s beside a hot quarter", _sweep(8.0)),
+    "short": (
+        "a hot quarter that is another one every second",
+        lambda at, rng: _Phases(_hot(at, rng), 1.0, rng),
+    ),
+    "light": (
+        "zipf, exponent 0.99, with a hundredth of the accesses",
+        lambda at, rng: Load(rng.permutation(_zipf(at.pages, 0.99)) * at.rate / 100),
+    ),
+}
+
+
+def make_load(name: str, at: Setting, rng: Rng) -> Load:
+    """One of LOADS. Raises UsageError, which names them."""
+    if name not in LOADS:
+        raise UsageError(f"no load '{name}'; there are {', '.join(LOADS)}")
+    return LOADS[name][1](at, rng)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs of the simulation, many at a time, and their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from terrace.sim.loads import Load, make_load
+from terrace.sim.policies import policy_named
+from terrace.sim.world import HOSTS, LOW_NS, TOP_NS, Tally, World
+
+_FOUND_SHARE = 0.9
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One run: where, which load, DRAM for which share of its pages, who decides, with which random numbers."""
+
+    host: str
+    load: str
+    dram: float
+    policy: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a run came to.
+
+    `gap`: of the way from all-slow to all-DRAM in run time, with all CPU time of looks and moves charged to it, from
+    the start; `hits`: accesses that found DRAM by those that would have with the best placement of the moment,
+    `moved_s`: pages moved a second by all pages, both without the first quarter; `looks`, `moves`: shares of one CPU;
+    `found_s`: longest time from a change of the load until hits are at 90 % of the best, None where there is no
+    change, or never.
+    """
+
+    gap: float
+    hits: float
+    moved_s: float
+    looks: float
+    moves: float
+    found_s: float | None
+
+
+def run(cell: Cell) -> Figures:
+    """One cell. Raises UsageError for a load or policy that there is not."""
+    host = HOSTS[cell.host]
+    load = make_load(cell.load, host.setting, np.random.default_rng((cell.seed, 1)))
+    world = World(host, load, cell.dram, np.random.default_rng((cell.seed, 2)))
+    policy_named(cell.policy)(world)
+    return _figures(world.tally, world, load)
+
+
+def _figures(tally: Tally, world: World, load: Load) -> Figures:
+    host = world.host
+    gained_ns = tally.hits * (LOW_NS - TOP_NS) * host.scale - tally.looks_ns - tally.moves_ns
+    return Figures(
+        gap=gained_ns / (tally.accesses * (LOW_NS - TOP_NS) * host.scale),
+        hits=tally.warm_hits / tally.warm_best,
+        moved_s=tally.warm_moves / host.setting.pages / (host.run_s * 0.75),
+        looks=tally.looks_ns / 1e9 / host.run_s,
+        moves=tally.moves_ns / 1e9 / host.run_s,
+        found_s=_found_s(tally, load) if load.at_once else None,
+    )
+
+
+def _found_s(tally: Tally, load: Load) -> float | None:
+    """Longest time from a change until hits are at 90 % of the best, in seconds; None when they never are."""
+    longest = 0.0
+    begun, found = 0.0, False
+    for end_s, _, hits, best in tally.course:
+        assert load.turn_s is not None
+        if end_s > begun + load.turn_s + 1e-6:
+            if not found:
+                return None
+            begun, found = begun + load.turn_s, False
+        if not found and hits >= _FOUND_SHARE * best:
+            longest, found = max(longest, end_s - begun), True
+    return longest
+
+
+def course(cell: Cell, points: int = 400) -> list[tuple[float, float]]:
+    """Over the time of a run: seconds, and the share of accesses that found DRAM."""
+    host = HOSTS[cell.host]
+    load = make_load(cell.load, host.setting, np.random.default_rng((cell.seed, 1)))
+    world = World(host, load, cell.dram, np.random.default_rng((cell.seed, 2)))
+    policy_named(cell.policy)(world)
+    each_s = host.run_s / points
+    sums = np.zeros((points, 2))
+    for end_s, accesses, hits, _ in world.tally.course:
+        sums[min(int((end_s - 1e-9) / each_s), points - 1)] += (accesses, hits)
+    return [((k + 1) * each_s, float(hits / accesses)) for k, (accesses, hits) in enumerate(sums) if accesses]
+
+
+def run_all(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, Figures]]:
+    """All cells, so many at a time, in their order."""
+    if jobs == 1:
+        for cell in cells:
+            yield cell, run(cell)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from zip(cells, pool.map(run, cells), strict=True)
