@@ -190,12 +190,14 @@ static int promotes(void)
 
 /* A block of the slow node, which has records while promotion is on */
 static int block;
+/* What there is of these without it */
 static long long records;
 
 static void block_goes(void)
 {
 	(void)MT_WAIT(mt_block_state(block, "offline") != -EBUSY, 5000);
-	records = mt_read_ll("records_bytes");
+	/* They go some time after it. */
+	(void)MT_WAIT(mt_read_ll("records_bytes") == records, 10000);
 }
 
 static long block_comes(void)
@@ -220,15 +222,20 @@ static int memory_comes(void)
 		.call = block_comes, .unchanged = block_is_gone,
 	};
 	int ids[64], n = mt_blocks_of(mt_slow_node(), ids, 64), ret;
+	long long all;
 
 	ret = mp_fail_prepare();
 	if (ret)
 		return ret;
 	mt_on();
+	all = mt_read_ll("records_bytes");
 	while (n > 0 && mt_block_state(ids[n - 1], "offline"))
 		n--;
 	MT_NEED(n > 0, "no block can go");
 	block = ids[n - 1];
+	MT_ASSERT(MT_WAIT(mt_read_ll("records_bytes") < all, 10000),
+		  "its records stay");
+	records = mt_read_ll("records_bytes");
 	ret = mp_fail_each(&comes, 1);
 	block_comes();
 	return ret;
