@@ -21,6 +21,7 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
+#include "burst.h"
 #include "mtier.h"
 
 #define CREATE_TRACE_POINTS
@@ -93,6 +94,9 @@ static int mtier_reconcile(void)
 			kfree_rcu(old, rcu);
 	}
 
+	/* Bursts keep no records, and move nothing yet. */
+	if (mtier_conf.bursts)
+		return 0;
 	mtier_hot_prune();
 	nodes_andnot(above, new->above, new->slow);
 	mtier_hot_keep(&new->slow, &above);
@@ -125,6 +129,7 @@ static void mtier_stop(void)
 		static_branch_disable(&mtier_key);
 	cancel_delayed_work_sync(&mtier_age_work);
 	mtier_scan_stop();
+	mtier_burst_stop();
 	for_each_node(nid)
 		mtier_promote_del_node(nid);
 	mtier_slots_stop();
@@ -158,7 +163,7 @@ static int mtier_start(void)
 	/* Forks from here on register themselves; then look for the others. */
 	static_branch_enable(&mtier_key);
 	mtier_slots_adopt();
-	ret = mtier_scan_start();
+	ret = mtier_conf.bursts ? mtier_burst_start() : mtier_scan_start();
 	if (ret)
 		goto err;
 	queue_delayed_work(system_unbound_wq, &mtier_age_work,
@@ -245,6 +250,7 @@ static int __init mtier_init(void)
 	ret = mtier_sysfs_init();
 	if (ret)
 		return ret;
+	mtier_burst_init();
 	hotplug_memory_notifier(mtier_memory_event, DEFAULT_CALLBACK_PRI);
 	if (!mtier_boot_on)
 		return 0;

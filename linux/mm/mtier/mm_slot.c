@@ -11,8 +11,11 @@
  * Round robin falls out of the key: an mm whose visit is not finished is put
  * back as due now, behind those that have been due for longer.
  *
- * Locking: mtier_slot_lock guards the queue, mm->mtier_slot and the flags of
- * every slot.  All other fields belong to the scanner.
+ * Bursts (burst.c) do not go by the queue but over all slots, and hold those that
+ * they work on by a reference.  Only one of the two engines runs at a time.
+ *
+ * Locking: mtier_slot_lock guards the queue, the list, mm->mtier_slot and the
+ * flags and references of every slot.  All other fields belong to the engine.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -24,6 +27,8 @@
 
 static DEFINE_SPINLOCK(mtier_slot_lock);
 static struct timerqueue_head mtier_due;
+/* All of them, until the last reference is gone. */
+static LIST_HEAD(mtier_slots);
 static bool mtier_slots_open;
 static unsigned long mtier_nr_slots;
 static struct kmem_cache *mtier_slot_cache;
@@ -32,7 +37,18 @@ static void mtier_slot_free(struct mtier_slot *slot)
 {
 	mmdrop(slot->mm);
 	kfree(slot->top);
+	kvfree(slot->sample.at);
 	kmem_cache_free(mtier_slot_cache, slot);
+}
+
+/* Was that the last reference? Then the caller frees it, without the lock. */
+static bool mtier_slot_unref(struct mtier_slot *slot)
+{
+	lockdep_assert_held(&mtier_slot_lock);
+	if (--slot->refs)
+		return false;
+	list_del(&slot->all);
+	return true;
 }
 
 static void mtier_slot_add(struct mm_struct *mm, gfp_t gfp)
@@ -54,6 +70,8 @@ static void mtier_slot_add(struct mm_struct *mm, gfp_t gfp)
 	}
 	mmgrab(mm);
 	mm->mtier_slot = slot;
+	slot->refs = 1;
+	list_add_tail(&slot->all, &mtier_slots);
 	due = ktime_add_ms(ktime_get(), READ_ONCE(mtier_conf.delay_ms));
 	slot->not_before = due;
 	slot->node.expires = due;
@@ -89,12 +107,11 @@ void __mtier_del_mm(struct mm_struct *mm)
 	if (slot) {
 		mm->mtier_slot = NULL;
 		mtier_nr_slots--;
-		if (slot->busy) {
-			slot->dead = true;
-			slot = NULL;
-		} else {
+		slot->dead = true;
+		if (!slot->busy)
 			timerqueue_del(&mtier_due, &slot->node);
-		}
+		if (!mtier_slot_unref(slot))
+			slot = NULL;
 	}
 	spin_unlock(&mtier_slot_lock);
 	if (slot)
@@ -122,6 +139,7 @@ struct mtier_slot *mtier_slot_next(ktime_t now, ktime_t *due)
 		timerqueue_del(&mtier_due, node);
 		slot = container_of(node, struct mtier_slot, node);
 		slot->busy = true;
+		slot->refs++;
 	}
 	spin_unlock(&mtier_slot_lock);
 	return slot;
@@ -134,21 +152,83 @@ struct mtier_slot *mtier_slot_next(ktime_t now, ktime_t *due)
  */
 void mtier_slot_requeue(struct mtier_slot *slot, ktime_t due)
 {
-	bool dead;
+	bool last;
 
 	spin_lock(&mtier_slot_lock);
-	dead = slot->dead;
 	slot->busy = false;
-	if (!dead) {
+	if (!slot->dead) {
 		if (slot->roused)
 			due = min(due, READ_ONCE(slot->not_before));
 		slot->roused = false;
 		slot->node.expires = due;
 		timerqueue_add(&mtier_due, &slot->node);
 	}
+	last = mtier_slot_unref(slot);
 	spin_unlock(&mtier_slot_lock);
-	if (dead)
+	if (last)
 		mtier_slot_free(slot);
+}
+
+/**
+ * mtier_slot_get() - hold a slot
+ * @slot: a slot that is held already
+ */
+void mtier_slot_get(struct mtier_slot *slot)
+{
+	spin_lock(&mtier_slot_lock);
+	slot->refs++;
+	spin_unlock(&mtier_slot_lock);
+}
+
+/**
+ * mtier_slot_put() - let go of a slot
+ * @slot: from mtier_slot_get() or mtier_slot_after()
+ *
+ * Context: may sleep.
+ */
+void mtier_slot_put(struct mtier_slot *slot)
+{
+	bool last;
+
+	spin_lock(&mtier_slot_lock);
+	last = mtier_slot_unref(slot);
+	spin_unlock(&mtier_slot_lock);
+	if (last)
+		mtier_slot_free(slot);
+}
+
+/**
+ * mtier_slot_after() - go over all address spaces
+ * @prev: the one before, which is let go of; NULL to begin
+ * @now: the time
+ *
+ * Those that came a short time ago (scan/delay_ms), or went, are left out. What
+ * comes while somebody goes over them is met or not.
+ *
+ * Context: may sleep.
+ * Return: the next slot, held; NULL at the end.
+ */
+struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now)
+{
+	struct mtier_slot *slot;
+	bool last = false;
+
+	spin_lock(&mtier_slot_lock);
+	/* A slot that is held stays in the list. */
+	slot = prev ? prev : list_entry(&mtier_slots, struct mtier_slot, all);
+	list_for_each_entry_continue(slot, &mtier_slots, all)
+		if (!slot->dead && slot->not_before <= now)
+			break;
+	if (list_entry_is_head(slot, &mtier_slots, all))
+		slot = NULL;
+	else
+		slot->refs++;
+	if (prev)
+		last = mtier_slot_unref(prev);
+	spin_unlock(&mtier_slot_lock);
+	if (last)
+		mtier_slot_free(prev);
+	return slot;
 }
 
 /**
@@ -262,6 +342,7 @@ void mtier_slots_stop(void)
 		timerqueue_del(&mtier_due, node);
 		/* Exit may have passed while the key was off: mm is pinned. */
 		slot->mm->mtier_slot = NULL;
+		WARN_ON_ONCE(!mtier_slot_unref(slot));
 		spin_unlock(&mtier_slot_lock);
 		mtier_slot_free(slot);
 		cond_resched();

@@ -7,15 +7,18 @@
  *        |   hotness.c: what is known of each frame
  *   mm_slot.c: which mm is due        target.c: where to
  *   core.c: on, off, nodes coming and going     policy.c: every decision
+ *   burst.c, sample.c, look.c: the other engine, with place.c; see burst.h
  *   eligible.c: what may not move, and where not to, for all of these
  *
  * Locking order (outer first):
  *
  *   mtier_mutex			on/off, set of nodes, knobs
  *     mem_hotplug_lock (read)		while sections are listed
- *   mmap_lock (read, trylock)		walk.c, one slice at a time
+ *   mmap_lock (read, trylock)		walk.c and sample.c, one slice at a time
+ *   VMA lock (read, trylock)		look.c, one range at a time
  *     page table lock			only reading and noting below it
  *   mtier_slot_lock			mm_slot.c, the queue of due mms
+ *   mtier_burst_lock			burst.c, what can be read of it; innermost
  *   mtier_ranges.lock			range.c, pages that wait; innermost
  *   mtier_dest.lock			rate.c, the rate bucket; innermost
  *
@@ -64,6 +67,7 @@
  * @thp_split: split a huge folio when its target has no free huge page
  * @move_fast: private anonymous base pages move by address space
  * @charge: the threads' time is charged to whom they work for
+ * @bursts: bursts of looks (burst.c) instead of visits; changes while all is off
  */
 struct mtier_config {
 	unsigned int delay_ms;
@@ -87,6 +91,7 @@ struct mtier_config {
 	unsigned int thp_split;
 	unsigned int move_fast;
 	unsigned int charge;
+	bool bursts;
 };
 
 extern struct mtier_config mtier_conf;
@@ -133,6 +138,22 @@ int mtier_slot_weigh(struct mtier_slot *slot);
 /* ---- mm_slot.c ---- */
 
 /**
+ * struct mtier_sample - ranges of an address space, in random order
+ * @at: address of each
+ * @nr: how many there are
+ * @next: those before it were drawn since the order was made anew
+ * @rss: pages that were mapped when they were listed
+ * @old: all were drawn: list them anew
+ */
+struct mtier_sample {
+	unsigned long *at;
+	unsigned int nr;
+	unsigned int next;
+	unsigned long rss;
+	bool old;
+};
+
+/**
  * enum mtier_stop - why a slice ended
  * @MTIER_STOP_END: the end of the address space, or of what was armed
  * @MTIER_STOP_SIZE: the visit's size is used up
@@ -167,9 +188,11 @@ enum mtier_pass {
 /**
  * struct mtier_slot - what the scanner knows of one mm
  * @node: place in the queue of due mms, keyed by due time; mtier_slot_lock
+ * @all: place in the list of all
+ * @refs: those that work on it, and one while the mm lives; mtier_slot_lock
  * @mm: the mm, pinned by mmgrab()
  * @busy: the scanner works on it outside the lock
- * @dead: the mm exited or was dropped meanwhile; whoever is busy frees it
+ * @dead: the mm exited or was dropped meanwhile; the last reference frees it
  * @roused: whoever is busy gives it back as due at once
  * @not_before: its next visit may not begin sooner, whoever asks
  * @cursor: address at which the next slice starts
@@ -201,9 +224,12 @@ enum mtier_pass {
  * @weights: share of each node as target, mixed from @top and CPU placement
  * @masked: scratch: the weights of the nodes that a page may go to
  * @threads: scratch: threads that run on each node's CPUs
+ * @sample: its memory, in the order in which bursts look at it
  */
 struct mtier_slot {
 	struct timerqueue_node node;
+	struct list_head all;
+	unsigned int refs;
 	struct mm_struct *mm;
 	bool busy;
 	bool dead;
@@ -238,6 +264,7 @@ struct mtier_slot {
 	u32 *weights;
 	u32 *masked;
 	u32 *threads;
+	struct mtier_sample sample;
 };
 
 int mtier_slots_start(void);
@@ -246,6 +273,9 @@ void mtier_slots_adopt(void);
 struct mtier_slot *mtier_slot_next(ktime_t now, ktime_t *due);
 void mtier_slot_requeue(struct mtier_slot *slot, ktime_t due);
 void mtier_slot_rouse(struct mm_struct *mm);
+void mtier_slot_get(struct mtier_slot *slot);
+void mtier_slot_put(struct mtier_slot *slot);
+struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now);
 unsigned long mtier_slots_count(void);
 
 /* ---- walk.c ---- */

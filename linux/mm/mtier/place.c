@@ -391,15 +391,15 @@ static bool next_top(struct taking *t, u32 looks)
 static bool next_run(const struct mtier_place *p,
 		     const struct mtier_place_machine *m,
 		     const struct mtier_worth *w, struct taking *t,
-		     struct mtier_run *run, u64 *gain_ns, enum mtier_why *why)
+		     struct mtier_run *run, u64 *gain_ns, enum mtier_plan_why *why)
 {
 	u32 hot, cold = 0, hot_rate, cold_rate;
 	u64 cost = m->move_ns;
 
-	*why = MTIER_WHY_RATE;
+	*why = MTIER_PLAN_RATE;
 	if (!t->limit)
 		return false;
-	*why = MTIER_WHY_NOBODY;
+	*why = MTIER_PLAN_NOBODY;
 	if (!w->known[MTIER_LOW] || !next_low(t))
 		return false;
 	hot = w->q[MTIER_LOW][t->low];
@@ -408,7 +408,7 @@ static bool next_run(const struct mtier_place *p,
 	run->gap = hot;
 	hot -= min_t(u32, hot, w->se[MTIER_LOW][t->low] * ERRORS_X2 / 2);
 	if (!t->free) {
-		*why = MTIER_WHY_NO_VICTIM;
+		*why = MTIER_PLAN_NO_VICTIM;
 		if (!w->known[MTIER_TOP] || !next_top(t, w->looks))
 			return false;
 		cold = w->q[MTIER_TOP][t->top];
@@ -417,12 +417,12 @@ static bool next_run(const struct mtier_place *p,
 		cold += w->se[MTIER_TOP][t->top] * ERRORS_X2 / 2;
 		cost *= 2;
 	}
-	*why = MTIER_WHY_ALIKE;
+	*why = MTIER_PLAN_ALIKE;
 	hot_rate = mtier_place_rate(hot);
 	cold_rate = mtier_place_rate(cold);
 	if (hot_rate * RATIO_DEN <= cold_rate * RATIO_NUM)
 		return false;
-	*why = MTIER_WHY_COST;
+	*why = MTIER_PLAN_COST;
 	*gain_ns = saving_ns(p, m, hot_rate - cold_rate);
 	if (*gain_ns < cost)
 		return false;

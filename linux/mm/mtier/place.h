@@ -103,19 +103,19 @@ struct mtier_place {
 };
 
 /**
- * enum mtier_why - why no more pages change places
- * @MTIER_WHY_RATE: the limit of the rate is reached
- * @MTIER_WHY_NOBODY: nothing is left on the lower tier that was seen and may move
- * @MTIER_WHY_NO_VICTIM: nothing is left on the top tier that was seen and may move
- * @MTIER_WHY_ALIKE: the next two are too much alike, or too little is known of them
- * @MTIER_WHY_COST: it would cost more than it saves
+ * enum mtier_plan_why - why no more pages change places
+ * @MTIER_PLAN_RATE: the limit of the rate is reached
+ * @MTIER_PLAN_NOBODY: nothing is left on the lower tier that was seen and may move
+ * @MTIER_PLAN_NO_VICTIM: nothing is left on the top tier that was seen and may move
+ * @MTIER_PLAN_ALIKE: the next two are too much alike, or too little is known of them
+ * @MTIER_PLAN_COST: it would cost more than it saves
  */
-enum mtier_why {
-	MTIER_WHY_RATE,
-	MTIER_WHY_NOBODY,
-	MTIER_WHY_NO_VICTIM,
-	MTIER_WHY_ALIKE,
-	MTIER_WHY_COST,
+enum mtier_plan_why {
+	MTIER_PLAN_RATE,
+	MTIER_PLAN_NOBODY,
+	MTIER_PLAN_NO_VICTIM,
+	MTIER_PLAN_ALIKE,
+	MTIER_PLAN_COST,
 };
 
 #define MTIER_NO_VICTIM		0xff
@@ -150,7 +150,7 @@ struct mtier_plan {
 	struct mtier_run run[MTIER_RUNS_MAX];
 	u32 pages;
 	u64 gain_ns;
-	enum mtier_why why;
+	enum mtier_plan_why why;
 };
 
 void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m);

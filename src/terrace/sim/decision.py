@@ -21,7 +21,7 @@ AUDIT_AGE_S = 2.0
 NO_VICTIM = 0xFF
 TOP, LOW = 0, 1
 Q16 = 65536
-#: In the order of enum mtier_why.
+#: In the order of enum mtier_plan_why.
 WHY = ("rate", "nobody", "no-victim", "alike", "cost")
 
 _SIDES = 2

@@ -88,6 +88,52 @@ TRACE_EVENT(mtier_scan_end,
 		  __entry->probe)
 );
 
+/* Why a burst found no more pages that should change places: enum mtier_plan_why */
+#define MTIER_PLAN_NAMES			\
+	{ 0, "rate" },				\
+	{ 1, "nobody" },			\
+	{ 2, "no_victim" },			\
+	{ 3, "alike" },				\
+	{ 4, "cost" }
+
+/*
+ * ranges: of 2 MiB, of so many mms; margin_q16: how often, of 65536, a look finds
+ * the last page accessed for which there is room; pairs: that should change places
+ */
+TRACE_EVENT(mtier_burst,
+	TP_PROTO(u32 ranges, u32 mms, u32 looks, u64 tau_ns, u32 margin_q16,
+		 u64 pairs, u64 gain_ns, u64 spent_ns, u32 why),
+	TP_ARGS(ranges, mms, looks, tau_ns, margin_q16, pairs, gain_ns, spent_ns,
+		why),
+	TP_STRUCT__entry(
+		__field(u64, tau_ns)
+		__field(u64, pairs)
+		__field(u64, gain_ns)
+		__field(u64, spent_ns)
+		__field(u32, ranges)
+		__field(u32, mms)
+		__field(u32, looks)
+		__field(u32, margin_q16)
+		__field(u32, why)
+	),
+	TP_fast_assign(
+		__entry->tau_ns = tau_ns;
+		__entry->pairs = pairs;
+		__entry->gain_ns = gain_ns;
+		__entry->spent_ns = spent_ns;
+		__entry->ranges = ranges;
+		__entry->mms = mms;
+		__entry->looks = looks;
+		__entry->margin_q16 = margin_q16;
+		__entry->why = why;
+	),
+	TP_printk("ranges=%u mms=%u looks=%u tau_ns=%llu margin_q16=%u pairs=%llu gain_ns=%llu spent_ns=%llu why=%s",
+		  __entry->ranges, __entry->mms, __entry->looks,
+		  __entry->tau_ns, __entry->margin_q16, __entry->pairs,
+		  __entry->gain_ns, __entry->spent_ns,
+		  __print_symbolic(__entry->why, MTIER_PLAN_NAMES))
+);
+
 /* A record became hot and its frame was queued. */
 TRACE_EVENT(mtier_hot,
 	TP_PROTO(u64 pfn, int source, int target, u32 heat),

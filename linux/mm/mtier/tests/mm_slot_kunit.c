@@ -117,6 +117,64 @@ static void exit_under_the_scanner_frees_later(struct kunit *test)
 	mmput(mm);
 }
 
+/* How many of the address spaces does a walk over all meet? */
+static int slots_met(ktime_t now, struct mm_struct **mm, int nr)
+{
+	struct mtier_slot *slot = NULL;
+	int i, met = 0;
+
+	while ((slot = mtier_slot_after(slot, now)))
+		for (i = 0; i < nr; i++)
+			met += slot->mm == mm[i];
+	return met;
+}
+
+static void all_are_met_but_the_new_ones(struct kunit *test)
+{
+	struct mm_struct *mm[3];
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		mm[i] = new_mm(test);
+		__mtier_add_mm(mm[i]);
+	}
+	KUNIT_EXPECT_EQ(test, slots_met(0, mm, 3), 0);
+	KUNIT_EXPECT_EQ(test, slots_met(far_future(), mm, 3), 3);
+	__mtier_del_mm(mm[1]);
+	KUNIT_EXPECT_EQ(test, slots_met(far_future(), mm, 3), 2);
+	__mtier_del_mm(mm[0]);
+	__mtier_del_mm(mm[2]);
+	KUNIT_EXPECT_EQ(test, slots_met(far_future(), mm, 3), 0);
+	for (i = 0; i < 3; i++)
+		mmput(mm[i]);
+}
+
+static void a_walk_goes_on_from_who_exits(struct kunit *test)
+{
+	struct mm_struct *mm[2] = { new_mm(test), new_mm(test) };
+	int refs = atomic_read(&mm[0]->mm_count);
+	struct mtier_slot *slot;
+
+	__mtier_add_mm(mm[0]);
+	__mtier_add_mm(mm[1]);
+	slot = mtier_slot_after(NULL, far_future());
+	KUNIT_ASSERT_NOT_NULL(test, slot);
+	KUNIT_EXPECT_PTR_EQ(test, slot->mm, mm[0]);
+	mtier_slot_get(slot);
+	__mtier_del_mm(mm[0]);
+	KUNIT_EXPECT_EQ(test, atomic_read(&mm[0]->mm_count), refs + 1);
+	mtier_slot_put(slot);
+	KUNIT_EXPECT_EQ(test, atomic_read(&mm[0]->mm_count), refs + 1);
+	slot = mtier_slot_after(slot, far_future());
+	KUNIT_EXPECT_EQ(test, atomic_read(&mm[0]->mm_count), refs);
+	KUNIT_ASSERT_NOT_NULL(test, slot);
+	KUNIT_EXPECT_PTR_EQ(test, slot->mm, mm[1]);
+	mtier_slot_put(slot);
+	__mtier_del_mm(mm[1]);
+	mmput(mm[0]);
+	mmput(mm[1]);
+}
+
 static void a_closed_list_takes_nobody(struct kunit *test)
 {
 	struct mm_struct *mm = new_mm(test);
@@ -137,6 +195,8 @@ static struct kunit_case mtier_mm_slot_cases[] = {
 	KUNIT_CASE(adding_twice_is_adding_once),
 	KUNIT_CASE(slots_come_in_the_order_they_are_due),
 	KUNIT_CASE(exit_under_the_scanner_frees_later),
+	KUNIT_CASE(all_are_met_but_the_new_ones),
+	KUNIT_CASE(a_walk_goes_on_from_who_exits),
 	KUNIT_CASE(a_closed_list_takes_nobody),
 	{ }
 };

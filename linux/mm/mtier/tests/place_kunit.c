@@ -93,7 +93,7 @@ static void alike_pages_are_worth_the_same(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, plan.pages, 0U);
 		KUNIT_EXPECT_EQ(test, plan.nr, 0U);
 		KUNIT_EXPECT_EQ(test, plan.gain_ns, 0ULL);
-		KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_ALIKE);
+		KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
 	}
 }
 
@@ -194,7 +194,7 @@ static void what_may_be_chance_stays(struct kunit *test)
 		add_binomial(&counts, MTIER_LOW, 4, pages[i][MTIER_LOW], 500000);
 		start(&p, 4, &counts, &w);
 		mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
-		KUNIT_EXPECT_EQ(test, plan.why, i < 2 ? MTIER_WHY_ALIKE : MTIER_WHY_NOBODY);
+		KUNIT_EXPECT_EQ(test, plan.why, i < 2 ? MTIER_PLAN_ALIKE : MTIER_PLAN_NOBODY);
 	}
 }
 
@@ -260,7 +260,7 @@ static void the_best_pairs_come_first(struct kunit *test)
 	/* Nearly all that are hot; those with two hits of four are so in part. */
 	KUNIT_EXPECT_GE(test, plan.pages, 940U);
 	KUNIT_EXPECT_LE(test, plan.pages, 1600U);
-	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_ALIKE);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
 }
 
 static void a_limit_is_kept(struct kunit *test)
@@ -275,11 +275,11 @@ static void a_limit_is_kept(struct kunit *test)
 	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &all);
 	mtier_place_plan(&p, &machine, &w, &counts, 700, &some);
 	KUNIT_EXPECT_EQ(test, some.pages, 700U);
-	KUNIT_EXPECT_EQ(test, some.why, MTIER_WHY_RATE);
+	KUNIT_EXPECT_EQ(test, some.why, MTIER_PLAN_RATE);
 	KUNIT_EXPECT_LT(test, some.gain_ns, all.gain_ns);
 	mtier_place_plan(&p, &machine, &w, &counts, 0, &some);
 	KUNIT_EXPECT_EQ(test, some.pages, 0U);
-	KUNIT_EXPECT_EQ(test, some.why, MTIER_WHY_RATE);
+	KUNIT_EXPECT_EQ(test, some.why, MTIER_PLAN_RATE);
 }
 
 static void free_memory_is_taken_first(struct kunit *test)
@@ -320,22 +320,22 @@ static void why_nothing_moves(struct kunit *test)
 	for (c = 0; c <= MTIER_LOOKS; c++)
 		movable.pages[MTIER_LOW][c] = 0;
 	mtier_place_plan(&p, &machine, &w, &movable, U64_MAX, &plan);
-	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_NOBODY);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NOBODY);
 	movable = counts;
 	for (c = 0; c <= MTIER_LOOKS; c++)
 		movable.pages[MTIER_TOP][c] = 0;
 	mtier_place_plan(&p, &machine, &w, &movable, U64_MAX, &plan);
-	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_NO_VICTIM);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NO_VICTIM);
 	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
 	/* 30 s of 150 ns, accessed 230 times a second: 1 ms. */
 	slow.move_ns = 2 * MS_NS;
 	mtier_place_plan(&p, &slow, &w, &counts, U64_MAX, &plan);
-	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_COST);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);
 	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
 	/* Nothing was seen after eight looks. */
 	mtier_place_worth(&p, MTIER_LOOKS, &w);
 	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
-	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_NOBODY);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NOBODY);
 }
 
 static void what_it_gains(struct kunit *test)
@@ -366,7 +366,7 @@ static void what_it_gains(struct kunit *test)
 	/* If they cost four thirds of it, they do not; one does. */
 	m.move_ns = (each + 5000) * 2 / 3;
 	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
-	KUNIT_EXPECT_EQ(test, plan.why, MTIER_WHY_COST);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);
 	m.free = 1;
 	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.pages, 1U);

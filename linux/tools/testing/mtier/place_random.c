@@ -82,7 +82,7 @@ static void check_plan(struct kunit *test, const struct mtier_plan *plan,
 	}
 	KUNIT_EXPECT_EQ(test, plan->pages, pages);
 	KUNIT_EXPECT_LE(test, pages, limit);
-	if (plan->why == MTIER_WHY_RATE)
+	if (plan->why == MTIER_PLAN_RATE)
 		KUNIT_EXPECT_EQ(test, pages, min_t(u64, limit, pages));
 }
 

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: bursts of looks.
+ *
+ * kmtierd draws ranges of all memory (sample.c), looks at them up to MTIER_LOOKS
+ * times (look.c), asks place.c after each look what that says, and rests; how far
+ * apart the looks are, how many there are, and how long it rests is place.c's to
+ * say, too. Nothing is kept of a page when a burst is over.
+ *
+ * Nothing moves yet, and while it is on (observe in /sys/kernel/debug/mtier) nothing
+ * else does. What would change places is counted, and leaves the burst as if it had
+ * moved.
+ *
+ * Locking: mtier_burst_lock guards what others may read, which kmtierd alone
+ * changes: it takes it to change, they to read; innermost.
+ */
+#include <linux/debugfs.h>
+#include <linux/freezer.h>
+#include <linux/hrtimer.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/pgtable.h>
+#include <linux/random.h>
+#include <linux/sched/cputime.h>
+#include <linux/seq_file.h>
+#include <trace/events/mtier.h>
+
+#include "burst.h"
+#include "mtier.h"
+
+/* Nothing to look at, or no memory to do it with: how long until it may change. */
+#define MTIER_BURST_IDLE_NS	NSEC_PER_SEC
+/* How often half of what audits have found is forgotten. */
+#define MTIER_FADE_NS		(30ULL * NSEC_PER_SEC)
+/* What moving a page is taken to cost. */
+#define MTIER_MOVE_NS		2500
+/*
+ * What looking at one is taken to cost at first, and at most: too much, or the first
+ * burst of a slow machine would take as long as many, and the rest after it too.
+ */
+#define MTIER_LOOK_NS		400
+#define MTIER_LOOK_MAX_NS	2000
+
+/**
+ * struct mtier_burst - the state of all bursts
+ * @place: of the decision
+ * @machine: what that knows of this one
+ * @worth: what counts were worth after the last look
+ * @hist: counts at the end of the last burst, by number of looks
+ * @seen: sums
+ * @margin: Q16 of the last page for which there is room
+ * @gain_ns: what the last burst found
+ * @spent_ns: what it took
+ * @why: why it found no more
+ * @faded_ns: when half of the audits was forgotten
+ */
+struct mtier_burst {
+	struct mtier_place place;
+	struct mtier_place_machine machine;
+	struct mtier_worth worth;
+	struct mtier_counts hist[MTIER_LOOKS + 1];
+	struct mtier_seen seen;
+	u32 margin;
+	u64 gain_ns;
+	u64 spent_ns;
+	enum mtier_plan_why why;
+	u64 faded_ns;
+};
+
+static DEFINE_MUTEX(mtier_burst_lock);
+static struct mtier_burst mtier_burst;
+static struct task_struct *mtier_burst_task;
+
+/* Mapped pages of either side, and what is free above. */
+static void mtier_burst_machine(struct mtier_place_machine *m)
+{
+	nodemask_t low = mtier_nodes_slow(), top = mtier_nodes_above();
+	int nid;
+
+	nodes_andnot(top, top, low);
+	m->pages[MTIER_TOP] = 0;
+	m->pages[MTIER_LOW] = 0;
+	for_each_node_mask(nid, top)
+		m->pages[MTIER_TOP] += mtier_node_mapped(nid);
+	for_each_node_mask(nid, low)
+		m->pages[MTIER_LOW] += mtier_node_mapped(nid);
+	m->free = mtier_room_above();
+	m->move_ns = MTIER_MOVE_NS;
+	if (!m->look_ns)
+		m->look_ns = MTIER_LOOK_NS;
+}
+
+/* What a page table entry takes to look at: a running mean. */
+static void mtier_burst_look_ns(struct mtier_place_machine *m, u64 ns, u64 ptes)
+{
+	u32 now;
+
+	if (ptes < MTIER_BURST_PAGES)
+		return;
+	now = clamp_t(u64, div64_u64(ns, ptes), 1, MTIER_LOOK_MAX_NS);
+	m->look_ns = DIV_ROUND_UP(m->look_ns + now, 2);
+}
+
+/* Sleep until @when, ns of ktime_get(); false if the burst is not to go on. */
+static bool mtier_burst_sleep(u64 when)
+{
+	ktime_t until = ns_to_ktime(when);
+	bool frozen = false;
+
+	while (!kthread_freezable_should_stop(&frozen)) {
+		if (frozen)
+			return false;
+		set_current_state(TASK_INTERRUPTIBLE | TASK_FREEZABLE);
+		if (!kthread_should_stop())
+			schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+		__set_current_state(TASK_RUNNING);
+		if (ktime_get_ns() >= when)
+			return !kthread_should_stop();
+	}
+	return false;
+}
+
+/**
+ * struct mtier_round - one burst, while it goes on
+ * @watch: what is looked at
+ * @seen: what was done
+ * @free: what would be free above by now
+ * @looks: looks that count
+ * @start_ns: when it began
+ * @look_ns: when the last look began
+ * @ran_ns: CPU time of the thread when it began
+ * @gain_ns: what it has found
+ * @why: why it has found no more
+ */
+struct mtier_round {
+	struct mtier_watch watch;
+	struct mtier_seen seen;
+	u64 free;
+	u32 looks;
+	u64 start_ns;
+	u64 look_ns;
+	u64 ran_ns;
+	u64 gain_ns;
+	enum mtier_plan_why why;
+};
+
+static u64 mtier_round_spent(const struct mtier_round *r)
+{
+	return task_sched_runtime(current) - r->ran_ns;
+}
+
+/* What is to change places by now; here it would be moved. Returns the gain. */
+static u64 mtier_round_plan(struct mtier_round *r,
+			    const struct mtier_counts *movable)
+{
+	struct mtier_burst *b = &mtier_burst;
+	struct mtier_place_machine machine = b->machine;
+	struct mtier_plan plan;
+	u32 i;
+
+	machine.free = r->free;
+	mtier_place_plan(&b->place, &machine, &b->worth, movable, U32_MAX,
+			 &plan);
+	mtier_look_take(&r->watch, &plan);
+	for (i = 0; i < plan.nr; i++)
+		if (plan.run[i].top == MTIER_NO_VICTIM)
+			r->free -= plan.run[i].pages;
+	r->seen.taken += plan.pages;
+	r->gain_ns += plan.gain_ns;
+	r->why = plan.why;
+	return plan.gain_ns;
+}
+
+/* What does the last look say? True if the burst is over. */
+static bool mtier_round_judge(struct mtier_round *r)
+{
+	struct mtier_counts all, movable;
+	struct mtier_burst *b = &mtier_burst;
+	u64 gain_ns;
+
+	mtier_look_count(&r->watch, &all, &movable);
+	mutex_lock(&mtier_burst_lock);
+	mtier_place_look(&b->place, r->looks, &all);
+	mtier_place_worth(&b->place, r->looks, &b->worth);
+	mutex_unlock(&mtier_burst_lock);
+	/* What goes into free memory sends nobody away. */
+	if (r->looks < MTIER_LOOKS_LEAST - !!r->free)
+		return false;
+	gain_ns = mtier_round_plan(r, &movable);
+	return mtier_place_enough(r->looks, gain_ns, r->gain_ns,
+				  mtier_round_spent(r));
+}
+
+/* All looks of a burst; false if it was cut short. */
+static bool mtier_round_looks(struct mtier_round *r)
+{
+	u64 pause_ns, ran_ns = task_sched_runtime(current);
+
+	r->look_ns = ktime_get_ns();
+	mtier_look(&r->watch, true, &r->seen);
+	mtier_burst_look_ns(&mtier_burst.machine,
+			    task_sched_runtime(current) - ran_ns, r->seen.ptes);
+	do {
+		pause_ns = mtier_place_pause_ns(&mtier_burst.place,
+						get_random_u32());
+		if (!mtier_burst_sleep(r->look_ns + pause_ns))
+			return false;
+		r->look_ns = ktime_get_ns();
+		mtier_look(&r->watch, false, &r->seen);
+		r->looks++;
+	} while (!mtier_round_judge(r));
+	return true;
+}
+
+static void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s)
+{
+	sum->bursts++;
+	sum->looks += s->looks;
+	sum->ptes += s->ptes;
+	sum->flushes += s->flushes;
+	sum->mms += s->mms;
+	sum->left += s->left;
+	sum->large += s->large;
+	sum->shared += s->shared;
+	sum->told += s->told;
+	sum->taken += s->taken;
+	sum->spent_ns += s->spent_ns;
+}
+
+/* A burst is over: how the next one is to be, and how long until then. */
+static u64 mtier_round_end(struct mtier_round *r)
+{
+	u64 burst_ns = ktime_get_ns() - r->start_ns, rest_ns;
+	struct mtier_burst *b = &mtier_burst;
+
+	r->seen.spent_ns = mtier_round_spent(r);
+	mutex_lock(&mtier_burst_lock);
+	mtier_seen_add(&b->seen, &r->seen);
+	b->gain_ns = r->gain_ns;
+	b->spent_ns = r->seen.spent_ns;
+	b->why = r->why;
+	b->margin = mtier_place_margin(&b->place, &b->machine, &b->worth);
+	trace_mtier_burst(r->watch.nr, r->watch.nr_parts, r->looks,
+			  b->place.tau_ns, b->margin, r->seen.taken,
+			  r->gain_ns, r->seen.spent_ns, r->why);
+	/* When the distance of the looks changes, counting begins anew. */
+	memcpy(b->hist, b->place.hist, sizeof(b->hist));
+	mtier_place_steer(&b->place, &b->machine, b->margin,
+			  r->gain_ns > 2 * r->seen.spent_ns);
+	rest_ns = mtier_place_rest_ns(&b->place, &b->machine, r->gain_ns,
+				      r->seen.spent_ns, burst_ns);
+	mutex_unlock(&mtier_burst_lock);
+	return rest_ns;
+}
+
+/* One burst; returns how long to rest. */
+static u64 mtier_burst_run(void)
+{
+	struct mtier_round r = {
+		.start_ns = ktime_get_ns(),
+		.ran_ns = task_sched_runtime(current),
+	};
+	struct mtier_burst *b = &mtier_burst;
+	u64 rest_ns = MTIER_BURST_IDLE_NS;
+
+	mutex_lock(&mtier_burst_lock);
+	mtier_burst_machine(&b->machine);
+	mutex_unlock(&mtier_burst_lock);
+	r.free = b->machine.free;
+	WRITE_ONCE(mtier_scan_state, b->machine.pages[MTIER_LOW] ?
+				     MTIER_STATE_SCANNING : MTIER_STATE_IDLE);
+	if (!b->machine.pages[MTIER_LOW] ||
+	    mtier_sample_draw(&r.watch, mtier_place_pages(&b->place, &b->machine) /
+					MTIER_RANGE_PAGES))
+		return rest_ns;
+	if (mtier_round_looks(&r))
+		rest_ns = mtier_round_end(&r);
+	mtier_sample_drop(&r.watch);
+	WRITE_ONCE(mtier_scan_state, MTIER_STATE_PAUSED_CPU);
+	return rest_ns;
+}
+
+/* So much time has passed without looks: more may be spent, and old news fades. */
+static void mtier_burst_rested(u64 since_ns)
+{
+	struct mtier_burst *b = &mtier_burst;
+	u64 now = ktime_get_ns();
+
+	mutex_lock(&mtier_burst_lock);
+	mtier_place_paid(&b->place, &b->machine, now - since_ns, 0);
+	if (now - b->faded_ns >= MTIER_FADE_NS) {
+		mtier_place_fade(&b->place);
+		b->faded_ns = now;
+	}
+	mutex_unlock(&mtier_burst_lock);
+}
+
+static int mtier_burst_thread(void *unused)
+{
+	set_freezable();
+	while (!kthread_freezable_should_stop(NULL)) {
+		u64 rest_ns = mtier_burst_run();
+		u64 now = ktime_get_ns();
+
+		mtier_burst_sleep(now + rest_ns);
+		mtier_burst_rested(now);
+	}
+	return 0;
+}
+
+/**
+ * mtier_burst_start() - start kmtierd
+ *
+ * Return: 0; -EOPNOTSUPP where CPUs do not set Accessed bits by themselves, so that
+ * each look would cost each page a fault; or the error of making a thread.
+ */
+int mtier_burst_start(void)
+{
+	struct mtier_burst *b = &mtier_burst;
+	struct task_struct *p;
+
+	if (!arch_has_hw_pte_young())
+		return -EOPNOTSUPP;
+	mutex_lock(&mtier_burst_lock);
+	*b = (struct mtier_burst) { .faded_ns = ktime_get_ns() };
+	mtier_burst_machine(&b->machine);
+	mtier_place_init(&b->place, &b->machine);
+	mutex_unlock(&mtier_burst_lock);
+	p = kthread_run(mtier_burst_thread, NULL, "kmtierd");
+	if (IS_ERR(p))
+		return PTR_ERR(p);
+	mtier_burst_task = p;
+	return 0;
+}
+
+/**
+ * mtier_burst_stop() - stop kmtierd and wait for it
+ */
+void mtier_burst_stop(void)
+{
+	if (mtier_burst_task)
+		kthread_stop(mtier_burst_task);
+	mtier_burst_task = NULL;
+	WRITE_ONCE(mtier_scan_state, MTIER_STATE_OFF);
+}
+
+/* ---- /sys/kernel/debug/mtier ---- */
+
+static int mtier_histogram_show(struct seq_file *m, void *unused)
+{
+	static const char * const sides[] = { "top", "low" };
+	u32 n, side, c;
+
+	mutex_lock(&mtier_burst_lock);
+	for (n = 1; n <= MTIER_LOOKS; n++)
+		for (side = 0; side < MTIER_SIDES; side++) {
+			seq_printf(m, "%u %s", n, sides[side]);
+			for (c = 0; c <= n; c++)
+				seq_printf(m, " %u",
+					   mtier_burst.hist[n].pages[side][c]);
+			seq_putc(m, '\n');
+		}
+	mutex_unlock(&mtier_burst_lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(mtier_histogram);
+
+static const char * const mtier_plan_words[] = {
+	[MTIER_PLAN_RATE] = "rate",
+	[MTIER_PLAN_NOBODY] = "nobody",
+	[MTIER_PLAN_NO_VICTIM] = "no_victim",
+	[MTIER_PLAN_ALIKE] = "alike",
+	[MTIER_PLAN_COST] = "cost",
+};
+
+static int mtier_bursts_show(struct seq_file *m, void *unused)
+{
+	struct mtier_burst *b = &mtier_burst;
+	struct mtier_seen *s = &b->seen;
+
+	mutex_lock(&mtier_burst_lock);
+	seq_printf(m, "tau_ns %llu\nshare_q16 %u\nlook_ns %u\nmargin_q16 %u\n",
+		   b->place.tau_ns, b->place.share, b->machine.look_ns,
+		   b->margin);
+	seq_printf(m, "gain_ns %llu\nspent_ns %llu\nwhy %s\n", b->gain_ns,
+		   b->spent_ns, mtier_plan_words[b->why]);
+	seq_printf(m, "bursts %llu\nlooks %llu\nptes %llu\nmms %llu\nflushes %llu\n",
+		   s->bursts, s->looks, s->ptes, s->mms, s->flushes);
+	seq_printf(m, "left %llu\nlarge %llu\nshared %llu\ntold %llu\n",
+		   s->left, s->large, s->shared, s->told);
+	seq_printf(m, "taken %llu\nall_spent_ns %llu\n", s->taken,
+		   s->spent_ns);
+	mutex_unlock(&mtier_burst_lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(mtier_bursts);
+
+static int mtier_observe_get(void *unused, u64 *value)
+{
+	*value = READ_ONCE(mtier_conf.bursts);
+	return 0;
+}
+
+static int mtier_observe_set(void *unused, u64 value)
+{
+	int ret = 0;
+
+	if (value > 1)
+		return -ERANGE;
+	mutex_lock(&mtier_mutex);
+	if (value != mtier_conf.bursts && mtier_on())
+		ret = -EBUSY;
+	else
+		WRITE_ONCE(mtier_conf.bursts, value);
+	mutex_unlock(&mtier_mutex);
+	return ret;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(mtier_observe_fops, mtier_observe_get,
+			 mtier_observe_set, "%llu\n");
+
+/**
+ * mtier_burst_init() - make what can be read of bursts, and their switch
+ *
+ * For developers, while nothing follows what bursts say.
+ */
+void __init mtier_burst_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("mtier", NULL);
+
+	debugfs_create_file("histogram", 0400, dir, NULL,
+			    &mtier_histogram_fops);
+	debugfs_create_file_unsafe("observe", 0600, dir, NULL,
+				   &mtier_observe_fops);
+	debugfs_create_file("bursts", 0400, dir, NULL, &mtier_bursts_fops);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Page promotion by bursts of looks: what its parts know of each other.
+ *
+ *   sample.c: which memory --> look.c: used or not --> burst.c: how often, how
+ *   far apart, what that says (place.c)
+ *
+ * All of it is done by one thread, kmtierd, so that nothing here is locked but
+ * what others may read (burst.c).
+ */
+#ifndef _MM_MTIER_BURST_H
+#define _MM_MTIER_BURST_H
+
+#include <linux/bits.h>
+#include <linux/pgtable.h>
+#include <linux/types.h>
+
+#include "place.h"
+
+struct mtier_slot;
+
+/* Base pages of a range: what a page table maps. */
+#define MTIER_RANGE_PAGES	PTRS_PER_PTE
+
+/*
+ * What is known of a page during a burst, in one byte: the looks that found it
+ * accessed, the lower tier, that it may not change places whatever is found, and
+ * that its folio's young flag is not news.
+ */
+#define MTIER_PAGE_COUNT	0x0f
+#define MTIER_PAGE_LOW		BIT(4)
+#define MTIER_PAGE_FIXED	BIT(5)
+#define MTIER_PAGE_TOLD		BIT(6)
+/* Not looked at, or no longer. */
+#define MTIER_PAGE_NONE		0xff
+
+/**
+ * struct mtier_part - what a burst looks at of one address space
+ * @slot: the address space, held
+ * @first: index of its first range
+ * @nr: how many it has
+ */
+struct mtier_part {
+	struct mtier_slot *slot;
+	unsigned int first;
+	unsigned int nr;
+};
+
+/**
+ * struct mtier_watch - what a burst looks at
+ * @part: by address space
+ * @nr_parts: how many
+ * @at: address of each range, ascending in each part
+ * @page: MTIER_RANGE_PAGES bytes for each range
+ * @nr: ranges
+ */
+struct mtier_watch {
+	struct mtier_part *part;
+	unsigned int nr_parts;
+	unsigned long *at;
+	u8 *page;
+	unsigned int nr;
+};
+
+/**
+ * struct mtier_seen - what bursts did, summed up since the start
+ * @bursts: bursts
+ * @looks: looks, the first of each burst with them
+ * @ptes: page table entries read
+ * @flushes: TLB flushes of an address space
+ * @mms: address spaces looked at, in all looks; one flush for each at most
+ * @left: ranges that left a burst, since somebody else was at work there
+ * @large: pages that were not looked at for being part of a large folio
+ * @shared: and for being mapped by others, too
+ * @told: accesses known from the young flag: somebody else cleared the bit
+ * @taken: pairs that would have changed places
+ * @spent_ns: CPU time
+ */
+struct mtier_seen {
+	u64 bursts;
+	u64 looks;
+	u64 ptes;
+	u64 flushes;
+	u64 mms;
+	u64 left;
+	u64 large;
+	u64 shared;
+	u64 told;
+	u64 taken;
+	u64 spent_ns;
+};
+
+/* ---- sample.c ---- */
+
+int mtier_sample_draw(struct mtier_watch *watch, unsigned long want);
+void mtier_sample_drop(struct mtier_watch *watch);
+
+/* ---- look.c ---- */
+
+void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen);
+void mtier_look_count(const struct mtier_watch *watch,
+		      struct mtier_counts *all, struct mtier_counts *movable);
+void mtier_look_take(struct mtier_watch *watch, const struct mtier_plan *plan);
+
+/* ---- burst.c ---- */
+
+int mtier_burst_start(void);
+void mtier_burst_stop(void);
+void mtier_burst_init(void);
+
+#endif /* _MM_MTIER_BURST_H */

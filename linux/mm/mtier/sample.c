@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: which memory a burst looks at.
+ *
+ * A part of all memory has to stand for the rest, so each range of 2 MiB that has
+ * page tables is as likely to be drawn as any other, whosever it is: a burst takes
+ * from each address space as many as its share of all ranges is.  Within one they
+ * come in random order, each once before any comes again.
+ *
+ * The list of an address space takes 8 bytes a range.  It is made when it is drawn
+ * from for the first time, and anew when all were drawn or when much more or less
+ * is mapped than before: what has come meanwhile, a new process above all, is met
+ * in its turn and not after all that was there before.
+ *
+ * Left out are those whose scan scale is 0, those that are too young
+ * (scan/delay_ms), and those with secondary MMUs: the TLBs of these are not flushed
+ * between two looks, so that what they use looks idle.
+ *
+ * Locking: mmap_lock is only tried, and held for slice_us at most.  The lists
+ * belong to kmtierd.
+ */
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pagewalk.h>
+#include <linux/random.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "burst.h"
+#include "eligible.h"
+#include "mtier.h"
+
+/* Ranges that are listed under one hold of mmap_lock: a page of them. */
+#define MTIER_LISTED_MAX	(PAGE_SIZE / sizeof(unsigned long))
+
+/**
+ * struct mtier_listing - a walk that lists ranges
+ * @at: those found since the lock was taken
+ * @nr: how many
+ * @cursor: where to go on
+ * @deadline: when to let go of the lock
+ */
+struct mtier_listing {
+	unsigned long at[MTIER_LISTED_MAX];
+	unsigned int nr;
+	unsigned long cursor;
+	u64 deadline;
+};
+
+static struct mtier_listing mtier_listing;
+
+/* Enough for now? Nonzero ends the walk. */
+static int mtier_list_pause(struct mtier_listing *l, struct mm_struct *mm,
+			    unsigned long next)
+{
+	l->cursor = next;
+	return l->nr == MTIER_LISTED_MAX || local_clock() >= l->deadline ||
+	       need_resched() || mmap_lock_is_contended(mm);
+}
+
+static int mtier_list_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
+			  struct mm_walk *walk)
+{
+	struct mtier_listing *l = walk->private;
+	unsigned long at = addr & PMD_MASK;
+
+	/* Two VMAs may be parts of the same range. */
+	if (!pmd_none(pmdp_get_lockless(pmd)) &&
+	    (!l->nr || l->at[l->nr - 1] != at))
+		l->at[l->nr++] = at;
+	return mtier_list_pause(l, walk->mm, next);
+}
+
+static int mtier_list_hole(unsigned long addr, unsigned long next, int depth,
+			   struct mm_walk *walk)
+{
+	return mtier_list_pause(walk->private, walk->mm, next);
+}
+
+static int mtier_list_vma(unsigned long addr, unsigned long next,
+			  struct mm_walk *walk)
+{
+	if (mtier_vma_eligible(walk->vma))
+		return 0;
+	/* There can be tens of thousands of such VMAs. */
+	return mtier_list_pause(walk->private, walk->mm, next) ? -EAGAIN : 1;
+}
+
+static const struct mm_walk_ops mtier_list_ops = {
+	.pmd_entry	= mtier_list_pmd,
+	.pte_hole	= mtier_list_hole,
+	.test_walk	= mtier_list_vma,
+	.walk_lock	= PGWALK_RDLOCK,
+};
+
+/* As much as one hold of the lock allows; false if it was not to be had. */
+static bool mtier_list_some(struct mtier_listing *l, struct mm_struct *mm)
+{
+	l->nr = 0;
+	if (!mmap_read_trylock(mm))
+		return false;
+	l->deadline = local_clock() +
+		      READ_ONCE(mtier_conf.slice_us) * NSEC_PER_USEC;
+	if (!walk_page_range(mm, l->cursor, mm->task_size, &mtier_list_ops, l))
+		l->cursor = mm->task_size;
+	mmap_read_unlock(mm);
+	return true;
+}
+
+/* Have those listed last in the new list; false without memory. */
+static bool mtier_list_keep(struct mtier_sample *new, unsigned int *room,
+			    const struct mtier_listing *l)
+{
+	unsigned int nr = l->nr, want = new->nr + nr;
+	const unsigned long *at = l->at;
+	unsigned long *larger;
+
+	/* The walk has stopped within a range. */
+	if (nr && new->nr && new->at[new->nr - 1] == at[0]) {
+		at++;
+		nr--;
+	}
+	if (want > *room) {
+		want = max(want, 2 * *room);
+		larger = kvrealloc(new->at, want * sizeof(*new->at),
+				   GFP_KERNEL | __GFP_NOWARN);
+		if (!larger)
+			return false;
+		new->at = larger;
+		*room = want;
+	}
+	memcpy(new->at + new->nr, at, nr * sizeof(*at));
+	new->nr += nr;
+	return true;
+}
+
+/* List the ranges of an address space; what there was stays if that fails. */
+static void mtier_sample_list(struct mtier_slot *slot)
+{
+	struct mtier_sample new = { .rss = get_mm_rss(slot->mm) };
+	struct mtier_listing *l = &mtier_listing;
+	struct mm_struct *mm = slot->mm;
+	unsigned int room = 0;
+
+	l->cursor = 0;
+	while (l->cursor < mm->task_size) {
+		if (!mtier_list_some(l, mm) || !mtier_list_keep(&new, &room, l)) {
+			kvfree(new.at);
+			return;
+		}
+		cond_resched();
+	}
+	kvfree(slot->sample.at);
+	slot->sample = new;
+}
+
+/* Is a list to be made, or made anew? */
+static bool mtier_sample_stale(const struct mtier_slot *slot)
+{
+	unsigned long rss = get_mm_rss(slot->mm), then = slot->sample.rss;
+	unsigned long apart = max(rss, then) - min(rss, then);
+
+	if (slot->sample.old)
+		return true;
+	return apart > then / 8 + (slot->sample.nr ? MTIER_RANGE_PAGES / 2 : 0);
+}
+
+static bool mtier_sample_left_out(const struct mtier_slot *slot)
+{
+	return !READ_ONCE(slot->mm->mtier_scan_scale) ||
+	       mm_has_notifiers(slot->mm);
+}
+
+/* Ranges of an address space that may be drawn now. */
+static unsigned int mtier_sample_ranges(struct mtier_slot *slot)
+{
+	if (mtier_sample_left_out(slot))
+		return 0;
+	if (mtier_sample_stale(slot) && mmget_not_zero(slot->mm)) {
+		mtier_sample_list(slot);
+		mmput_async(slot->mm);
+	}
+	return slot->sample.nr;
+}
+
+static unsigned long mtier_sample_total(ktime_t now)
+{
+	struct mtier_slot *slot = NULL;
+	unsigned long total = 0;
+
+	while ((slot = mtier_slot_after(slot, now)))
+		total += mtier_sample_ranges(slot);
+	return total;
+}
+
+/* Draw so many: those that are left of this round first. */
+static void mtier_sample_take(struct mtier_sample *s, unsigned long *at,
+			      unsigned int nr)
+{
+	unsigned int i, pick, left = s->nr - s->next;
+
+	if (left < nr) {
+		for (i = 0; i < left; i++)
+			swap(s->at[i], s->at[s->next + i]);
+		memcpy(at, s->at, left * sizeof(*at));
+		at += left;
+		nr -= left;
+		s->next = left;
+		s->old = true;
+	}
+	for (i = 0; i < nr; i++, s->next++) {
+		/* Not in swap(), which would ask twice. */
+		pick = s->next + get_random_u32_below(s->nr - s->next);
+		swap(s->at[s->next], s->at[pick]);
+		at[i] = s->at[s->next];
+	}
+}
+
+static int mtier_sample_cmp(const void *a, const void *b)
+{
+	unsigned long x = *(const unsigned long *)a;
+	unsigned long y = *(const unsigned long *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void mtier_sample_add(struct mtier_watch *w, struct mtier_slot *slot,
+			     unsigned int nr)
+{
+	mtier_slot_get(slot);
+	w->part[w->nr_parts++] = (struct mtier_part) {
+		.slot = slot,
+		.first = w->nr,
+		.nr = nr,
+	};
+	mtier_sample_take(&slot->sample, w->at + w->nr, nr);
+	/* From one page table to the next, as a walk goes. */
+	sort(w->at + w->nr, nr, sizeof(*w->at), mtier_sample_cmp, NULL);
+	w->nr += nr;
+}
+
+/*
+ * How many of @want are dealt to an address space with @nr ranges that come after
+ * @sum others of @total: so many of the marks that are evenly apart on the line of
+ * all fall into its part. Where the first mark lies is chance.
+ */
+static unsigned long mtier_sample_share(u64 sum, unsigned long nr,
+					unsigned long want, u64 mark,
+					unsigned long total)
+{
+	return div64_u64((sum + nr) * want + mark, total) -
+	       div64_u64(sum * want + mark, total);
+}
+
+/* Deal @want ranges out, to each address space its share. */
+static void mtier_sample_deal(struct mtier_watch *w, unsigned long want,
+			      unsigned long total, ktime_t now)
+{
+	u64 mark = get_random_u64() % total, sum = 0;
+	struct mtier_slot *slot = NULL;
+	unsigned long nr;
+
+	while ((slot = mtier_slot_after(slot, now))) {
+		/* As it was counted, or it has come since. */
+		if (mtier_sample_left_out(slot) || !slot->sample.nr)
+			continue;
+		nr = mtier_sample_share(sum, slot->sample.nr, want, mark, total);
+		sum += slot->sample.nr;
+		nr = min3(nr, want - w->nr, (unsigned long)slot->sample.nr);
+		if (nr)
+			mtier_sample_add(w, slot, nr);
+	}
+}
+
+/**
+ * mtier_sample_draw() - choose what a burst looks at
+ * @watch: filled
+ * @want: ranges; all are taken if there are fewer
+ *
+ * Context: kmtierd; may sleep.
+ * Return: 0, -ENOENT if there is no memory to look at, or -ENOMEM.
+ */
+int mtier_sample_draw(struct mtier_watch *watch, unsigned long want)
+{
+	ktime_t now = ktime_get();
+	unsigned long total = mtier_sample_total(now);
+
+	*watch = (struct mtier_watch) { };
+	if (!total)
+		return -ENOENT;
+	want = min3(want, total, (unsigned long)INT_MAX / MTIER_RANGE_PAGES);
+	watch->at = kvmalloc_array(want, sizeof(*watch->at), GFP_KERNEL);
+	watch->part = kvmalloc_array(want, sizeof(*watch->part), GFP_KERNEL);
+	watch->page = kvmalloc_array(want, MTIER_RANGE_PAGES, GFP_KERNEL);
+	if (!watch->at || !watch->part || !watch->page) {
+		mtier_sample_drop(watch);
+		return -ENOMEM;
+	}
+	memset(watch->page, MTIER_PAGE_NONE, want * MTIER_RANGE_PAGES);
+	mtier_sample_deal(watch, want, total, now);
+	return 0;
+}
+
+/**
+ * mtier_sample_drop() - forget what a burst looked at
+ * @watch: from mtier_sample_draw()
+ */
+void mtier_sample_drop(struct mtier_watch *watch)
+{
+	unsigned int i;
+
+	for (i = 0; i < watch->nr_parts; i++)
+		mtier_slot_put(watch->part[i].slot);
+	kvfree(watch->page);
+	kvfree(watch->part);
+	kvfree(watch->at);
+	*watch = (struct mtier_watch) { };
+}
+
+#ifdef CONFIG_MTIER_KUNIT_TEST
+#include "tests/sample_kunit.c"
+#endif

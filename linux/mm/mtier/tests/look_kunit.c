@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What is known of the pages of a burst, and which a plan takes. Included by
+ * ../look.c.
+ */
+#include <kunit/test.h>
+
+static void look_watch(struct kunit *test, struct mtier_watch *w,
+		       unsigned int ranges)
+{
+	size_t nr = (size_t)ranges * MTIER_RANGE_PAGES;
+
+	*w = (struct mtier_watch) {
+		.page = kunit_kzalloc(test, nr, GFP_KERNEL),
+		.nr = ranges,
+	};
+	KUNIT_ASSERT_NOT_NULL(test, w->page);
+	memset(w->page, MTIER_PAGE_NONE, nr);
+}
+
+static unsigned int look_watched(const struct mtier_watch *w)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < w->nr * MTIER_RANGE_PAGES; i++)
+		nr += w->page[i] != MTIER_PAGE_NONE;
+	return nr;
+}
+
+static void counts_are_by_side_and_by_looks(struct kunit *test)
+{
+	struct mtier_counts all, movable;
+	struct mtier_watch w;
+
+	look_watch(test, &w, 2);
+	w.page[0] = 3;
+	w.page[1] = 3 | MTIER_PAGE_TOLD;
+	w.page[2] = 8 | MTIER_PAGE_LOW;
+	w.page[MTIER_RANGE_PAGES] = 8 | MTIER_PAGE_LOW | MTIER_PAGE_FIXED;
+	w.page[2 * MTIER_RANGE_PAGES - 1] = MTIER_PAGE_FIXED;
+	mtier_look_count(&w, &all, &movable);
+	KUNIT_EXPECT_EQ(test, all.pages[MTIER_TOP][3], 2);
+	KUNIT_EXPECT_EQ(test, all.pages[MTIER_LOW][8], 2);
+	KUNIT_EXPECT_EQ(test, all.pages[MTIER_TOP][0], 1);
+	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_TOP][3], 2);
+	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_LOW][8], 1);
+	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_TOP][0], 0);
+}
+
+static void a_plan_takes_as_many_as_it_says(struct kunit *test)
+{
+	static const struct mtier_plan plan = {
+		.nr = 2,
+		.run = {
+			{ .low = 8, .top = MTIER_NO_VICTIM, .pages = 2 },
+			{ .low = 8, .top = 1, .pages = 3 },
+		},
+		.pages = 5,
+	};
+	struct mtier_counts all, movable;
+	struct mtier_watch w;
+	unsigned int i;
+
+	look_watch(test, &w, 1);
+	for (i = 0; i < 10; i++) {
+		w.page[4 * i] = 8 | MTIER_PAGE_LOW;
+		w.page[4 * i + 1] = 1;
+		w.page[4 * i + 2] = 8 | MTIER_PAGE_LOW | MTIER_PAGE_FIXED;
+		w.page[4 * i + 3] = 1 | MTIER_PAGE_FIXED;
+	}
+	mtier_look_take(&w, &plan);
+	mtier_look_count(&w, &all, &movable);
+	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_LOW][8], 5);
+	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_TOP][1], 7);
+	KUNIT_EXPECT_EQ(test, all.pages[MTIER_LOW][8], 15);
+	KUNIT_EXPECT_EQ(test, all.pages[MTIER_TOP][1], 17);
+	KUNIT_EXPECT_EQ(test, look_watched(&w), 32);
+}
+
+static void a_plan_for_more_than_there_are_ends(struct kunit *test)
+{
+	static const struct mtier_plan plan = {
+		.nr = 1,
+		.run = { { .low = 8, .top = 0, .pages = U32_MAX } },
+		.pages = U32_MAX,
+	};
+	struct mtier_watch w;
+
+	look_watch(test, &w, 1);
+	w.page[0] = 8 | MTIER_PAGE_LOW;
+	w.page[1] = 0;
+	w.page[2] = 1;
+	mtier_look_take(&w, &plan);
+	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
+	KUNIT_EXPECT_EQ(test, w.page[2], 1);
+}
+
+/* The state of a page has room for each count, whatever else is known of it. */
+static void the_highest_count_changes_nothing_else(struct kunit *test)
+{
+	u8 page = MTIER_PAGE_LOW | MTIER_PAGE_FIXED | MTIER_PAGE_TOLD;
+	unsigned int i;
+
+	for (i = 0; i < MTIER_LOOKS; i++)
+		page++;
+	KUNIT_EXPECT_EQ(test, page & MTIER_PAGE_COUNT, MTIER_LOOKS);
+	KUNIT_EXPECT_EQ(test, page & ~MTIER_PAGE_COUNT,
+			MTIER_PAGE_LOW | MTIER_PAGE_FIXED | MTIER_PAGE_TOLD);
+	KUNIT_EXPECT_NE(test, page, MTIER_PAGE_NONE);
+}
+
+static struct kunit_case mtier_look_cases[] = {
+	KUNIT_CASE(counts_are_by_side_and_by_looks),
+	KUNIT_CASE(a_plan_takes_as_many_as_it_says),
+	KUNIT_CASE(a_plan_for_more_than_there_are_ends),
+	KUNIT_CASE(the_highest_count_changes_nothing_else),
+	{ }
+};
+
+static struct kunit_suite mtier_look_suite = {
+	.name = "mtier_look",
+	.test_cases = mtier_look_cases,
+};
+
+kunit_test_suite(mtier_look_suite);

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bursts: what they look at, what they tell, and that it is told to others. They
+ * only observe yet: nothing moves.
+ *
+ * lab: topology=dram-cxl icount=2 timeout=180s debug=no
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "burst_util.h"
+
+/* Four ranges: half of the smallest burst. */
+#define SIZE		(4 * MT_HUGE)
+#define PAGES		((long)(SIZE / MT_PAGE))
+
+#define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
+
+enum side { TOP, LOW };
+
+/* Pages that @looks looks have found accessed @count times. */
+static long counted(unsigned int looks, enum side side, unsigned int count)
+{
+	FILE *f = fopen(MT_BURST_DIR "histogram", "re");
+	char line[256], word[8];
+	long pages = -1;
+	unsigned int n;
+	int at;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		char *p = line;
+		unsigned int c;
+
+		if (sscanf(line, "%u %7s%n", &n, word, &at) != 2 ||
+		    n != looks || strcmp(word, side == LOW ? "low" : "top"))
+			continue;
+		for (c = 0, p += at; c <= count; c++)
+			pages = strtol(p, &p, 10);
+	}
+	if (f)
+		fclose(f);
+	return pages;
+}
+
+/* What is on either node in use, or not, for some bursts. */
+static int used_and_unused(struct mt_toucher *t, char **used, char **unused)
+{
+	int nodes[] = { mt_fast_node(), mt_slow_node() };
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		used[i] = mt_place(SIZE, nodes[i]);
+		unused[i] = mt_place(SIZE, nodes[i]);
+		MT_ASSERT(used[i] && unused[i], "no memory on node %d", nodes[i]);
+	}
+	for (i = 0; i < 2; i++)
+		mt_touch_start(&t[i], used[i], SIZE);
+	return mt_observe_on();
+}
+
+/* The most pages that one of so many bursts found with each count of two looks. */
+static bool most_counted(unsigned int bursts, long most[2][3])
+{
+	unsigned int i, c;
+	enum side side;
+
+	memset(most, 0, sizeof(long) * 6);
+	for (i = 0; i < bursts; i++) {
+		if (!mt_bursts_pass(1))
+			return false;
+		for (side = TOP; side <= LOW; side++)
+			for (c = 0; c <= 2; c++) {
+				long n = counted(2, side, c);
+
+				if (n > most[side][c])
+					most[side][c] = n;
+			}
+	}
+	for (side = TOP; side <= LOW; side++)
+		mt_note("%s: %ld, %ld, %ld pages accessed in 0, 1, 2 of 2 looks",
+			side == LOW ? "low" : "top", most[side][0],
+			most[side][1], most[side][2]);
+	return true;
+}
+
+/* A burst has a range of each, often several: at least one page in four is seen. */
+static int tells_hot_from_cold(void)
+{
+	char *used[2], *unused[2];
+	struct mt_toucher t[2];
+	struct mt_snap before;
+	long most[2][3];
+	bool seen;
+	int i;
+
+	mt_snap(&before);
+	if (used_and_unused(t, used, unused))
+		return MT_FAIL;
+	seen = most_counted(20, most);
+	for (i = 0; i < 2; i++)
+		mt_touch_stop(&t[i]);
+	mt_observe(false);
+	MT_ASSERT(seen, "not enough bursts");
+	for (i = 0; i < 2; i++) {
+		MT_ASSERT(most[i][2] > PAGES / 5, "%d: few are in use", i);
+		MT_ASSERT(most[i][0] > PAGES / 5, "%d: few are not", i);
+		MT_ASSERT(most[i][1] < PAGES / 10, "%d: many are both", i);
+	}
+	MT_ASSERT(!mt_since(&before, "pgpromote_success"), "pages moved");
+	MT_ASSERT(!mt_since(&before, "mtier_queued"), "pages were queued");
+	return MT_PASS;
+}
+
+static int pairs_are_found(void)
+{
+	struct mt_toucher t;
+	char *p = mt_place(SIZE, mt_slow_node());
+	long long taken;
+	int ret;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	ret = mt_observe_on();
+	if (ret)
+		return ret;
+	mt_touch_start(&t, p, SIZE);
+	ret = MT_WAIT(mt_burst_value("taken") > PAGES, 60000) ? MT_PASS : MT_FAIL;
+	taken = mt_burst_value("taken");
+	mt_touch_stop(&t);
+	mt_observe(false);
+	MT_ASSERT(!ret, "%lld pages would be moved, of %ld that could", taken,
+		  PAGES);
+	MT_ASSERT(mt_all_on(p, SIZE, mt_slow_node()), "they moved");
+	return MT_PASS;
+}
+
+/* Its policy keeps it where it is: seen, and not to be moved. */
+static int bound_memory_is_counted_and_stays(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	struct mt_toucher t;
+	long most[2][3];
+	long long taken;
+	bool seen;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	MT_ASSERT(!mt_mbind(p, SIZE, MPOL_BIND, 1UL << mt_slow_node()), "mbind");
+	mt_touch_start(&t, p, SIZE);
+	if (mt_observe_on())
+		return MT_FAIL;
+	seen = most_counted(10, most);
+	taken = mt_burst_value("taken");
+	mt_touch_stop(&t);
+	mt_observe(false);
+	MT_ASSERT(seen && most[LOW][2] > PAGES / 5, "it is not seen in use");
+	MT_ASSERT(!taken, "%lld would be moved", taken);
+	return MT_PASS;
+}
+
+static int who_asks_not_to_be_scanned_is_not_looked_at(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	long seen = 0;
+	unsigned int c;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	MT_ASSERT(!prctl(SCALE_SET, 0, 0, 0, 0), "prctl");
+	mt_touch(p, SIZE, false);
+	if (mt_observe_on() || !mt_bursts_pass(6))
+		return MT_FAIL;
+	for (c = 0; c <= 2; c++)
+		seen += counted(2, LOW, c);
+	mt_observe(false);
+	prctl(SCALE_SET, 5, 0, 0, 0);
+	MT_ASSERT(!seen, "%ld pages were looked at", seen);
+	return MT_PASS;
+}
+
+static int huge_pages_are_counted_apart(void)
+{
+	char *p = mt_place_thp(SIZE, mt_slow_node());
+	long long large;
+
+	MT_NEED(p && mt_is_thp(p), "no huge pages to be had");
+	if (mt_observe_on() || !mt_bursts_pass(6))
+		return MT_FAIL;
+	large = mt_burst_value("large");
+	mt_observe(false);
+	MT_ASSERT(large >= PAGES, "%lld pages of large folios were met", large);
+	return MT_PASS;
+}
+
+static void hold(void *unused)
+{
+	pause();
+}
+
+/* Else those who map it and do not use it would vote it cold. */
+static int what_others_map_is_left_out(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	long long shared;
+	pid_t child;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	child = mt_spawn(hold, NULL);
+	if (mt_observe_on() || !mt_bursts_pass(6))
+		return MT_FAIL;
+	shared = mt_burst_value("shared");
+	mt_observe(false);
+	mt_kill(child);
+	MT_ASSERT(shared >= PAGES, "%lld shared pages were met", shared);
+	return MT_PASS;
+}
+
+static int flushes_are_one_a_look(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	long long flushes, mms, looks;
+	struct mt_toucher t;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_touch_start(&t, p, SIZE);
+	if (mt_observe_on() || !mt_bursts_pass(6))
+		return MT_FAIL;
+	mms = mt_burst_value("mms");
+	looks = mt_burst_value("looks");
+	flushes = mt_burst_value("flushes");
+	mt_touch_stop(&t);
+	mt_observe(false);
+	mt_note("%lld looks, %lld address spaces in all of them, %lld flushes",
+		looks, mms, flushes);
+	MT_ASSERT(flushes && flushes <= mms, "%lld flushes", flushes);
+	return MT_PASS;
+}
+
+/* ---- others who live on Accessed bits ---- */
+
+static bool idle_word(uint64_t pfn, bool write, uint64_t *word)
+{
+	int fd = open("/sys/kernel/mm/page_idle/bitmap",
+		      (write ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+	off_t at = pfn / 64 * 8;
+	ssize_t n = write ? pwrite(fd, word, 8, at) : pread(fd, word, 8, at);
+
+	close(fd);
+	return n == 8;
+}
+
+static void mark_idle(const char *p)
+{
+	long i;
+
+	for (i = 0; i < PAGES; i++) {
+		uint64_t pfn = mt_pfn(p + i * MT_PAGE);
+		uint64_t word = 1ULL << pfn % 64;
+
+		idle_word(pfn, true, &word);
+	}
+}
+
+static long count_idle(const char *p)
+{
+	long i, idle = 0;
+
+	for (i = 0; i < PAGES; i++) {
+		uint64_t pfn = mt_pfn(p + i * MT_PAGE), word = 0;
+
+		idle_word(pfn, false, &word);
+		idle += word >> pfn % 64 & 1;
+	}
+	return idle;
+}
+
+/* Accesses whose bits bursts cleared are known to who asks; none are made up. */
+static int others_learn_of_accesses(void)
+{
+	char *used = mt_place(SIZE, mt_slow_node());
+	char *unused = mt_place(SIZE, mt_slow_node());
+	long marked, idle, still;
+
+	MT_ASSERT(used && unused, "no memory on the slow node");
+	mt_settle();
+	mark_idle(used);
+	mark_idle(unused);
+	marked = count_idle(unused);
+	MT_ASSERT(marked > PAGES / 2 && count_idle(used) > PAGES / 2,
+		  "%ld of %ld could be marked idle", marked, PAGES);
+	mt_flush(used, SIZE);
+	mt_touch(used, SIZE, false);
+	if (mt_observe_on() || !mt_bursts_pass(6))
+		return MT_FAIL;
+	mt_observe(false);
+	idle = count_idle(used);
+	still = count_idle(unused);
+	MT_ASSERT(!idle, "%ld of %ld used pages are called idle", idle, PAGES);
+	MT_ASSERT(still == marked, "of %ld unused pages %ld are called idle",
+		  marked, still);
+	return MT_PASS;
+}
+
+/* Somebody else clears a bit, and says so by the young flag. */
+static int accesses_others_cleared_are_seen(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	long long until, told;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_settle();
+	if (mt_observe_on())
+		return MT_FAIL;
+	until = mt_now_ms() + 60000;
+	do {
+		/* Nobody knows of an access; then there is one, and it is cleared. */
+		mt_write("/proc/self/clear_refs", "1");
+		mt_touch(p, MT_HUGE, false);
+		mark_idle(p);
+		told = mt_burst_value("told");
+	} while (told < 10 && mt_now_ms() < until);
+	mt_observe(false);
+	MT_ASSERT(told >= 10, "%lld were seen", told);
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("used pages are told from others on both tiers",
+			 tells_hot_from_cold),
+		MT_CHECK("used slow pages would move into free DRAM",
+			 pairs_are_found),
+		MT_CHECK("P12 bound memory is counted and would not move",
+			 bound_memory_is_counted_and_stays),
+		MT_CHECK("scan scale 0 is not looked at",
+			 who_asks_not_to_be_scanned_is_not_looked_at),
+		MT_CHECK("large folios are left out", huge_pages_are_counted_apart),
+		MT_CHECK("what others map is left out",
+			 what_others_map_is_left_out),
+		MT_CHECK("P7 one flush for each address space and look at most",
+			 flushes_are_one_a_look),
+		MT_CHECK("P11 others learn of the accesses",
+			 others_learn_of_accesses),
+		MT_CHECK("P11 accesses whose bit others cleared are seen",
+			 accesses_others_cleared_are_seen),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}
