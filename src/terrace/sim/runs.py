@@ -48,11 +48,16 @@ class Figures:
 
 def run(cell: Cell) -> Figures:
     """One cell. Raises UsageError for a load or policy that there is not."""
+    world = _ran(cell)
+    return _figures(world.tally, world, world.load)
+
+
+def _ran(cell: Cell) -> World:
     host = HOSTS[cell.host]
     load = make_load(cell.load, host.setting, np.random.default_rng((cell.seed, 1)))
     world = World(host, load, cell.dram, np.random.default_rng((cell.seed, 2)))
     policy_named(cell.policy)(world)
-    return _figures(world.tally, world, load)
+    return world
 
 
 def _figures(tally: Tally, world: World, load: Load) -> Figures:
@@ -85,11 +90,8 @@ def _found_s(tally: Tally, load: Load) -> float | None:
 
 def course(cell: Cell, points: int = 400) -> list[tuple[float, float]]:
     """Over the time of a run: seconds, and the share of accesses that found DRAM."""
-    host = HOSTS[cell.host]
-    load = make_load(cell.load, host.setting, np.random.default_rng((cell.seed, 1)))
-    world = World(host, load, cell.dram, np.random.default_rng((cell.seed, 2)))
-    policy_named(cell.policy)(world)
-    each_s = host.run_s / points
+    world = _ran(cell)
+    each_s = world.host.run_s / points
     sums = np.zeros((points, 2))
     for end_s, accesses, hits, _ in world.tally.course:
         sums[min(int((end_s - 1e-9) / each_s), points - 1)] += (accesses, hits)
