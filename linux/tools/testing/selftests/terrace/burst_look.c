@@ -7,7 +7,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,42 +243,6 @@ static int flushes_are_one_a_look(void)
 
 /* ---- others who live on Accessed bits ---- */
 
-static bool idle_word(uint64_t pfn, bool write, uint64_t *word)
-{
-	int fd = open("/sys/kernel/mm/page_idle/bitmap",
-		      (write ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
-	off_t at = pfn / 64 * 8;
-	ssize_t n = write ? pwrite(fd, word, 8, at) : pread(fd, word, 8, at);
-
-	close(fd);
-	return n == 8;
-}
-
-static void mark_idle(const char *p)
-{
-	long i;
-
-	for (i = 0; i < PAGES; i++) {
-		uint64_t pfn = mt_pfn(p + i * MT_PAGE);
-		uint64_t word = 1ULL << pfn % 64;
-
-		idle_word(pfn, true, &word);
-	}
-}
-
-static long count_idle(const char *p)
-{
-	long i, idle = 0;
-
-	for (i = 0; i < PAGES; i++) {
-		uint64_t pfn = mt_pfn(p + i * MT_PAGE), word = 0;
-
-		idle_word(pfn, false, &word);
-		idle += word >> pfn % 64 & 1;
-	}
-	return idle;
-}
-
 /* Accesses whose bits bursts cleared are known to who asks; none are made up. */
 static int others_learn_of_accesses(void)
 {
@@ -289,18 +252,16 @@ static int others_learn_of_accesses(void)
 
 	MT_ASSERT(used && unused, "no memory on the slow node");
 	mt_settle();
-	mark_idle(used);
-	mark_idle(unused);
-	marked = count_idle(unused);
-	MT_ASSERT(marked > PAGES / 2 && count_idle(used) > PAGES / 2,
+	marked = mt_idle_mark(unused, SIZE);
+	MT_ASSERT(marked > PAGES / 2 && mt_idle_mark(used, SIZE) > PAGES / 2,
 		  "%ld of %ld could be marked idle", marked, PAGES);
 	mt_flush(used, SIZE);
 	mt_touch(used, SIZE, false);
 	if (mt_observe_on() || !mt_bursts_pass(6))
 		return MT_FAIL;
 	mt_observe(false);
-	idle = count_idle(used);
-	still = count_idle(unused);
+	idle = mt_idle_count(used, SIZE);
+	still = mt_idle_count(unused, SIZE);
 	MT_ASSERT(!idle, "%ld of %ld used pages are called idle", idle, PAGES);
 	MT_ASSERT(still == marked, "of %ld unused pages %ld are called idle",
 		  marked, still);
@@ -322,7 +283,7 @@ static int accesses_others_cleared_are_seen(void)
 		/* Nobody knows of an access; then there is one, and it is cleared. */
 		mt_write("/proc/self/clear_refs", "1");
 		mt_touch(p, MT_HUGE, false);
-		mark_idle(p);
+		mt_idle_mark(p, MT_HUGE);
 		told = mt_burst_value("told");
 	} while (told < 10 && mt_now_ms() < until);
 	mt_observe(false);

@@ -170,6 +170,8 @@ bool mt_stays(void *p, size_t size, int node);
 void *mt_watched(size_t size);
 void mt_flush(void *p, size_t size);
 bool mt_used_and_scanned(void *p, size_t size);
+int mt_idle_count(const char *p, size_t size);
+int mt_idle_mark(const char *p, size_t size);
 
 /* ---- mtier_hotplug.c: memory that comes and goes ---- */
 

@@ -3,7 +3,10 @@
  * Selftest helpers: memory whose Accessed bits the scanner clears but that stays
  * where it is, for checks of who else asks them.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "mtier_util.h"
 
@@ -41,4 +44,45 @@ bool mt_used_and_scanned(void *p, size_t size)
 		mt_note("the scanner saw %lld accesses",
 			mt_since(&before, "mtier_young_slow"));
 	return seen;
+}
+
+/* ---- /sys/kernel/mm/page_idle ---- */
+
+static bool idle_word(uint64_t pfn, bool write, uint64_t *word)
+{
+	int fd = open("/sys/kernel/mm/page_idle/bitmap",
+		      (write ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+	off_t at = pfn / 64 * 8;
+	ssize_t n = write ? pwrite(fd, word, 8, at) : pread(fd, word, 8, at);
+
+	close(fd);
+	return n == 8;
+}
+
+/* How many pages the idle bitmap calls idle. */
+int mt_idle_count(const char *p, size_t size)
+{
+	const char *end = p + size;
+	int idle = 0;
+
+	for (; p < end; p += MT_PAGE) {
+		uint64_t word = 0, pfn = mt_pfn(p);
+
+		idle += idle_word(pfn, false, &word) && word >> pfn % 64 & 1;
+	}
+	return idle;
+}
+
+/* Mark all; those that are on no LRU list yet cannot be. How many are, or -1. */
+int mt_idle_mark(const char *p, size_t size)
+{
+	size_t at;
+
+	for (at = 0; at < size; at += MT_PAGE) {
+		uint64_t pfn = mt_pfn(p + at), word = 1ULL << pfn % 64;
+
+		if (!idle_word(pfn, true, &word))
+			return -1;
+	}
+	return mt_idle_count(p, size);
 }

@@ -24,63 +24,17 @@
 #define SOFT_DIRTY	(1ULL << 55)
 #define UFFD_WP		(1ULL << 57)
 
-static bool idle_word(uint64_t pfn, bool write, uint64_t *word)
-{
-	int fd = open("/sys/kernel/mm/page_idle/bitmap",
-		      (write ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
-	off_t at = pfn / 64 * 8;
-	ssize_t n = write ? pwrite(fd, word, 8, at) : pread(fd, word, 8, at);
-
-	close(fd);
-	return n == 8;
-}
-
-static bool set_idle(uint64_t pfn)
-{
-	uint64_t word = 1ULL << pfn % 64;
-
-	return idle_word(pfn, true, &word);
-}
-
-static bool is_idle(uint64_t pfn)
-{
-	uint64_t word = 0;
-
-	return idle_word(pfn, false, &word) && word >> pfn % 64 & 1;
-}
-
-/* How many pages the idle bitmap calls idle. */
-static int count_idle(const char *p)
-{
-	int i, idle = 0;
-
-	for (i = 0; i < PAGES; i++)
-		idle += is_idle(mt_pfn(p + i * MT_PAGE));
-	return idle;
-}
-
-/* Mark all; those that are on no LRU list yet cannot be.  How many are. */
-static int mark_idle(const char *p)
-{
-	int i;
-
-	for (i = 0; i < PAGES; i++)
-		if (!set_idle(mt_pfn(p + i * MT_PAGE)))
-			return -1;
-	return count_idle(p);
-}
-
 static int idle_bitmap(void)
 {
 	char *p = mt_watched(SIZE);
 	int idle;
 
 	MT_ASSERT(p, "no memory on the slow node");
-	idle = mark_idle(p);
+	idle = mt_idle_mark(p, SIZE);
 	MT_ASSERT(idle > PAGES / 2, "%d of %d could be marked idle", idle,
 		  PAGES);
 	MT_ASSERT(mt_used_and_scanned(p, SIZE), "not scanned");
-	idle = count_idle(p);
+	idle = mt_idle_count(p, SIZE);
 	MT_ASSERT(!idle, "%d of %d used pages are called idle", idle, PAGES);
 	return MT_PASS;
 }
@@ -109,11 +63,11 @@ static int unused(void)
 	int before, after;
 
 	MT_ASSERT(p && other, "no memory on the slow node");
-	before = mark_idle(other);
+	before = mt_idle_mark(other, SIZE);
 	MT_ASSERT(before > PAGES / 2, "%d of %d could be marked idle", before,
 		  PAGES);
 	MT_ASSERT(mt_used_and_scanned(p, SIZE), "not scanned");
-	after = count_idle(other);
+	after = mt_idle_count(other, SIZE);
 	MT_ASSERT(after == before, "of %d unused pages %d are called idle",
 		  before, after);
 	return MT_PASS;
