@@ -12,15 +12,12 @@
 #define _MM_MTIER_BURST_H
 
 #include <linux/bits.h>
-#include <linux/pgtable.h>
 #include <linux/types.h>
 
 #include "place.h"
+#include "range.h"
 
 struct mtier_slot;
-
-/* Base pages of a range: what a page table maps. */
-#define MTIER_RANGE_PAGES	PTRS_PER_PTE
 
 /*
  * What is known of a page during a burst, in one byte: the looks that found it

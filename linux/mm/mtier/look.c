@@ -167,7 +167,13 @@ static void mtier_look_pte(struct mtier_look *l, struct vm_area_struct *vma,
 	*page += used && !l->first;
 }
 
-/* What a VMA has of a range; @page is of @addr. */
+/* Nothing is looked at there, or no longer; @page is of @addr. */
+static void mtier_look_none(unsigned long addr, unsigned long end, u8 *page)
+{
+	memset(page, MTIER_PAGE_NONE, (end - addr) >> PAGE_SHIFT);
+}
+
+/* The pages of one page table; @page is of @addr. */
 static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 			     unsigned long addr, unsigned long end, u8 *page)
 {
@@ -183,7 +189,7 @@ static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 	}
 	start = pmd ? pte_offset_map_lock(l->mm, pmd, addr, &ptl) : NULL;
 	if (!start) {
-		memset(page, MTIER_PAGE_NONE, nr);
+		mtier_look_none(addr, end, page);
 		return;
 	}
 	__acquire(ptl);		/* which sparse cannot see */
@@ -229,25 +235,43 @@ static struct vm_area_struct *mtier_look_vma(struct mm_struct *mm,
 	return vma ?: ERR_PTR(-EBUSY);
 }
 
+/* What a VMA that is locked has of a range. */
+static void mtier_look_at(struct mtier_look *l, struct vm_area_struct *vma,
+			  unsigned long addr, unsigned long end, u8 *page)
+{
+	if (!mtier_vma_eligible(vma)) {
+		mtier_look_none(addr, end, page);
+		return;
+	}
+	if (l->first)
+		mtier_look_rules(l, vma, addr);
+	mtier_look_table(l, vma, addr, end, page);
+}
+
 /* All VMAs of a range, one after the other; false if one was not to be had. */
 static bool mtier_look_range(struct mtier_look *l, unsigned long start,
-			     u8 *pages)
+			     u8 *page)
 {
-	unsigned long addr = start, end = start + PMD_SIZE, next;
+	unsigned long addr = start, end = start + MTIER_RANGE_SIZE, next;
 	struct vm_area_struct *vma;
 
 	while (addr < end) {
-		vma = mtier_look_vma(l->mm, &addr, end);
-		if (IS_ERR_OR_NULL(vma))
-			return !vma;
+		next = addr;
+		vma = mtier_look_vma(l->mm, &next, end);
+		if (IS_ERR(vma))
+			return false;
+		if (!vma)
+			next = end;
+		/* What is between VMAs may have been mapped in the last look. */
+		mtier_look_none(addr, next, page);
+		page += (next - addr) >> PAGE_SHIFT;
+		addr = next;
+		if (!vma)
+			break;
 		next = min(end, vma->vm_end);
-		if (mtier_vma_eligible(vma)) {
-			if (l->first)
-				mtier_look_rules(l, vma, addr);
-			mtier_look_table(l, vma, addr, next,
-					 pages + ((addr - start) >> PAGE_SHIFT));
-		}
+		mtier_look_at(l, vma, addr, next, page);
 		vma_end_read(vma);
+		page += (next - addr) >> PAGE_SHIFT;
 		addr = next;
 	}
 	return true;
@@ -257,12 +281,12 @@ static bool mtier_look_range(struct mtier_look *l, unsigned long start,
 static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 			    struct mtier_part *part)
 {
-	u8 *pages = w->page + (size_t)part->first * MTIER_RANGE_PAGES;
+	u8 *page = w->page + (size_t)part->first * MTIER_RANGE_PAGES;
 	unsigned int i;
 
 	l->mm = part->slot->mm;
 	if (mm_has_notifiers(l->mm) || !mmget_not_zero(l->mm)) {
-		memset(pages, MTIER_PAGE_NONE,
+		memset(page, MTIER_PAGE_NONE,
 		       (size_t)part->nr * MTIER_RANGE_PAGES);
 		return;
 	}
@@ -270,9 +294,9 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 	l->seen->mms++;
 	if (l->first)
 		mtier_rules_of(l->mm, &l->rules);
-	for (i = 0; i < part->nr; i++, pages += MTIER_RANGE_PAGES) {
-		if (!mtier_look_range(l, w->at[part->first + i], pages)) {
-			memset(pages, MTIER_PAGE_NONE, MTIER_RANGE_PAGES);
+	for (i = 0; i < part->nr; i++, page += MTIER_RANGE_PAGES) {
+		if (!mtier_look_range(l, w->at[part->first + i], page)) {
+			memset(page, MTIER_PAGE_NONE, MTIER_RANGE_PAGES);
 			l->seen->left++;
 		}
 		cond_resched();

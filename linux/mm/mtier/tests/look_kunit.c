@@ -4,6 +4,7 @@
  * ../look.c.
  */
 #include <kunit/test.h>
+#include <linux/mman.h>
 
 static void look_watch(struct kunit *test, struct mtier_watch *w,
 		       unsigned int ranges)
@@ -109,11 +110,69 @@ static void the_highest_count_changes_nothing_else(struct kunit *test)
 	KUNIT_EXPECT_NE(test, page, MTIER_PAGE_NONE);
 }
 
+/* A range of base pages of this thread's own, all of them there. */
+static unsigned long look_map(struct kunit *test)
+{
+	struct vm_area_struct *vma;
+	unsigned long at, i;
+	struct page *page;
+
+	at = kunit_vm_mmap(test, NULL, 0, 2 * MTIER_RANGE_SIZE,
+			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   0);
+	KUNIT_ASSERT_NE(test, at, 0);
+	at = ALIGN(at, MTIER_RANGE_SIZE);
+	mmap_write_lock(current->mm);
+	vma = vma_lookup(current->mm, at);
+	if (vma)
+		vm_flags_set(vma, VM_NOHUGEPAGE);
+	mmap_write_unlock(current->mm);
+	for (i = 0; i < MTIER_RANGE_PAGES; i++) {
+		KUNIT_ASSERT_EQ(test, get_user_pages_fast(at + i * PAGE_SIZE, 1,
+							  FOLL_WRITE, &page), 1);
+		put_page(page);
+	}
+	return at;
+}
+
+static void what_is_unmapped_leaves_the_burst(struct kunit *test)
+{
+	struct mtier_seen seen = { };
+	struct mtier_look look = {
+		.first = true,
+		.low = node_states[N_MEMORY],
+		.seen = &seen,
+	};
+	unsigned long at = look_map(test);
+	struct mtier_watch w;
+	unsigned int i;
+
+	look_watch(test, &w, 1);
+	look.mm = current->mm;
+	mtier_rules_of(current->mm, &look.rules);
+	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
+	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
+	look.first = false;
+
+	/* In the middle, and at the end. */
+	KUNIT_EXPECT_EQ(test, vm_munmap(at + 16 * PAGE_SIZE, 16 * PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, vm_munmap(at + 500 * PAGE_SIZE, 12 * PAGE_SIZE), 0);
+	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
+	for (i = 0; i < MTIER_RANGE_PAGES; i++)
+		KUNIT_EXPECT_EQ(test, w.page[i] == MTIER_PAGE_NONE,
+				(i >= 16 && i < 32) || i >= 500);
+
+	KUNIT_EXPECT_EQ(test, vm_munmap(at, MTIER_RANGE_SIZE), 0);
+	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
+	KUNIT_EXPECT_EQ(test, look_watched(&w), 0);
+}
+
 static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(counts_are_by_side_and_by_looks),
 	KUNIT_CASE(a_plan_takes_as_many_as_it_says),
 	KUNIT_CASE(a_plan_for_more_than_there_are_ends),
 	KUNIT_CASE(the_highest_count_changes_nothing_else),
+	KUNIT_CASE(what_is_unmapped_leaves_the_burst),
 	{ }
 };
 
