@@ -3,13 +3,14 @@
  * Page promotion: bursts of looks.
  *
  * kmtierd draws ranges of all memory (sample.c), looks at them up to MTIER_LOOKS
- * times (look.c), asks place.c after each look what that says, and rests; how far
- * apart the looks are, how many there are, and how long it rests is place.c's to
- * say, too. Nothing is kept of a page when a burst is over.
+ * times (look.c), asks place.c after each look what that says, has those pages
+ * change places (swap.c), and rests; how far apart the looks are, how many there
+ * are, and how long it rests is place.c's to say, too. Nothing is kept of a page when
+ * a burst is over.
  *
- * Nothing moves yet, and while it is on (observe in /sys/kernel/debug/mtier) nothing
- * else does. What would change places is counted, and leaves the burst as if it had
- * moved.
+ * It takes the place of visits while engine in /sys/kernel/debug/mtier says so: with
+ * "bursts", and with "observe", where nothing moves. What would is counted, and leaves
+ * the burst as if it had moved.
  *
  * Locking: mtier_burst_lock guards what others may read, which kmtierd alone
  * changes: it takes it to change, they to read; innermost.
@@ -18,12 +19,15 @@
 #include <linux/freezer.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
+#include <linux/memory-tiers.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/pgtable.h>
 #include <linux/random.h>
 #include <linux/sched/cputime.h>
 #include <linux/seq_file.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
 #include <trace/events/mtier.h>
 
 #include "burst.h"
@@ -33,8 +37,16 @@
 #define MTIER_BURST_IDLE_NS	NSEC_PER_SEC
 /* How often half of what audits have found is forgotten. */
 #define MTIER_FADE_NS		(30ULL * NSEC_PER_SEC)
-/* What moving a page is taken to cost. */
+/* What moving a page is taken to cost at first; and the bounds of what is measured. */
 #define MTIER_MOVE_NS		2500
+#define MTIER_MOVE_MIN_NS	250
+#define MTIER_MOVE_MAX_NS	25000
+/* As many have to move for it to be measured. */
+#define MTIER_MOVED_LEAST	64
+/* What waits for its rate longer than this is out of date. */
+#define MTIER_DRAIN_NS		(2ULL * NSEC_PER_SEC)
+/* A plan is for so long a time at least, of the rate: those that pay most go first. */
+#define MTIER_PLAN_NS		(100ULL * NSEC_PER_MSEC)
 /*
  * What looking at one is taken to cost at first, and at most: too much, or the first
  * burst of a slow machine would take as long as many, and the rest after it too.
@@ -49,6 +61,7 @@
  * @worth: what counts were worth after the last look
  * @hist: counts at the end of the last burst, by number of looks
  * @seen: sums
+ * @fixed: Q16 share of the pages of a side that may not change places
  * @margin: Q16 of the last page for which there is room
  * @gain_ns: what the last burst found
  * @spent_ns: what it took
@@ -61,6 +74,7 @@ struct mtier_burst {
 	struct mtier_worth worth;
 	struct mtier_counts hist[MTIER_LOOKS + 1];
 	struct mtier_seen seen;
+	u32 fixed[MTIER_SIDES];
 	u32 margin;
 	u64 gain_ns;
 	u64 spent_ns;
@@ -72,11 +86,35 @@ static DEFINE_MUTEX(mtier_burst_lock);
 static struct mtier_burst mtier_burst;
 static struct task_struct *mtier_burst_task;
 
-/* Mapped pages of either side, and what is free above. */
+/* So many of the pages of a side may change places: all that bursts know. */
+static u64 mtier_burst_movable(u32 side, u64 pages)
+{
+	u32 share = MTIER_Q16 - mtier_burst.fixed[side];
+
+	return mul_u64_u32_shr(pages, share, 16);
+}
+
+/* What of a side may not, as a running mean over bursts that saw some of it. */
+static void mtier_burst_fixed(const struct mtier_seen *seen)
+{
+	u32 s, *was;
+	u64 all;
+
+	for (s = 0; s < MTIER_SIDES; s++) {
+		all = seen->fixed[s] + seen->pages[s];
+		was = &mtier_burst.fixed[s];
+		if (all >= MTIER_RANGE_PAGES)
+			*was = (3 * *was + div64_u64(seen->fixed[s] * MTIER_Q16,
+						     all)) / 4;
+	}
+}
+
+/* Mapped pages of either side that may change places, and what is free above. */
 static void mtier_burst_machine(struct mtier_place_machine *m)
 {
 	nodemask_t low = mtier_nodes_slow(), top = mtier_nodes_above();
 	int nid;
+	u32 s;
 
 	nodes_andnot(top, top, low);
 	m->pages[MTIER_TOP] = 0;
@@ -85,8 +123,11 @@ static void mtier_burst_machine(struct mtier_place_machine *m)
 		m->pages[MTIER_TOP] += mtier_node_mapped(nid);
 	for_each_node_mask(nid, low)
 		m->pages[MTIER_LOW] += mtier_node_mapped(nid);
+	for (s = 0; s < MTIER_SIDES; s++)
+		m->pages[s] = mtier_burst_movable(s, m->pages[s]);
 	m->free = mtier_room_above();
-	m->move_ns = MTIER_MOVE_NS;
+	if (!m->move_ns)
+		m->move_ns = MTIER_MOVE_NS;
 	if (!m->look_ns)
 		m->look_ns = MTIER_LOOK_NS;
 }
@@ -102,10 +143,29 @@ static void mtier_burst_look_ns(struct mtier_place_machine *m, u64 ns, u64 ptes)
 	m->look_ns = DIV_ROUND_UP(m->look_ns + now, 2);
 }
 
-/* Sleep until @when, ns of ktime_get(); false if the burst is not to go on. */
-static bool mtier_burst_sleep(u64 when)
+/* What moving a page takes: a running mean. */
+static void mtier_burst_move_ns(struct mtier_place_machine *m, u64 ns,
+				unsigned long pages)
 {
-	ktime_t until = ns_to_ktime(when);
+	u32 now;
+
+	if (pages < MTIER_MOVED_LEAST)
+		return;
+	now = clamp_t(u64, div64_u64(ns, pages), MTIER_MOVE_MIN_NS,
+		      MTIER_MOVE_MAX_NS);
+	m->move_ns = DIV_ROUND_UP(3 * m->move_ns + now, 4);
+}
+
+/**
+ * mtier_burst_sleep() - sleep
+ * @when_ns: until when, of ktime_get_ns()
+ *
+ * Context: kmtierd.
+ * Return: false if the burst is not to go on.
+ */
+bool mtier_burst_sleep(u64 when_ns)
+{
+	ktime_t until = ns_to_ktime(when_ns);
 	bool frozen = false;
 
 	while (!kthread_freezable_should_stop(&frozen)) {
@@ -115,7 +175,7 @@ static bool mtier_burst_sleep(u64 when)
 		if (!kthread_should_stop())
 			schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
 		__set_current_state(TASK_RUNNING);
-		if (ktime_get_ns() >= when)
+		if (ktime_get_ns() >= when_ns)
 			return !kthread_should_stop();
 	}
 	return false;
@@ -125,11 +185,12 @@ static bool mtier_burst_sleep(u64 when)
  * struct mtier_round - one burst, while it goes on
  * @watch: what is looked at
  * @seen: what was done
- * @free: what would be free above by now
+ * @free: pages that may go up without a victim
  * @looks: looks that count
  * @start_ns: when it began
  * @look_ns: when the last look began
  * @ran_ns: CPU time of the thread when it began
+ * @late: moves have taken longer than looks are apart: no look would come in time
  * @gain_ns: what it has found
  * @why: why it has found no more
  */
@@ -141,55 +202,118 @@ struct mtier_round {
 	u64 start_ns;
 	u64 look_ns;
 	u64 ran_ns;
+	bool late;
 	u64 gain_ns;
 	enum mtier_plan_why why;
 };
 
 static u64 mtier_round_spent(const struct mtier_round *r)
 {
-	return task_sched_runtime(current) - r->ran_ns;
+	return task_sched_runtime(current) - r->ran_ns - r->seen.moved_ns;
 }
 
-/* What is to change places by now; here it would be moved. Returns the gain. */
-static u64 mtier_round_plan(struct mtier_round *r,
-			    const struct mtier_counts *movable)
+/* Only observed: what would be free above by now. */
+static void mtier_round_pretend(struct mtier_round *r,
+				const struct mtier_plan *plan)
+{
+	u32 i;
+
+	mtier_look_drop(&r->watch);
+	for (i = 0; i < plan->nr; i++)
+		if (plan->run[i].top == MTIER_NO_VICTIM)
+			r->free -= plan->run[i].pages;
+}
+
+/* Have the pages of a plan change places. */
+static void mtier_round_swap(struct mtier_round *r,
+			     const struct mtier_plan *plan)
+{
+	u64 ran_ns = task_sched_runtime(current);
+	struct mtier_swapped did;
+
+	did = mtier_swap(&r->watch, plan);
+	ran_ns = task_sched_runtime(current) - ran_ns;
+	r->seen.moved_ns += ran_ns;
+	r->seen.promoted += did.promoted;
+	r->seen.demoted += did.demoted;
+	r->free = mtier_room_above();
+	mtier_burst_move_ns(&mtier_burst.machine, ran_ns,
+			    did.promoted + did.demoted);
+}
+
+/* How many pages may go up now: what the rate allows until about the next look. */
+static u64 mtier_round_limit(const struct mtier_round *r)
+{
+	u64 rate = (u64)READ_ONCE(mtier_conf.rate_mbps) << (20 - PAGE_SHIFT);
+	u64 ns = max(MTIER_PLAN_NS, mtier_burst.place.tau_ns * 3 / 2);
+
+	if (mtier_conf.engine == MTIER_ENGINE_OBSERVE)
+		return U32_MAX;
+	return max(mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC), 1);
+}
+
+/* Which pages are to change places now? They do. Returns the gain. */
+static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 {
 	struct mtier_burst *b = &mtier_burst;
 	struct mtier_place_machine machine = b->machine;
 	struct mtier_plan plan;
-	u32 i;
 
 	machine.free = r->free;
-	mtier_place_plan(&b->place, &machine, &b->worth, movable, U32_MAX,
-			 &plan);
-	mtier_look_take(&r->watch, &plan);
-	for (i = 0; i < plan.nr; i++)
-		if (plan.run[i].top == MTIER_NO_VICTIM)
-			r->free -= plan.run[i].pages;
+	/* What goes into free memory sends nobody away, and is sure sooner. */
+	if (r->looks < MTIER_LOOKS_LEAST || !READ_ONCE(numa_demotion_enabled))
+		memset(left->pages[MTIER_TOP], 0, sizeof(left->pages[MTIER_TOP]));
+	mtier_place_plan(&b->place, &machine, &b->worth, left,
+			 mtier_round_limit(r), &plan);
+	r->why = plan.why;
+	if (!plan.pages)
+		return 0;
+	mtier_look_mark(&r->watch, &plan);
+	if (mtier_conf.engine == MTIER_ENGINE_OBSERVE)
+		mtier_round_pretend(r, &plan);
+	else
+		mtier_round_swap(r, &plan);
 	r->seen.taken += plan.pages;
 	r->gain_ns += plan.gain_ns;
-	r->why = plan.why;
 	return plan.gain_ns;
+}
+
+/*
+ * All that is to change places after a look. What is over the rate waits for it, and
+ * so does the next burst: else CPU time went into looks for pages that nobody moves.
+ */
+static u64 mtier_round_act(struct mtier_round *r, struct mtier_counts *left)
+{
+	u64 gain_ns = 0, now;
+
+	for (;;) {
+		gain_ns += mtier_round_plan(r, left);
+		now = ktime_get_ns();
+		r->late |= now - r->look_ns > mtier_burst.place.tau_ns;
+		if (r->why != MTIER_PLAN_RATE || kthread_should_stop() ||
+		    now - r->look_ns > MTIER_DRAIN_NS)
+			return gain_ns;
+		mtier_look_count(&r->watch, left);
+	}
 }
 
 /* What does the last look say? True if the burst is over. */
 static bool mtier_round_judge(struct mtier_round *r)
 {
-	struct mtier_counts all, movable;
 	struct mtier_burst *b = &mtier_burst;
+	struct mtier_counts counts;
 	u64 gain_ns;
 
-	mtier_look_count(&r->watch, &all, &movable);
+	mtier_look_count(&r->watch, &counts);
 	mutex_lock(&mtier_burst_lock);
-	mtier_place_look(&b->place, r->looks, &all);
+	mtier_place_look(&b->place, r->looks, &counts);
 	mtier_place_worth(&b->place, r->looks, &b->worth);
 	mutex_unlock(&mtier_burst_lock);
-	/* What goes into free memory sends nobody away. */
 	if (r->looks < MTIER_LOOKS_LEAST - !!r->free)
 		return false;
-	gain_ns = mtier_round_plan(r, &movable);
-	return mtier_place_enough(r->looks, gain_ns, r->gain_ns,
-				  mtier_round_spent(r));
+	gain_ns = mtier_round_act(r, &counts);
+	return r->late || mtier_place_enough(r->looks, gain_ns, r->gain_ns,
+					     mtier_round_spent(r));
 }
 
 /* All looks of a burst; false if it was cut short. */
@@ -215,17 +339,26 @@ static bool mtier_round_looks(struct mtier_round *r)
 
 static void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s)
 {
+	u32 side;
+
 	sum->bursts++;
 	sum->looks += s->looks;
 	sum->ptes += s->ptes;
 	sum->flushes += s->flushes;
 	sum->mms += s->mms;
+	for (side = 0; side < MTIER_SIDES; side++) {
+		sum->pages[side] += s->pages[side];
+		sum->fixed[side] += s->fixed[side];
+	}
 	sum->left += s->left;
 	sum->large += s->large;
 	sum->shared += s->shared;
 	sum->told += s->told;
 	sum->taken += s->taken;
+	sum->promoted += s->promoted;
+	sum->demoted += s->demoted;
 	sum->spent_ns += s->spent_ns;
+	sum->moved_ns += s->moved_ns;
 }
 
 /* A burst is over: how the next one is to be, and how long until then. */
@@ -237,6 +370,7 @@ static u64 mtier_round_end(struct mtier_round *r)
 	r->seen.spent_ns = mtier_round_spent(r);
 	mutex_lock(&mtier_burst_lock);
 	mtier_seen_add(&b->seen, &r->seen);
+	mtier_burst_fixed(&r->seen);
 	b->gain_ns = r->gain_ns;
 	b->spent_ns = r->seen.spent_ns;
 	b->why = r->why;
@@ -313,23 +447,29 @@ static int mtier_burst_thread(void *unused)
  * mtier_burst_start() - start kmtierd
  *
  * Return: 0; -EOPNOTSUPP where CPUs do not set Accessed bits by themselves, so that
- * each look would cost each page a fault; or the error of making a thread.
+ * each look would cost each page a fault; -ENOMEM, or the error of making a thread.
  */
 int mtier_burst_start(void)
 {
 	struct mtier_burst *b = &mtier_burst;
 	struct task_struct *p;
+	int ret;
 
 	if (!arch_has_hw_pte_young())
 		return -EOPNOTSUPP;
+	ret = mtier_swap_start();
+	if (ret)
+		return ret;
 	mutex_lock(&mtier_burst_lock);
 	*b = (struct mtier_burst) { .faded_ns = ktime_get_ns() };
 	mtier_burst_machine(&b->machine);
 	mtier_place_init(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);
 	p = kthread_run(mtier_burst_thread, NULL, "kmtierd");
-	if (IS_ERR(p))
+	if (IS_ERR(p)) {
+		mtier_swap_stop();
 		return PTR_ERR(p);
+	}
 	mtier_burst_task = p;
 	return 0;
 }
@@ -342,6 +482,7 @@ void mtier_burst_stop(void)
 	if (mtier_burst_task)
 		kthread_stop(mtier_burst_task);
 	mtier_burst_task = NULL;
+	mtier_swap_stop();
 	WRITE_ONCE(mtier_scan_state, MTIER_STATE_OFF);
 }
 
@@ -387,42 +528,72 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 		   b->spent_ns, mtier_plan_words[b->why]);
 	seq_printf(m, "bursts %llu\nlooks %llu\nptes %llu\nmms %llu\nflushes %llu\n",
 		   s->bursts, s->looks, s->ptes, s->mms, s->flushes);
+	seq_printf(m, "fixed_top %llu\nfixed_low %llu\n", s->fixed[MTIER_TOP],
+		   s->fixed[MTIER_LOW]);
 	seq_printf(m, "left %llu\nlarge %llu\nshared %llu\ntold %llu\n",
 		   s->left, s->large, s->shared, s->told);
-	seq_printf(m, "taken %llu\nall_spent_ns %llu\n", s->taken,
-		   s->spent_ns);
+	seq_printf(m, "taken %llu\npromoted %llu\ndemoted %llu\n", s->taken,
+		   s->promoted, s->demoted);
+	seq_printf(m, "all_spent_ns %llu\nall_moved_ns %llu\nmove_ns %u\n",
+		   s->spent_ns, s->moved_ns, b->machine.move_ns);
 	mutex_unlock(&mtier_burst_lock);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(mtier_bursts);
 
-static int mtier_observe_get(void *unused, u64 *value)
+static const char * const mtier_engines[] = {
+	[MTIER_ENGINE_VISITS] = "visits",
+	[MTIER_ENGINE_OBSERVE] = "observe",
+	[MTIER_ENGINE_BURSTS] = "bursts",
+};
+
+static int mtier_engine_show(struct seq_file *m, void *unused)
 {
-	*value = READ_ONCE(mtier_conf.bursts);
+	seq_printf(m, "%s\n", mtier_engines[READ_ONCE(mtier_conf.engine)]);
 	return 0;
 }
 
-static int mtier_observe_set(void *unused, u64 value)
+static int mtier_engine_open(struct inode *inode, struct file *file)
 {
-	int ret = 0;
+	return single_open(file, mtier_engine_show, NULL);
+}
 
-	if (value > 1)
-		return -ERANGE;
+static ssize_t mtier_engine_write(struct file *file, const char __user *buf,
+				  size_t count, loff_t *at)
+{
+	ssize_t ret = count;
+	char word[16] = { };
+	int engine;
+
+	if (count >= sizeof(word))
+		return -EINVAL;
+	if (copy_from_user(word, buf, count))
+		return -EFAULT;
+	engine = sysfs_match_string(mtier_engines, word);
+	if (engine < 0)
+		return engine;
 	mutex_lock(&mtier_mutex);
-	if (value != mtier_conf.bursts && mtier_on())
+	if (engine != mtier_conf.engine && mtier_on())
 		ret = -EBUSY;
 	else
-		WRITE_ONCE(mtier_conf.bursts, value);
+		WRITE_ONCE(mtier_conf.engine, engine);
 	mutex_unlock(&mtier_mutex);
 	return ret;
 }
-DEFINE_DEBUGFS_ATTRIBUTE(mtier_observe_fops, mtier_observe_get,
-			 mtier_observe_set, "%llu\n");
+
+static const struct file_operations mtier_engine_fops = {
+	.owner = THIS_MODULE,
+	.open = mtier_engine_open,
+	.read = seq_read,
+	.write = mtier_engine_write,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
 
 /**
  * mtier_burst_init() - make what can be read of bursts, and their switch
  *
- * For developers, while nothing follows what bursts say.
+ * For developers, until one engine is left.
  */
 void __init mtier_burst_init(void)
 {
@@ -430,7 +601,6 @@ void __init mtier_burst_init(void)
 
 	debugfs_create_file("histogram", 0400, dir, NULL,
 			    &mtier_histogram_fops);
-	debugfs_create_file_unsafe("observe", 0600, dir, NULL,
-				   &mtier_observe_fops);
+	debugfs_create_file("engine", 0600, dir, NULL, &mtier_engine_fops);
 	debugfs_create_file("bursts", 0400, dir, NULL, &mtier_bursts_fops);
 }

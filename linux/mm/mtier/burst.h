@@ -3,7 +3,7 @@
  * Page promotion by bursts of looks: what its parts know of each other.
  *
  *   sample.c: which memory --> look.c: used or not --> burst.c: how often, how
- *   far apart, what that says (place.c)
+ *   far apart, what that says (place.c) --> swap.c: change places
  *
  * All of it is done by one thread, kmtierd, so that nothing here is locked but
  * what others may read (burst.c).
@@ -21,13 +21,13 @@ struct mtier_slot;
 
 /*
  * What is known of a page during a burst, in one byte: the looks that found it
- * accessed, the lower tier, that it may not change places whatever is found, and
- * that its folio's young flag is not news.
+ * accessed, the lower tier, that its folio's young flag is not news, and that it is
+ * to change places now.
  */
 #define MTIER_PAGE_COUNT	0x0f
 #define MTIER_PAGE_LOW		BIT(4)
-#define MTIER_PAGE_FIXED	BIT(5)
-#define MTIER_PAGE_TOLD		BIT(6)
+#define MTIER_PAGE_TOLD		BIT(5)
+#define MTIER_PAGE_GOES		BIT(7)
 /* Not looked at, or no longer. */
 #define MTIER_PAGE_NONE		0xff
 
@@ -66,12 +66,17 @@ struct mtier_watch {
  * @ptes: page table entries read
  * @flushes: TLB flushes of an address space
  * @mms: address spaces looked at, in all looks; one flush for each at most
+ * @pages: pages that were looked at, by side, in the first look of each burst
+ * @fixed: and those that were not, as they may not change places
  * @left: ranges that left a burst, since somebody else was at work there
  * @large: pages that were not looked at for being part of a large folio
  * @shared: and for being mapped by others, too
  * @told: accesses known from the young flag: somebody else cleared the bit
- * @taken: pairs that would have changed places
- * @spent_ns: CPU time
+ * @taken: pages that should go up
+ * @promoted: pages that did
+ * @demoted: pages that went down for them
+ * @spent_ns: CPU time of looks
+ * @moved_ns: CPU time of moves
  */
 struct mtier_seen {
 	u64 bursts;
@@ -79,13 +84,41 @@ struct mtier_seen {
 	u64 ptes;
 	u64 flushes;
 	u64 mms;
+	u64 pages[MTIER_SIDES];
+	u64 fixed[MTIER_SIDES];
 	u64 left;
 	u64 large;
 	u64 shared;
 	u64 told;
 	u64 taken;
+	u64 promoted;
+	u64 demoted;
 	u64 spent_ns;
+	u64 moved_ns;
 };
+
+/**
+ * struct mtier_swapped - what came of a plan
+ * @promoted: base pages that went up
+ * @demoted: base pages that went down
+ */
+struct mtier_swapped {
+	unsigned long promoted;
+	unsigned long demoted;
+};
+
+/**
+ * mtier_watch_range() - what is known of the pages of a range
+ * @watch: what is looked at
+ * @range: its index
+ *
+ * Return: MTIER_RANGE_PAGES bytes.
+ */
+static inline u8 *mtier_watch_range(const struct mtier_watch *watch,
+				    unsigned int range)
+{
+	return watch->page + (size_t)range * MTIER_RANGE_PAGES;
+}
 
 /* ---- sample.c ---- */
 
@@ -96,10 +129,20 @@ void mtier_sample_drop(struct mtier_watch *watch);
 
 void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen);
 void mtier_look_count(const struct mtier_watch *watch,
-		      struct mtier_counts *all, struct mtier_counts *movable);
-void mtier_look_take(struct mtier_watch *watch, const struct mtier_plan *plan);
+		      struct mtier_counts *counts);
+void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan);
+void mtier_look_drop(struct mtier_watch *watch);
+
+/* ---- swap.c ---- */
+
+struct mtier_swapped mtier_swap(struct mtier_watch *watch,
+				const struct mtier_plan *plan);
+int mtier_swap_start(void);
+void mtier_swap_stop(void);
 
 /* ---- burst.c ---- */
+
+bool mtier_burst_sleep(u64 when_ns);
 
 int mtier_burst_start(void);
 void mtier_burst_stop(void);

@@ -204,7 +204,7 @@ unsigned long mtier_cold_demote(struct mtier_node *node, int nid,
 	    !READ_ONCE(numa_demotion_enabled))
 		return 0;
 	/* Not for the price of reclaim below. */
-	room = mtier_node_free_above(node->nid, false);
+	room = mtier_node_free_above(node->nid, WMARK_HIGH);
 	want = min3(want, room, READ_ONCE(mtier_conf.batch_pages));
 	if (!want)
 		return 0;

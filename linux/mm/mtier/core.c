@@ -94,8 +94,8 @@ static int mtier_reconcile(void)
 			kfree_rcu(old, rcu);
 	}
 
-	/* Bursts keep no records, and move nothing yet. */
-	if (mtier_conf.bursts)
+	/* Bursts keep no records, and kmtierd moves what they find. */
+	if (mtier_conf.engine != MTIER_ENGINE_VISITS)
 		return 0;
 	mtier_hot_prune();
 	nodes_andnot(above, new->above, new->slow);
@@ -163,7 +163,8 @@ static int mtier_start(void)
 	/* Forks from here on register themselves; then look for the others. */
 	static_branch_enable(&mtier_key);
 	mtier_slots_adopt();
-	ret = mtier_conf.bursts ? mtier_burst_start() : mtier_scan_start();
+	ret = mtier_conf.engine == MTIER_ENGINE_VISITS ? mtier_scan_start() :
+						  mtier_burst_start();
 	if (ret)
 		goto err;
 	queue_delayed_work(system_unbound_wq, &mtier_age_work,

@@ -205,6 +205,22 @@ bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma)
 	       !folio_likely_mapped_shared(folio);
 }
 
+/**
+ * mtier_single_stays() - does a base page stay that one VMA maps, which is not locked?
+ * @folio: the page
+ * @down: may it have to give way?
+ *
+ * Return: true if it stays where it is.
+ */
+bool mtier_single_stays(struct folio *folio, bool down)
+{
+	if (folio_test_anon(folio) ? folio_maybe_dma_pinned(folio) :
+				     folio_is_file_lru(folio) &&
+				     folio_test_dirty(folio))
+		return true;
+	return down && folio_test_unevictable(folio);
+}
+
 /* Is a cgroup below what it is promised? */
 static bool mtier_memcg_protected(struct mem_cgroup *memcg)
 {
@@ -224,16 +240,23 @@ static bool mtier_memcg_protected(struct mem_cgroup *memcg)
 	       mem_cgroup_below_low(NULL, memcg);
 }
 
-static bool mtier_guard_protected(struct mtier_guard *g, struct folio *folio)
+/**
+ * mtier_folio_protected() - does a folio's cgroup use less than it is promised?
+ * @folio: the folio, on which there is a reference
+ * @last: which cgroup was asked before, and what it said; mostly the same
+ *
+ * Return: true if so: it does not give way.
+ */
+bool mtier_folio_protected(struct folio *folio, struct mtier_protection *last)
 {
 	struct mem_cgroup *memcg = get_mem_cgroup_from_folio(folio);
 
-	if (memcg != g->memcg) {
-		g->memcg = memcg;
-		g->protected = mtier_memcg_protected(memcg);
+	if (memcg != last->memcg) {
+		last->memcg = memcg;
+		last->is = mtier_memcg_protected(memcg);
 	}
 	mem_cgroup_put(memcg);
-	return g->protected;
+	return last->is;
 }
 
 static bool mtier_allows(const struct mtier_guard *g,
@@ -461,8 +484,7 @@ void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down)
 	WARN_ON_ONCE(guard->nr_vmas || guard->nr_mms);
 	guard->nid = nid;
 	guard->down = down;
-	guard->memcg = NULL;
-	guard->protected = false;
+	guard->memcg = (struct mtier_protection) { };
 }
 
 /* Ask everybody who maps a folio. */
@@ -505,7 +527,7 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 {
 	enum mtier_why why;
 
-	if (guard->down && mtier_guard_protected(guard, folio))
+	if (guard->down && mtier_folio_protected(folio, &guard->memcg))
 		return MTIER_WHY_POLICY;
 	/* A large one may be mapped once, but by several VMAs of an mm. */
 	if (folio_test_large(folio) || folio_likely_mapped_shared(folio))

@@ -77,6 +77,16 @@ struct mtier_guarded {
 };
 
 /**
+ * struct mtier_protection - the cgroup that was asked last for its protection
+ * @memcg: the cgroup; only compared
+ * @is: what it said
+ */
+struct mtier_protection {
+	const struct mem_cgroup *memcg;
+	bool is;
+};
+
+/**
  * struct mtier_guard - whom the folios of a batch belong to
  * @nid: node that they are to be moved to
  * @down: to make room, not because they are hot
@@ -85,8 +95,7 @@ struct mtier_guarded {
  * @rules: address spaces, each with a reference to its users
  * @vmas: their VMAs
  * @spare: for a folio that more VMAs map than fit
- * @memcg: asked last for its protection; only compared
- * @protected: and what it said
+ * @memcg: whom it has asked last
  */
 struct mtier_guard {
 	int nid;
@@ -96,8 +105,7 @@ struct mtier_guard {
 	struct mtier_rules rules[MTIER_GUARD_MMS];
 	struct mtier_guarded vmas[MTIER_GUARD_VMAS];
 	struct mtier_rules spare;
-	const struct mem_cgroup *memcg;
-	bool protected;
+	struct mtier_protection memcg;
 };
 
 void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules);
@@ -107,6 +115,8 @@ bool mtier_policy_varies(struct vm_area_struct *vma);
 bool mtier_vma_eligible(struct vm_area_struct *vma);
 enum mtier_why mtier_folio_stays(struct folio *folio,
 				 struct vm_area_struct *vma);
+bool mtier_single_stays(struct folio *folio, bool down);
+bool mtier_folio_protected(struct folio *folio, struct mtier_protection *last);
 bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma);
 
 void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down);

@@ -24,12 +24,18 @@
 #include "move.h"
 #include "mtier.h"
 
-/* Note a page of the range as found, or as not being there any more. */
+/*
+ * Note a page of the range as found, or as not being there any more. Marks do not
+ * say on which node of its side it lies: each of those has its turn.
+ */
 static void mtier_found_add(struct mtier_move *mv, struct folio *folio,
 			    unsigned int page)
 {
-	if (folio && folio_nid(folio) != mv->source)
+	if (folio && folio_nid(folio) != mv->source) {
+		if (mv->marked)
+			return;
 		folio = NULL;
+	}
 	if (folio)
 		folio_get(folio);
 	mv->found[mv->nr_found++] = (struct mtier_found) {
@@ -119,7 +125,7 @@ static enum mtier_why mtier_look_again(struct mtier_move *mv,
 	/* Many file systems cannot move dirty folios without blocking. */
 	if (folio_is_file_lru(folio) && folio_test_dirty(folio))
 		return MTIER_WHY_DIRTY;
-	if (!mtier_hot_recheck(folio_pfn(folio), &mv->hot))
+	if (!mv->marked && !mtier_hot_recheck(folio_pfn(folio), &mv->hot))
 		return MTIER_WHY_COLD;
 	return MTIER_MAY;
 }
@@ -157,7 +163,7 @@ static bool mtier_take(struct mtier_move *mv, struct mtier_guarded *held,
 	else
 		mv->ended[why]++;
 	/* The looks that it was idle in are used up. */
-	if (mv->down)
+	if (mv->down && !mv->marked)
 		mtier_hot_forget(pfn);
 	return true;
 }

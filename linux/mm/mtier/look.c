@@ -12,14 +12,15 @@
  * told by the folio's young flag, and that it is not idle; the multi-generational
  * LRU asks when it is about to evict it. The flag stays set, since reclaim may ask
  * at any moment; so what others clear, who tell it in the same way, is seen by a flag
- * that was not there at the last look, but not where it was. An access that reclaim
- * has asked for is used up, and lost.
+ * that was not there before in this burst, but not where it was. An access that
+ * reclaim has asked for is used up, and lost.
  *
  * Pages are looked at that nobody else maps, one by one: what several address
  * spaces map would be judged by one of them; and large folios move as one, and are
  * used so much more often that they need counts of their own.  KSM's and devices'
- * are not looked at.  What may not move, for its memory policy, say, is counted, as
- * it tells what a count is worth.
+ * are not looked at.  What may not move, for its memory policy, say, is left alone
+ * after the first look: it is no sample of what may, and takes no part in who is to
+ * lie where.
  *
  * Where somebody is about to change a VMA the range leaves the burst, that none is
  * counted in part.
@@ -52,6 +53,7 @@
  * @top: nodes of the upper tier
  * @low: those of the lower
  * @fixed: pages of the VMA may not go up, or not down: MTIER_PAGE_LOW set or not
+ * @memcg: whom was asked last whether it is protected
  * @nr_cleared: Accessed bits cleared
  * @seen: what is to be counted
  */
@@ -62,9 +64,20 @@ struct mtier_look {
 	nodemask_t top;
 	nodemask_t low;
 	bool fixed[MTIER_SIDES];
+	struct mtier_protection memcg;
 	unsigned long nr_cleared;
 	struct mtier_seen *seen;
 };
+
+static bool mtier_page_watched(u8 page)
+{
+	return page != MTIER_PAGE_NONE;
+}
+
+static enum mtier_side mtier_page_side(u8 page)
+{
+	return page & MTIER_PAGE_LOW ? MTIER_LOW : MTIER_TOP;
+}
 
 /* On which side lies a folio? MTIER_SIDES for neither. */
 static enum mtier_side mtier_look_side(const struct mtier_look *l, int nid)
@@ -74,97 +87,107 @@ static enum mtier_side mtier_look_side(const struct mtier_look *l, int nid)
 	return node_isset(nid, l->top) ? MTIER_TOP : MTIER_SIDES;
 }
 
-/* What is to be known of a page before it is looked at. */
-static u8 mtier_look_begin(const struct mtier_look *l, struct folio *folio,
-			   struct vm_area_struct *vma, enum mtier_side side)
-{
-	bool fixed = l->fixed[side];
-	u8 page = 0;
-
-	if (side == MTIER_LOW)
-		fixed |= mtier_folio_stays(folio, vma) != MTIER_MAY;
-	else
-		fixed |= !mtier_folio_gives_way(folio, vma);
-	if (side == MTIER_LOW)
-		page |= MTIER_PAGE_LOW;
-	if (fixed)
-		page |= MTIER_PAGE_FIXED;
-	return page;
-}
-
-/* The folio of a page that is looked at, or NULL. */
+/* The folio of an entry that is looked at, or NULL; asked once in a burst. */
 static struct folio *mtier_look_folio(struct mtier_look *l,
 				      struct vm_area_struct *vma,
 				      unsigned long addr, pte_t entry)
 {
-	struct folio *folio;
+	struct folio *folio = vm_normal_folio(vma, addr, entry);
 
-	if (!pte_present(entry))
-		return NULL;
-	folio = vm_normal_folio(vma, addr, entry);
 	if (!folio || is_zero_pfn(pte_pfn(entry)) ||
 	    folio_is_zone_device(folio) || folio_test_ksm(folio))
 		return NULL;
 	if (folio_test_large(folio)) {
-		l->seen->large += l->first;
+		l->seen->large++;
 		return NULL;
 	}
 	if (folio_likely_mapped_shared(folio)) {
-		l->seen->shared += l->first;
+		l->seen->shared++;
 		return NULL;
 	}
 	return folio;
 }
 
-/*
- * Was it used since the last look? Whoever clears the bit says so by the young
- * flag, we as well; MTIER_PAGE_TOLD says that it was set when we left.
- */
-static bool mtier_look_young(struct mtier_look *l, struct vm_area_struct *vma,
-			     unsigned long addr, pte_t *pte, pte_t entry,
-			     struct folio *folio, u8 *page)
+/* Clear the bit, and tell others, who ask the folio. True if it was set. */
+static bool mtier_look_clear(struct mtier_look *l, struct vm_area_struct *vma,
+			     unsigned long addr, pte_t *pte,
+			     struct folio *folio)
 {
-	bool young = pte_young(entry) &&
-		     ptep_test_and_clear_young(vma, addr, pte);
-	bool told = folio_test_young(folio);
-	bool news = told && !(*page & MTIER_PAGE_TOLD);
-
-	if (young) {
-		l->nr_cleared++;
-		if (!told)
-			folio_set_young(folio);
-		if (folio_test_idle(folio))
-			folio_clear_idle(folio);
-		told = true;
-	} else if (news && !l->first) {
-		l->seen->told++;
-	}
-	*page = told ? *page | MTIER_PAGE_TOLD : *page & ~MTIER_PAGE_TOLD;
-	return young || news;
+	if (!ptep_test_and_clear_young(vma, addr, pte))
+		return false;
+	l->nr_cleared++;
+	if (!folio_test_young(folio))
+		folio_set_young(folio);
+	if (folio_test_idle(folio))
+		folio_clear_idle(folio);
+	return true;
 }
 
-static void mtier_look_pte(struct mtier_look *l, struct vm_area_struct *vma,
-			   unsigned long addr, pte_t *pte, u8 *page)
+/* May a page not change places, whatever is found? */
+static bool mtier_look_stays(struct mtier_look *l, struct folio *folio,
+			     enum mtier_side side)
+{
+	bool down = side == MTIER_TOP;
+
+	return l->fixed[side] || mtier_single_stays(folio, down) ||
+	       (down && mtier_folio_protected(folio, &l->memcg));
+}
+
+/* The first look: what is to be known of a page before it is looked at? */
+static void mtier_look_begin(struct mtier_look *l, struct vm_area_struct *vma,
+			     unsigned long addr, pte_t *pte, u8 *page)
 {
 	pte_t entry = ptep_get(pte);
-	enum mtier_side side, before;
 	struct folio *folio;
-	bool used;
+	enum mtier_side side;
 
-	if (!l->first && *page == MTIER_PAGE_NONE)
-		return;
-	folio = mtier_look_folio(l, vma, addr, entry);
+	folio = pte_present(entry) ?
+		mtier_look_folio(l, vma, addr, entry) : NULL;
 	side = folio ? mtier_look_side(l, folio_nid(folio)) : MTIER_SIDES;
-	if (l->first && side != MTIER_SIDES)
-		*page = mtier_look_begin(l, folio, vma, side);
-	before = *page & MTIER_PAGE_LOW ? MTIER_LOW : MTIER_TOP;
+	*page = MTIER_PAGE_NONE;
+	if (side == MTIER_SIDES)
+		return;
+	if (mtier_look_stays(l, folio, side)) {
+		l->seen->fixed[side]++;
+		return;
+	}
+	l->seen->pages[side]++;
+	if (pte_young(entry))
+		mtier_look_clear(l, vma, addr, pte, folio);
+	*page = side == MTIER_LOW ? MTIER_PAGE_LOW : 0;
+	if (folio_test_young(folio))
+		*page |= MTIER_PAGE_TOLD;
+}
+
+/*
+ * Another look. Whoever clears the bit says so by the young flag, we as well;
+ * MTIER_PAGE_TOLD says that it was set when we left. Where it was, and the bit is
+ * clear, there is nothing to learn, and the folio, which is not in any cache, is
+ * left alone.
+ */
+static void mtier_look_again(struct mtier_look *l, struct vm_area_struct *vma,
+			     unsigned long addr, pte_t *pte, u8 *page)
+{
+	pte_t entry = ptep_get(pte);
+	struct folio *folio;
+
+	if (*page == MTIER_PAGE_NONE)
+		return;
+	if (pte_present(entry) && !pte_young(entry) && *page & MTIER_PAGE_TOLD)
+		return;
+	folio = pte_present(entry) ? vm_normal_folio(vma, addr, entry) : NULL;
 	/* Another one by now, or not where it was. */
-	if (side != before) {
+	if (!folio || mtier_look_side(l, folio_nid(folio)) !=
+		      mtier_page_side(*page)) {
 		*page = MTIER_PAGE_NONE;
 		return;
 	}
-	used = mtier_look_young(l, vma, addr, pte, entry, folio, page);
-	*page += used && !l->first;
+	if (pte_young(entry) && mtier_look_clear(l, vma, addr, pte, folio)) {
+		*page = (*page | MTIER_PAGE_TOLD) + 1;
+	} else if (!(*page & MTIER_PAGE_TOLD) && folio_test_young(folio)) {
+		*page = (*page | MTIER_PAGE_TOLD) + 1;
+		l->seen->told++;
+	}
 }
 
 /* Nothing is looked at there, or no longer; @page is of @addr. */
@@ -194,7 +217,10 @@ static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 	}
 	__acquire(ptl);		/* which sparse cannot see */
 	for (pte = start; addr < end; pte++, page++, addr += PAGE_SIZE)
-		mtier_look_pte(l, vma, addr, pte, page);
+		if (l->first)
+			mtier_look_begin(l, vma, addr, pte, page);
+		else
+			mtier_look_again(l, vma, addr, pte, page);
 	l->seen->ptes += pte - start;
 	pte_unmap_unlock(start, ptl);
 }
@@ -207,7 +233,8 @@ static void mtier_look_rules(struct mtier_look *l, struct vm_area_struct *vma,
 
 	mtier_rules_at(&l->rules, vma, addr, &up, &down);
 	l->fixed[MTIER_LOW] = !nodes_intersects(up, l->top);
-	l->fixed[MTIER_TOP] = !nodes_intersects(down, l->low);
+	l->fixed[MTIER_TOP] = !nodes_intersects(down, l->low) ||
+			      vma->vm_flags & VM_LOCKED;
 }
 
 /*
@@ -332,49 +359,33 @@ void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen)
 	seen->looks++;
 }
 
-static bool mtier_page_watched(u8 page)
-{
-	return page != MTIER_PAGE_NONE;
-}
-
-static enum mtier_side mtier_page_side(u8 page)
-{
-	return page & MTIER_PAGE_LOW ? MTIER_LOW : MTIER_TOP;
-}
-
 /**
  * mtier_look_count() - how many pages were found accessed how often?
  * @watch: what was looked at
- * @all: set to the counts
- * @movable: those of pages that may change places
+ * @counts: set to that
  */
 void mtier_look_count(const struct mtier_watch *watch,
-		      struct mtier_counts *all, struct mtier_counts *movable)
+		      struct mtier_counts *counts)
 {
 	size_t i, nr = (size_t)watch->nr * MTIER_RANGE_PAGES;
+	u32 alike[MTIER_PAGE_NONE + 1] = { };
+	unsigned int page;
 
-	*all = (struct mtier_counts) { };
-	*movable = (struct mtier_counts) { };
-	for (i = 0; i < nr; i++) {
-		u8 page = watch->page[i];
-		enum mtier_side side = mtier_page_side(page);
-
-		if (!mtier_page_watched(page))
-			continue;
-		all->pages[side][page & MTIER_PAGE_COUNT]++;
-		if (!(page & MTIER_PAGE_FIXED))
-			movable->pages[side][page & MTIER_PAGE_COUNT]++;
-	}
+	*counts = (struct mtier_counts) { };
+	for (i = 0; i < nr; i++)
+		alike[watch->page[i]]++;
+	for (page = 0; page < MTIER_PAGE_NONE; page++)
+		if (alike[page])
+			counts->pages[mtier_page_side(page)]
+				     [page & MTIER_PAGE_COUNT] += alike[page];
 }
 
 /**
- * mtier_look_take() - take the pages of a plan out of the burst
+ * mtier_look_mark() - mark the pages of a plan
  * @watch: what was looked at
  * @plan: which shall change places
- *
- * Where they lie afterwards is not because of how they were used.
  */
-void mtier_look_take(struct mtier_watch *watch, const struct mtier_plan *plan)
+void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan)
 {
 	size_t i, nr = (size_t)watch->nr * MTIER_RANGE_PAGES;
 	u32 want[MTIER_SIDES][MTIER_LOOKS + 1] = { };
@@ -394,15 +405,30 @@ void mtier_look_take(struct mtier_watch *watch, const struct mtier_plan *plan)
 		u8 page = watch->page[i];
 		u32 *more;
 
-		if (!mtier_page_watched(page) || page & MTIER_PAGE_FIXED)
+		if (!mtier_page_watched(page))
 			continue;
 		more = &want[mtier_page_side(page)][page & MTIER_PAGE_COUNT];
 		if (!*more)
 			continue;
 		--*more;
 		left--;
-		watch->page[i] = MTIER_PAGE_NONE;
+		watch->page[i] |= MTIER_PAGE_GOES;
 	}
+}
+
+/**
+ * mtier_look_drop() - take the pages that are marked out of the burst
+ * @watch: what was looked at
+ *
+ * Where they lie now is not because of how they were used.
+ */
+void mtier_look_drop(struct mtier_watch *watch)
+{
+	size_t i, nr = (size_t)watch->nr * MTIER_RANGE_PAGES;
+
+	for (i = 0; i < nr; i++)
+		if (watch->page[i] & MTIER_PAGE_GOES)
+			watch->page[i] = MTIER_PAGE_NONE;
 }
 
 #ifdef CONFIG_MTIER_KUNIT_TEST

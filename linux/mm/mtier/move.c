@@ -96,6 +96,7 @@ static void mtier_move_begin(struct mtier_move *mv, int source, int target,
 	mv->source = source;
 	mv->target = target;
 	mv->down = down;
+	mv->marked = false;
 	mv->max_pages = max_pages;
 	mv->nr_pages = 0;
 	mv->nr_folios = 0;
@@ -137,6 +138,23 @@ void mtier_move_down(struct mtier_move *mv, int source, int target,
 	mtier_move_begin(mv, source, target, true, max_pages);
 	/* How far apart its looks were nobody knows any more. */
 	mv->hot = mtier_cold_params(U32_MAX);
+}
+
+/**
+ * mtier_move_marked() - start to collect folios that change places
+ * @mv: the move, which mtier_move_run() has to end
+ * @source: where they are
+ * @target: where they shall go
+ * @down: to make room for others
+ * @max_pages: most base pages
+ */
+void mtier_move_marked(struct mtier_move *mv, int source, int target,
+		       bool down, unsigned long max_pages)
+{
+	mtier_move_begin(mv, source, target, down, max_pages);
+	mv->marked = true;
+	/* They do not wait for anybody. */
+	mv->hot = (struct mtier_hot_params) { };
 }
 
 /**

@@ -98,7 +98,8 @@ struct mtier_found {
  * @target: where they go
  * @source: where they are
  * @down: to make room for others, not up
- * @hot: what counts as hot, or as idle, for the last check
+ * @marked: whose pages they are has looked at them just now; there are no records
+ * @hot: else: what counts as hot, or as idle, for the last check
  * @guard: whom they belong to
  * @closed: there is no place for more
  * @blocked: pages wait for somebody who has locked their VMA
@@ -132,6 +133,7 @@ struct mtier_move {
 	int target;
 	int source;
 	bool down;
+	bool marked;
 	struct mtier_hot_params hot;
 	struct mtier_guard guard;
 	bool closed;
@@ -167,6 +169,8 @@ void mtier_move_up(struct mtier_move *mv, int source, int target,
 		   unsigned long max_pages);
 void mtier_move_down(struct mtier_move *mv, int source, int target,
 		     unsigned long max_pages);
+void mtier_move_marked(struct mtier_move *mv, int source, int target,
+		       bool down, unsigned long max_pages);
 bool mtier_move_fits(struct mtier_move *mv, struct folio *folio);
 bool mtier_move_add(struct mtier_move *mv, struct folio *folio);
 unsigned long mtier_move_run(struct mtier_move *mv);

@@ -7,7 +7,7 @@
  *        |   hotness.c: what is known of each frame
  *   mm_slot.c: which mm is due        target.c: where to
  *   core.c: on, off, nodes coming and going     policy.c: every decision
- *   burst.c, sample.c, look.c: the other engine, with place.c; see burst.h
+ *   burst.c, sample.c, look.c, swap.c: the other engine, with place.c; see burst.h
  *   eligible.c: what may not move, and where not to, for all of these
  *
  * Locking order (outer first):
@@ -44,6 +44,18 @@
 #include "range.h"
 
 /**
+ * enum mtier_engine - who finds the pages that are to move
+ * @MTIER_ENGINE_VISITS: the scanner, visit by visit, with records
+ * @MTIER_ENGINE_OBSERVE: nobody: bursts of looks (burst.c) say what they would move
+ * @MTIER_ENGINE_BURSTS: bursts of looks
+ */
+enum mtier_engine {
+	MTIER_ENGINE_VISITS,
+	MTIER_ENGINE_OBSERVE,
+	MTIER_ENGINE_BURSTS,
+};
+
+/**
  * struct mtier_config - every knob, in the unit of its sysfs file
  * @delay_ms: a new mm is left alone for so long
  * @period_min_ms: shortest time between two visits of an mm
@@ -67,7 +79,7 @@
  * @thp_split: split a huge folio when its target has no free huge page
  * @move_fast: private anonymous base pages move by address space
  * @charge: the threads' time is charged to whom they work for
- * @bursts: bursts of looks (burst.c) instead of visits; changes while all is off
+ * @engine: who finds pages; changes while all is off
  */
 struct mtier_config {
 	unsigned int delay_ms;
@@ -91,12 +103,15 @@ struct mtier_config {
 	unsigned int thp_split;
 	unsigned int move_fast;
 	unsigned int charge;
-	bool bursts;
+	enum mtier_engine engine;
 };
 
 extern struct mtier_config mtier_conf;
 extern struct mutex mtier_mutex;
 extern struct kobject *mtier_kobj;
+
+/* Most base pages of a batch. */
+#define MTIER_BATCH_MAX		4096U
 
 struct mtier_move;
 struct mtier_slot;
@@ -126,7 +141,7 @@ nodemask_t mtier_node_up(int nid);
 nodemask_t mtier_nodes_above(void);
 nodemask_t mtier_nodes_slow(void);
 int mtier_node_below(int nid);
-unsigned long mtier_node_free_above(int nid, bool promo);
+unsigned long mtier_node_free_above(int nid, enum zone_watermarks mark);
 unsigned long mtier_room_above(void);
 bool mtier_node_room(int nid);
 bool mtier_node_full(int nid);
@@ -406,6 +421,7 @@ bool mtier_promote_note(int nid, const struct mtier_range_key *at,
 void mtier_promote_forget(struct mm_struct *mm);
 int mtier_promote_init(void);
 void mtier_promote_resize(unsigned int cap);
+void mtier_promote_count(struct mtier_node *node, const struct mtier_move *mv);
 
 /* ---- pressure.c ---- */
 

@@ -53,7 +53,6 @@
 #define MTIER_LRU_DRAIN_MAX_MS	64000
 /* Of the migrators; the scanner has none, being capped by cpu_percent. */
 #define MTIER_PROMOTE_NICE	(-5)
-#define MTIER_BATCH_MAX		4096U
 
 struct mtier_node __rcu **mtier_nodes;
 
@@ -69,7 +68,7 @@ static void mtier_finish(struct mtier_node *node, enum vm_event_item how,
 {
 	if (!nr)
 		return;
-	if (how != MTIER_PROMOTED_FOLIOS)
+	if (node && how != MTIER_PROMOTED_FOLIOS)
 		atomic_long_add(nr, &node->nr_dropped);
 	count_vm_events(how, nr);
 }
@@ -155,10 +154,10 @@ static int mtier_dest_with_room(struct mtier_node *node, int target,
 	/* It may have gone offline since the page was seen. */
 	if (node_state(target, N_MEMORY)) {
 		/* Make more, or ask for it, before there is none. */
-		room = mtier_node_free_above(target, true);
+		room = mtier_node_free_above(target, WMARK_PROMO);
 		if (room < *nr && !mtier_cold_demote(node, target, *nr - room))
 			mtier_wake_kswapd(target);
-		room = mtier_node_free_above(target, false);
+		room = mtier_node_free_above(target, WMARK_HIGH);
 	}
 	if (room >= *nr)
 		return target;
@@ -199,9 +198,12 @@ static const enum vm_event_item mtier_ends[MTIER_NR_WHYS] = {
 	[MTIER_WHY_GONE] = MTIER_DROP_GONE,
 };
 
-/* Account for every page that was looked at for a move. */
-static void mtier_count_ends(struct mtier_node *node,
-			     const struct mtier_move *mv)
+/**
+ * mtier_promote_count() - account for every page that was looked at for a move
+ * @node: whose pages they were, or NULL where there are no migrators
+ * @mv: the move, after mtier_move_run()
+ */
+void mtier_promote_count(struct mtier_node *node, const struct mtier_move *mv)
 {
 	unsigned int nr[MTIER_FATE_GONE + 1] = {};
 	enum mtier_fate fate;
@@ -232,7 +234,7 @@ static void mtier_move_batch(struct mtier_node *node, struct mtier_move *mv)
 
 	WRITE_ONCE(node->state, MTIER_NODE_MIGRATING);
 	moved = mtier_move_run(mv);
-	mtier_count_ends(node, mv);
+	mtier_promote_count(node, mv);
 	node->off_lru |= mv->off_lru;
 	if (!mv->nr_folios)
 		return;

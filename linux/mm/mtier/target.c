@@ -197,7 +197,7 @@ static unsigned long mtier_zone_free(struct zone *zone, unsigned long reserve)
 /**
  * mtier_node_free_above() - free pages that promotion may use
  * @nid: the node
- * @promo: keep the promo watermark free, else only the high one
+ * @mark: which watermark stays free
  *
  * kswapd is asked to keep the promo watermark free (mm/vmscan.c) and we stop
  * at the high one, so that there is always something to move into and reclaim
@@ -206,7 +206,7 @@ static unsigned long mtier_zone_free(struct zone *zone, unsigned long reserve)
  *
  * Return: base pages above the watermark, summed over zones.
  */
-unsigned long mtier_node_free_above(int nid, bool promo)
+unsigned long mtier_node_free_above(int nid, enum zone_watermarks mark)
 {
 	pg_data_t *pgdat = NODE_DATA(nid);
 	unsigned long sum = 0;
@@ -215,15 +215,14 @@ unsigned long mtier_node_free_above(int nid, bool promo)
 	for (z = 0; z < pgdat->nr_zones; z++) {
 		struct zone *zone = pgdat->node_zones + z;
 		unsigned long reserve = zone->lowmem_reserve[ZONE_MOVABLE];
-		unsigned long free, mark;
+		unsigned long free, kept;
 
 		if (!managed_zone(zone))
 			continue;
 		free = mtier_zone_free(zone, reserve);
-		mark = promo ? promo_wmark_pages(zone) : high_wmark_pages(zone);
-		mark += reserve;
-		if (free > mark)
-			sum += free - mark;
+		kept = wmark_pages(zone, mark) + reserve;
+		if (free > kept)
+			sum += free - kept;
 	}
 	return sum;
 }
@@ -238,7 +237,7 @@ bool mtier_node_room(int nid)
 {
 	if (nid < 0 || nid >= nr_node_ids || !node_state(nid, N_MEMORY))
 		return false;
-	return mtier_room(mtier_node_free_above(nid, true), 0,
+	return mtier_room(mtier_node_free_above(nid, WMARK_PROMO), 0,
 			  node_present_pages(nid),
 			  READ_ONCE(mtier_conf.room_percent));
 }
@@ -254,7 +253,7 @@ bool mtier_node_full(int nid)
 {
 	if (nid < 0 || nid >= nr_node_ids || !node_state(nid, N_MEMORY))
 		return false;
-	return mtier_node_free_above(nid, false) <
+	return mtier_node_free_above(nid, WMARK_HIGH) <
 	       READ_ONCE(mtier_conf.batch_pages);
 }
 
@@ -288,7 +287,7 @@ unsigned long mtier_room_above(void)
 	int nid;
 
 	for_each_node_mask(nid, above)
-		sum += mtier_node_free_above(nid, false);
+		sum += mtier_node_free_above(nid, WMARK_HIGH);
 	return sum;
 }
 
@@ -305,7 +304,7 @@ int mtier_fallback(int source, unsigned long nr_pages)
 	int nid;
 
 	for_each_node_mask(nid, up)
-		if (mtier_node_free_above(nid, false) < nr_pages)
+		if (mtier_node_free_above(nid, WMARK_HIGH) < nr_pages)
 			node_clear(nid, up);
 	return mtier_nearest(source, &up);
 }

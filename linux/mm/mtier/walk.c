@@ -534,7 +534,7 @@ static void mtier_node_masks(struct mtier_walk *w)
 	nodes_clear(w->open);
 	nodes_clear(w->full);
 	for_each_node_state(nid, N_MEMORY) {
-		if (mtier_node_free_above(nid, false) >= want)
+		if (mtier_node_free_above(nid, WMARK_HIGH) >= want)
 			node_set(nid, w->open);
 		if (w->slot->cold && w->slot->pass != MTIER_PASS_PLAIN &&
 		    node_isset(nid, above) && !mtier_node_is_slow(nid) &&

@@ -99,12 +99,12 @@ def _engine_parts(now: Snapshot, features: dict[str, Feature]) -> Iterator[Check
         else:
             yield Check(name, "machine", "warn", feature.detail, f"needed to {feature.purpose}")
     named = {daemon.name for daemon in now.daemons}
-    if now.enabled and any(name.startswith("kswapd") for name in named) and "kmmscand" not in named:
+    if now.enabled and any(name.startswith("kswapd") for name in named) and not named & {"kmmscand", "kmtierd"}:
         yield Check(
             "kmmscand",
             "machine",
             "warn" if not now.slow_nodes else "fail",
-            "the engine is on, but no kmmscand thread runs",
+            "the engine is on, but no kmmscand or kmtierd thread runs",
             "see the kernel log (dmesg); switch off and on: terrace set enabled 0; terrace set enabled 1",
         )
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from terrace.sysfs import KernelFiles
 
-#: Names of the threads: the scanner, one promoter per slow node, reclaim (which demotes).
-NAMES = ("kmmscand", "kpromoted/", "kswapd")
+#: Names of the threads: the scanner, one promoter per slow node; bursts, which do both; reclaim (which demotes).
+NAMES = ("kmmscand", "kpromoted/", "kmtierd", "kswapd")
 
 
 @dataclass(frozen=True)

@@ -30,22 +30,20 @@ static unsigned int look_watched(const struct mtier_watch *w)
 
 static void counts_are_by_side_and_by_looks(struct kunit *test)
 {
-	struct mtier_counts all, movable;
+	struct mtier_counts counts;
 	struct mtier_watch w;
 
 	look_watch(test, &w, 2);
 	w.page[0] = 3;
 	w.page[1] = 3 | MTIER_PAGE_TOLD;
 	w.page[2] = 8 | MTIER_PAGE_LOW;
-	w.page[MTIER_RANGE_PAGES] = 8 | MTIER_PAGE_LOW | MTIER_PAGE_FIXED;
-	w.page[2 * MTIER_RANGE_PAGES - 1] = MTIER_PAGE_FIXED;
-	mtier_look_count(&w, &all, &movable);
-	KUNIT_EXPECT_EQ(test, all.pages[MTIER_TOP][3], 2);
-	KUNIT_EXPECT_EQ(test, all.pages[MTIER_LOW][8], 2);
-	KUNIT_EXPECT_EQ(test, all.pages[MTIER_TOP][0], 1);
-	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_TOP][3], 2);
-	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_LOW][8], 1);
-	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_TOP][0], 0);
+	w.page[MTIER_RANGE_PAGES] = 8 | MTIER_PAGE_LOW | MTIER_PAGE_TOLD;
+	w.page[2 * MTIER_RANGE_PAGES - 1] = 0;
+	mtier_look_count(&w, &counts);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][3], 2);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][8], 2);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][0], 1);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][0], 0);
 }
 
 static void a_plan_takes_as_many_as_it_says(struct kunit *test)
@@ -58,7 +56,7 @@ static void a_plan_takes_as_many_as_it_says(struct kunit *test)
 		},
 		.pages = 5,
 	};
-	struct mtier_counts all, movable;
+	struct mtier_counts counts;
 	struct mtier_watch w;
 	unsigned int i;
 
@@ -66,15 +64,17 @@ static void a_plan_takes_as_many_as_it_says(struct kunit *test)
 	for (i = 0; i < 10; i++) {
 		w.page[4 * i] = 8 | MTIER_PAGE_LOW;
 		w.page[4 * i + 1] = 1;
-		w.page[4 * i + 2] = 8 | MTIER_PAGE_LOW | MTIER_PAGE_FIXED;
-		w.page[4 * i + 3] = 1 | MTIER_PAGE_FIXED;
+		w.page[4 * i + 2] = 7 | MTIER_PAGE_LOW;
+		w.page[4 * i + 3] = 2;
 	}
-	mtier_look_take(&w, &plan);
-	mtier_look_count(&w, &all, &movable);
-	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_LOW][8], 5);
-	KUNIT_EXPECT_EQ(test, movable.pages[MTIER_TOP][1], 7);
-	KUNIT_EXPECT_EQ(test, all.pages[MTIER_LOW][8], 15);
-	KUNIT_EXPECT_EQ(test, all.pages[MTIER_TOP][1], 17);
+	mtier_look_mark(&w, &plan);
+	KUNIT_EXPECT_EQ(test, look_watched(&w), 40);
+	mtier_look_drop(&w);
+	mtier_look_count(&w, &counts);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][8], 5);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][1], 7);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][7], 10);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][2], 10);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 32);
 }
 
@@ -91,7 +91,8 @@ static void a_plan_for_more_than_there_are_ends(struct kunit *test)
 	w.page[0] = 8 | MTIER_PAGE_LOW;
 	w.page[1] = 0;
 	w.page[2] = 1;
-	mtier_look_take(&w, &plan);
+	mtier_look_mark(&w, &plan);
+	mtier_look_drop(&w);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
 	KUNIT_EXPECT_EQ(test, w.page[2], 1);
 }
@@ -99,14 +100,14 @@ static void a_plan_for_more_than_there_are_ends(struct kunit *test)
 /* The state of a page has room for each count, whatever else is known of it. */
 static void the_highest_count_changes_nothing_else(struct kunit *test)
 {
-	u8 page = MTIER_PAGE_LOW | MTIER_PAGE_FIXED | MTIER_PAGE_TOLD;
+	u8 page = MTIER_PAGE_LOW | MTIER_PAGE_GOES | MTIER_PAGE_TOLD;
 	unsigned int i;
 
 	for (i = 0; i < MTIER_LOOKS; i++)
 		page++;
 	KUNIT_EXPECT_EQ(test, page & MTIER_PAGE_COUNT, MTIER_LOOKS);
 	KUNIT_EXPECT_EQ(test, page & ~MTIER_PAGE_COUNT,
-			MTIER_PAGE_LOW | MTIER_PAGE_FIXED | MTIER_PAGE_TOLD);
+			MTIER_PAGE_LOW | MTIER_PAGE_GOES | MTIER_PAGE_TOLD);
 	KUNIT_EXPECT_NE(test, page, MTIER_PAGE_NONE);
 }
 
@@ -141,6 +142,8 @@ static void what_is_unmapped_leaves_the_burst(struct kunit *test)
 	struct mtier_look look = {
 		.first = true,
 		.low = node_states[N_MEMORY],
+		/* They may go up. */
+		.top = node_states[N_MEMORY],
 		.seen = &seen,
 	};
 	unsigned long at = look_map(test);

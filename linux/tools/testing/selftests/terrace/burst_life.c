@@ -19,18 +19,20 @@
 
 static int switch_is_refused_while_on(void)
 {
-	mt_observe(false);
-	MT_ASSERT(mt_write(MT_BURST_DIR "observe", "2") == -ERANGE, "2 was taken");
+	mt_engine("visits");
+	MT_ASSERT(mt_engine("") == -EINVAL, "\"\" was taken");
+	MT_ASSERT(mt_engine("burst") == -EINVAL, "\"burst\" was taken");
+	MT_ASSERT(mt_engine("burstsburstsbursts") == -EINVAL, "nonsense was taken");
 	mt_on();
-	MT_ASSERT(mt_write(MT_BURST_DIR "observe", "1") == -EBUSY, "it was taken");
+	MT_ASSERT(mt_write(MT_BURST_DIR "engine", "observe") == -EBUSY, "it was taken");
 	MT_ASSERT(mt_kthread("kmmscand") > 0, "no scanner");
 	MT_ASSERT(mt_kthread("kmtierd") <= 0, "both");
-	mt_observe(true);
+	mt_engine("observe");
 	mt_on();
 	MT_ASSERT(mt_kthread("kmtierd") > 0, "no bursts");
 	MT_ASSERT(mt_kthread("kmmscand") <= 0, "both");
-	MT_ASSERT(mt_write(MT_BURST_DIR "observe", "0") == -EBUSY, "it was taken");
-	mt_observe(false);
+	MT_ASSERT(mt_write(MT_BURST_DIR "engine", "bursts") == -EBUSY, "it was taken");
+	mt_engine("visits");
 	MT_ASSERT(MT_WAIT(mt_kthread("kmtierd") <= 0, 5000), "it did not stop");
 	return MT_PASS;
 }
@@ -56,7 +58,7 @@ static int processes_come_and_go(void)
 	long long mms, before;
 	int i;
 
-	if (!p || mt_observe_on())
+	if (!p || mt_engine_on("bursts"))
 		return MT_FAIL;
 	mms = mt_read_ll("mms");
 	before = mt_burst_value("bursts");
@@ -71,7 +73,7 @@ static int processes_come_and_go(void)
 		mt_off();
 		mt_on();
 	}
-	mt_observe(false);
+	mt_engine("visits");
 	return MT_PASS;
 }
 
@@ -107,14 +109,14 @@ static int memory_changes_under_looks(void)
 	memset(p, 0x5a, SIZE);
 	child[0] = mt_spawn(change, NULL);
 	child[1] = mt_spawn(change, NULL);
-	if (mt_observe_on())
+	if (mt_engine_on("bursts"))
 		return MT_FAIL;
 	pass = mt_bursts_pass(2);
 	mt_note("%lld ranges left %lld bursts", mt_burst_value("left"),
 		mt_burst_value("bursts"));
 	mt_kill(child[0]);
 	mt_kill(child[1]);
-	mt_observe(false);
+	mt_engine("visits");
 	for (i = 0; i < (long)SIZE; i++)
 		wrong += p[i] != 0x5a;
 	MT_ASSERT(pass && !wrong, "%ld bytes are wrong", wrong);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Selftest helpers: bursts that observe, and what they say. */
+/* Selftest helpers: bursts that observe or move, and what they say. */
 #include "burst_util.h"
 
 /* A line of "bursts". */
@@ -8,10 +8,11 @@ long long mt_burst_value(const char *name)
 	return mt_file_stat(MT_BURST_DIR "bursts", name);
 }
 
-void mt_observe(bool on)
+/* Who finds pages: "visits", "observe", "bursts". Switches off. */
+int mt_engine(const char *name)
 {
 	mt_off();
-	mt_write(MT_BURST_DIR "observe", on ? "1" : "0");
+	return mt_write(MT_BURST_DIR "engine", name);
 }
 
 /*
@@ -29,10 +30,11 @@ bool mt_bursts_pass(unsigned int nr)
 	return ok;
 }
 
-int mt_observe_on(void)
+/* Switch on with that engine, and wait for a first burst. */
+int mt_engine_on(const char *name)
 {
 	mt_set("scan/delay_ms", 0);
-	mt_observe(true);
+	MT_ASSERT(!mt_engine(name), "there is no engine %s", name);
 	mt_on();
 	MT_ASSERT(MT_WAIT(mt_burst_value("bursts") > 0, 30000), "no bursts");
 	return MT_PASS;

@@ -8,8 +8,8 @@
 #define MT_BURST_DIR	"/sys/kernel/debug/mtier/"
 
 long long mt_burst_value(const char *name);
-void mt_observe(bool on);
+int mt_engine(const char *name);
 bool mt_bursts_pass(unsigned int nr);
-int mt_observe_on(void);
+int mt_engine_on(const char *name);
 
 #endif /* BURST_UTIL_H */

@@ -175,6 +175,8 @@ void mt_knobs_restore(void)
 void mt_knobs_default(void)
 {
 	write_all(true);
+	/* No knob, but a check that ended early may have left it. */
+	mt_write("/sys/kernel/debug/mtier/engine", "visits");
 }
 
 /* Set a knob; a refusal ends the check. */

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: pages of a plan change places.
+ *
+ * What has marked its pages is a look that was a moment ago, so nothing waits in
+ * between: kmtierd itself moves them, a batch down, then a batch up into what came
+ * free, until all that are marked have had their turn. Free memory above needs no
+ * victim. Each page is asked again when it is gathered (gather.c), as anybody's is;
+ * one that is not to be had then stays, and if those are victims fewer go up.
+ *
+ * The limit of the rate is that of pages that go up to a node: in an exchange no
+ * more than those go down.
+ *
+ * No more goes up than is free above the high watermark, so that kswapd has no
+ * reason to run. What goes down may take what is free above the low one: as much
+ * comes free below at once.
+ *
+ * Locking: none of its own. See gather.c for what is held while pages move.
+ */
+#include <linux/memory-tiers.h>
+#include <linux/mm.h>
+#include <linux/sched/cputime.h>
+#include <linux/swap.h>
+#include <linux/vmstat.h>
+#include <trace/events/mtier.h>
+
+#include "burst.h"
+#include "move.h"
+#include "mtier.h"
+
+/* A node that is below its watermark takes some batches until there is room. */
+#define MTIER_SWAP_TRIES	8
+
+/**
+ * struct mtier_cursor - the marked pages of a side, range by range
+ * @part: index of the address space
+ * @range: index of the range
+ */
+struct mtier_cursor {
+	unsigned int part;
+	unsigned int range;
+};
+
+/**
+ * struct mtier_swap - pages of a plan while they change places
+ * @watch: what they were marked in
+ * @up: what moves up at once
+ * @down: what moves down at once
+ * @left: pages that are still to go up
+ * @victims: where those of @victims_of go on
+ * @victims_of: a node of the upper tier, or NUMA_NO_NODE
+ * @did: what was done
+ */
+struct mtier_swap {
+	struct mtier_watch *watch;
+	struct mtier_move *up;
+	struct mtier_move *down;
+	unsigned long left;
+	struct mtier_cursor victims;
+	int victims_of;
+	struct mtier_swapped did;
+};
+
+/* Used again and again by kmtierd. */
+static struct mtier_move *mtier_swap_up_move, *mtier_swap_down_move;
+
+/* ---- marked pages ---- */
+
+/* Set bits for the marked pages of a range that are of one side. */
+static bool mtier_marked(const u8 *page, u8 low, unsigned long *todo)
+{
+	const u8 mask = MTIER_PAGE_GOES | MTIER_PAGE_LOW;
+	unsigned int i;
+
+	bitmap_zero(todo, MTIER_RANGE_PAGES);
+	for (i = 0; i < MTIER_RANGE_PAGES; i++)
+		if (page[i] != MTIER_PAGE_NONE &&
+		    (page[i] & mask) == (MTIER_PAGE_GOES | low))
+			__set_bit(i, todo);
+	return !bitmap_empty(todo, MTIER_RANGE_PAGES);
+}
+
+/* The range of a cursor, or the next with marked pages: they are set in @todo. */
+static bool mtier_marked_next(struct mtier_watch *w, struct mtier_cursor *at,
+			      unsigned int end, u8 low, unsigned long *todo)
+{
+	for (; at->range < end; at->range++) {
+		while (at->range >= w->part[at->part].first +
+				    w->part[at->part].nr)
+			at->part++;
+		if (mtier_marked(mtier_watch_range(w, at->range), low, todo))
+			return true;
+	}
+	return false;
+}
+
+/* Those that had their turn are not in the burst any more; returns how many. */
+static unsigned int mtier_marked_done(u8 *page, const unsigned long *done)
+{
+	unsigned int i;
+
+	for_each_set_bit(i, done, MTIER_RANGE_PAGES)
+		page[i] = MTIER_PAGE_NONE;
+	return bitmap_weight(done, MTIER_RANGE_PAGES);
+}
+
+/*
+ * Isolate marked pages from the cursor on, before range @end, until the move is
+ * full. Returns how many had their turn.
+ */
+static unsigned long mtier_swap_gather(struct mtier_watch *w,
+				       struct mtier_move *mv,
+				       struct mtier_cursor *at,
+				       unsigned int end, u8 low)
+{
+	unsigned long nr = 0;
+	bool open = true;
+
+	while (open && mv->nr_pages < mv->max_pages &&
+	       mtier_marked_next(w, at, end, low, mv->todo)) {
+		struct mtier_range range = {
+			.key = {
+				.mm = w->part[at->part].slot->mm,
+				.start = w->at[at->range],
+				.target = mv->target,
+			},
+		};
+
+		open = mtier_gather(mv, &range);
+		nr += mtier_marked_done(mtier_watch_range(w, at->range),
+					mv->done);
+		/* Who is left lies on another node of this side. */
+		if (open)
+			at->range++;
+		cond_resched();
+	}
+	return nr;
+}
+
+/* ---- down ---- */
+
+/* Send some of a node's victims away; returns how many went. */
+static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
+				     unsigned long want)
+{
+	int below = mtier_node_below(nid);
+	struct mtier_move *mv = s->down;
+	unsigned long moved;
+
+	if (below == NUMA_NO_NODE)
+		return 0;
+	want = min(want, mtier_node_free_above(below, WMARK_LOW));
+	if (!want)
+		return 0;
+	if (s->victims_of != nid)
+		s->victims = (struct mtier_cursor) { };
+	s->victims_of = nid;
+	mtier_move_marked(mv, nid, below, true, want);
+	mtier_swap_gather(s->watch, mv, &s->victims, s->watch->nr, 0);
+	moved = mtier_move_run(mv);
+	if (mv->nr_folios)
+		trace_mtier_demote(nid, below, mv->nr_folios, moved,
+				   mtier_move_outcome(mv, moved));
+	s->did.demoted += moved;
+	return moved;
+}
+
+/*
+ * How many may go up to a node: so many as there is room for, which is made. Where
+ * it is below its watermark some go down for that first.
+ */
+static unsigned long mtier_swap_room(struct mtier_swap *s, int nid,
+				     unsigned long want)
+{
+	unsigned int tries = MTIER_SWAP_TRIES;
+	unsigned long room;
+
+	do {
+		room = mtier_node_free_above(nid, WMARK_HIGH);
+	} while (room < want && tries-- && mtier_swap_down(s, nid, want - room));
+	return min(room, want);
+}
+
+/* ---- up ---- */
+
+/* Where pages of an address space go to from a node of the lower tier. */
+static int mtier_swap_target(struct mtier_slot *slot, int nid,
+			     const nodemask_t *up)
+{
+	int n, best = NUMA_NO_NODE, forced = READ_ONCE(mtier_conf.target_node);
+
+	if (forced != NUMA_NO_NODE && node_isset(forced, *up))
+		return forced;
+	if (nodes_weight(*up) < 2 || mtier_slot_weigh(slot))
+		return mtier_nearest(nid, up);
+	for_each_node_mask(n, *up)
+		if (best == NUMA_NO_NODE ||
+		    slot->weights[n] > slot->weights[best])
+			best = n;
+	return best;
+}
+
+/* Wait until the target's rate covers what was moved; false to stop. */
+static bool mtier_swap_pay(int target, unsigned long pages)
+{
+	u64 wait_ns, bytes = (u64)pages << PAGE_SHIFT;
+
+	while ((wait_ns = mtier_rate_pay(target, bytes))) {
+		bytes = 0;
+		count_vm_event(MTIER_THROTTLE_RATE);
+		if (!mtier_burst_sleep(ktime_get_ns() + wait_ns))
+			return false;
+	}
+	return !kthread_should_stop();
+}
+
+/* A batch of pages of a node; false to stop. */
+static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
+			     int nid, const nodemask_t *up)
+{
+	struct mtier_part *part = &s->watch->part[at->part];
+	unsigned int end = nodes_weight(*up) < 2 ? s->watch->nr :
+						   part->first + part->nr;
+	int target = mtier_swap_target(part->slot, nid, up);
+	struct mtier_move *mv = s->up;
+	unsigned long room, moved, nr;
+
+	room = min_t(unsigned long, s->left, READ_ONCE(mtier_conf.batch_pages));
+	room = mtier_swap_room(s, target, room);
+	/* Elsewhere may be some. */
+	if (!room) {
+		at->range = end;
+		return true;
+	}
+	mtier_move_marked(mv, nid, target, false, room);
+	nr = mtier_swap_gather(s->watch, mv, at, end, MTIER_PAGE_LOW);
+	s->left -= min(nr, s->left);
+	moved = mtier_move_run(mv);
+	count_vm_events(MTIER_QUEUED, nr);
+	mtier_promote_count(NULL, mv);
+	if (mv->nr_folios)
+		trace_mtier_migrate(nid, target, mv->nr_folios, moved,
+				    mtier_move_outcome(mv, moved));
+	s->did.promoted += moved;
+	return mtier_swap_pay(target, moved);
+}
+
+/* All that go up from a node; false to stop. */
+static bool mtier_swap_up(struct mtier_swap *s, int nid)
+{
+	nodemask_t up = mtier_node_up(nid);
+	struct mtier_cursor at = { };
+
+	if (nodes_empty(up))
+		return true;
+	while (s->left && mtier_marked_next(s->watch, &at, s->watch->nr,
+					    MTIER_PAGE_LOW, s->up->todo))
+		if (!mtier_swap_batch(s, &at, nid, &up))
+			return false;
+	return true;
+}
+
+/**
+ * mtier_swap() - have the pages change places that a plan has marked
+ * @watch: what they are marked in; they are not in the burst any more afterwards
+ * @plan: the plan
+ *
+ * Context: kmtierd; sleeps where the rate is limited.
+ * Return: what was done.
+ */
+struct mtier_swapped mtier_swap(struct mtier_watch *watch,
+				const struct mtier_plan *plan)
+{
+	nodemask_t low = mtier_nodes_slow();
+	struct mtier_swap s = {
+		.watch = watch,
+		.up = mtier_swap_up_move,
+		.down = mtier_swap_down_move,
+		.left = plan->pages,
+		.victims_of = NUMA_NO_NODE,
+	};
+	int nid;
+
+	for_each_node_mask(nid, low)
+		if (!s.left || !mtier_swap_up(&s, nid))
+			break;
+	mtier_look_drop(watch);
+	return s.did;
+}
+
+/**
+ * mtier_swap_start() - get ready to move pages
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int mtier_swap_start(void)
+{
+	mtier_swap_up_move = mtier_move_alloc(MTIER_BATCH_MAX);
+	mtier_swap_down_move = mtier_move_alloc(MTIER_BATCH_MAX);
+	if (mtier_swap_up_move && mtier_swap_down_move)
+		return 0;
+	mtier_swap_stop();
+	return -ENOMEM;
+}
+
+/**
+ * mtier_swap_stop() - no pages move any more; kmtierd has stopped
+ */
+void mtier_swap_stop(void)
+{
+	mtier_move_free(mtier_swap_up_move);
+	mtier_move_free(mtier_swap_down_move);
+	mtier_swap_up_move = NULL;
+	mtier_swap_down_move = NULL;
+}
+
+#ifdef CONFIG_MTIER_KUNIT_TEST
+#include "tests/swap_kunit.c"
+#endif

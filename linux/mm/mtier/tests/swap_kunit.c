@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which marked pages come next. Included by ../swap.c.
+ */
+#include <kunit/test.h>
+
+/* Two address spaces with two ranges each, and nothing looked at in them. */
+static void swap_watch(struct kunit *test, struct mtier_watch *w)
+{
+	size_t nr = 4 * MTIER_RANGE_PAGES;
+
+	*w = (struct mtier_watch) {
+		.page = kunit_kzalloc(test, nr, GFP_KERNEL),
+		.part = kunit_kcalloc(test, 2, sizeof(*w->part), GFP_KERNEL),
+		.nr_parts = 2,
+		.nr = 4,
+	};
+	KUNIT_ASSERT_NOT_NULL(test, w->page);
+	KUNIT_ASSERT_NOT_NULL(test, w->part);
+	w->part[0].nr = 2;
+	w->part[1].first = 2;
+	w->part[1].nr = 2;
+	memset(w->page, MTIER_PAGE_NONE, nr);
+}
+
+static void marked_pages_of_a_side_come_in_order(struct kunit *test)
+{
+	const u8 up = MTIER_PAGE_GOES | MTIER_PAGE_LOW | 8;
+	struct mtier_cursor at = { }, down = { };
+	DECLARE_BITMAP(todo, MTIER_RANGE_PAGES);
+	struct mtier_watch w;
+
+	swap_watch(test, &w);
+	mtier_watch_range(&w, 1)[7] = up;
+	mtier_watch_range(&w, 1)[8] = MTIER_PAGE_LOW | 8;
+	mtier_watch_range(&w, 1)[9] = MTIER_PAGE_GOES;
+	mtier_watch_range(&w, 3)[511] = up | MTIER_PAGE_TOLD;
+
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_EQ(test, at.range, 1);
+	KUNIT_EXPECT_EQ(test, at.part, 0);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(todo, MTIER_RANGE_PAGES), 1);
+	KUNIT_EXPECT_TRUE(test, test_bit(7, todo));
+	/* It comes again until it had its turn. */
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_EQ(test, at.range, 1);
+	KUNIT_EXPECT_EQ(test, mtier_marked_done(mtier_watch_range(&w, 1), todo), 1);
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_EQ(test, at.range, 3);
+	KUNIT_EXPECT_EQ(test, at.part, 1);
+	KUNIT_EXPECT_TRUE(test, test_bit(511, todo));
+	mtier_marked_done(mtier_watch_range(&w, 3), todo);
+	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &down, 4, 0, todo));
+	KUNIT_EXPECT_EQ(test, down.range, 1);
+	KUNIT_EXPECT_TRUE(test, test_bit(9, todo));
+	KUNIT_EXPECT_EQ(test, bitmap_weight(todo, MTIER_RANGE_PAGES), 1);
+}
+
+static void a_search_ends_where_it_is_told_to(struct kunit *test)
+{
+	DECLARE_BITMAP(todo, MTIER_RANGE_PAGES);
+	struct mtier_cursor at = { };
+	struct mtier_watch w;
+
+	swap_watch(test, &w);
+	mtier_watch_range(&w, 2)[0] = MTIER_PAGE_GOES | MTIER_PAGE_LOW;
+	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 2, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_EQ(test, at.range, 2);
+	KUNIT_EXPECT_EQ(test, at.part, 1);
+}
+
+static struct kunit_case mtier_swap_cases[] = {
+	KUNIT_CASE(marked_pages_of_a_side_come_in_order),
+	KUNIT_CASE(a_search_ends_where_it_is_told_to),
+	{ }
+};
+
+static struct kunit_suite mtier_swap_suite = {
+	.name = "mtier_swap",
+	.test_cases = mtier_swap_cases,
+};
+
+kunit_test_suite(mtier_swap_suite);

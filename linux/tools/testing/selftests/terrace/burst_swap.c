@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bursts: used pages of the slow node come up, into free memory or in exchange for
+ * pages that are used less, and what may not go stays. DRAM is filled up to its high
+ * watermark, where kswapd sleeps.
+ *
+ * lab: topology=dram-cxl-small-dram icount=2 timeout=400s debug=no
+ */
+#define _GNU_SOURCE
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "burst_util.h"
+
+#define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+/* Many batches, and several times the smallest burst. */
+#define HOT		(96 * MT_MB)
+#define HOT_PAGES	((long)(HOT / MT_PAGE))
+#define FILL_MAX	(512 * MT_MB)
+/* What the check and the system themselves do meanwhile */
+#define NOISE		512
+
+static struct mt_snap before;
+
+/* Memory that says of each page which it is. */
+static void sign(char *p, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < size; i += MT_PAGE)
+		*(size_t *)(p + i) = i ^ (size_t)p;
+}
+
+static bool signed_still(const char *p, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < size; i += MT_PAGE)
+		if (*(const size_t *)(p + i) != (i ^ (size_t)p))
+			return false;
+	return true;
+}
+
+static char *hot_memory(size_t size)
+{
+	char *p = mt_place(size, mt_slow_node());
+
+	if (p)
+		sign(p, size);
+	return p;
+}
+
+static long on_fast(const char *p, size_t size)
+{
+	return mt_pages_on(p, size, mt_fast_node());
+}
+
+/*
+ * Fill DRAM until nothing is free above the high watermark; kswapd runs only below
+ * the low one. Returns how much that took, 0 if it failed.
+ */
+static size_t fill(char **p)
+{
+	const size_t step = 16 * MT_PAGE;
+	size_t size = 0;
+
+	*p = mt_map_aligned(FILL_MAX);
+	if (!*p || madvise(*p, FILL_MAX, MADV_NOHUGEPAGE))
+		return 0;
+	mt_set_policy(MPOL_PREFERRED, 1UL << mt_fast_node());
+	for (; mt_node_room(mt_fast_node()) > 16 && size < FILL_MAX; size += step)
+		mt_touch(*p + size, step, true);
+	mt_bind_default();
+	mt_write(DEMOTION, "1");
+	sign(*p, size);
+	return size < FILL_MAX ? size : 0;
+}
+
+static bool comes(char *p, size_t size, long pages, unsigned int ms)
+{
+	bool ok = MT_WAIT(on_fast(p, size) >= pages, ms);
+
+	mt_note("%ld of %ld pages are in DRAM; %lld up, %lld down",
+		on_fast(p, size), (long)(size / MT_PAGE),
+		mt_since(&before, "pgpromote_success"),
+		mt_since(&before, "mtier_demoted"));
+	return ok;
+}
+
+static int into_free_memory(void)
+{
+	char *p = hot_memory(2 * HOT);
+	struct mt_toucher t;
+	bool all;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_snap(&before);
+	if (mt_engine_on("bursts"))
+		return MT_FAIL;
+	mt_touch_start(&t, p, 2 * HOT);
+	all = comes(p, 2 * HOT, 2 * HOT_PAGES * 99 / 100, 60000);
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	mt_note_since(&before);
+	MT_ASSERT(all, "it did not come up");
+	MT_ASSERT(signed_still(p, 2 * HOT), "its contents changed");
+	MT_ASSERT(mt_since(&before, "mtier_demoted") < NOISE, "pages went down");
+	MT_ASSERT(mt_since(&before, "mtier_queued") ==
+		  mt_ended_since(&before), "not every page has an end");
+	return MT_PASS;
+}
+
+/* As comes(), and the least that was free of DRAM meanwhile, in pages. */
+static bool comes_into_full(char *p, size_t size, long pages, long *least)
+{
+	long long until = mt_now_ms() + 60000;
+
+	do {
+		long now = mt_node_free(mt_fast_node()) / (long)MT_PAGE;
+
+		*least = now < *least ? now : *least;
+	} while (on_fast(p, size) < pages && mt_now_ms() < until);
+	return comes(p, size, pages, 0);
+}
+
+static const char * const kswapd_events[] = {
+	"pgscan_kswapd", "pgdemote_kswapd", "pgdemote_direct", "pageoutrun",
+};
+
+static int for_idle_pages(void)
+{
+	char *idle, *p = hot_memory(HOT);
+	long up, down, left, out, free, least, i;
+	struct mt_toucher t;
+	size_t size;
+	bool all;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	size = fill(&idle);
+	MT_NEED(size > HOT, "DRAM cannot be filled");
+	left = on_fast(idle, size);
+	free = mt_node_free(mt_fast_node()) / (long)MT_PAGE;
+	least = free;
+	mt_snap(&before);
+	mt_touch_start(&t, p, HOT);
+	if (mt_engine_on("bursts"))
+		return MT_FAIL;
+	all = comes_into_full(p, HOT, HOT_PAGES * 95 / 100, &least);
+	mt_note("%ld pages of DRAM were free, then %ld at least", free, least);
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	mt_note_since(&before);
+	up = on_fast(p, HOT);
+	out = left - on_fast(idle, size);
+	down = mt_since(&before, "mtier_demoted");
+	MT_ASSERT(all, "it did not come up");
+	MT_ASSERT(signed_still(p, HOT) && signed_still(idle, size),
+		  "contents changed");
+	for (i = 0; i < (long)ARRAY_LEN(kswapd_events); i++)
+		MT_ASSERT(!mt_since(&before, kswapd_events[i]), "P9 %s: %lld",
+			  kswapd_events[i], mt_since(&before, kswapd_events[i]));
+	MT_ASSERT(labs(mt_since(&before, "pgpromote_success") - up) < NOISE,
+		  "P10 %lld promoted, %ld are there",
+		  mt_since(&before, "pgpromote_success"), up);
+	MT_ASSERT(labs(down - out) < NOISE, "P10 %ld demoted, %ld are gone",
+		  down, out);
+	return MT_PASS;
+}
+
+/* One program uses all of it alike, on either node. */
+static int nothing_for_alike(void)
+{
+	char *all = mt_map_aligned(2 * HOT), *rest;
+	struct mt_toucher t;
+	size_t size;
+	bool pass;
+	long moved;
+
+	MT_ASSERT(all && !mt_mbind(all, HOT, MPOL_PREFERRED, 1UL << mt_fast_node()) &&
+		  !mt_mbind(all + HOT, HOT, MPOL_PREFERRED, 1UL << mt_slow_node()),
+		  "mbind");
+	mt_touch(all, 2 * HOT, true);
+	MT_ASSERT(!mt_mbind(all, 2 * HOT, MPOL_DEFAULT, 0), "mbind");
+	size = fill(&rest);
+	MT_NEED(size, "DRAM cannot be filled");
+	MT_ASSERT(!mlock(rest, size), "mlock");
+	mt_touch_start(&t, all, 2 * HOT);
+	mt_snap(&before);
+	if (mt_engine_on("bursts"))
+		return MT_FAIL;
+	pass = mt_bursts_pass(8);
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	moved = mt_since(&before, "mtier_demoted");
+	mt_note_since(&before);
+	MT_ASSERT(pass, "no bursts");
+	MT_ASSERT(moved < HOT_PAGES / 20, "%ld pages gave way to their like", moved);
+	return MT_PASS;
+}
+
+/* What may not go down does not; what comes finds others. */
+static int what_may_not_go_stays(void)
+{
+	char *idle, *p = hot_memory(HOT / 2), *bound, *locked;
+	struct mt_toucher t;
+	size_t size;
+	bool all;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	size = fill(&idle);
+	MT_NEED(size > 3 * HOT, "DRAM cannot be filled");
+	bound = idle;
+	locked = idle + HOT;
+	MT_ASSERT(!mt_mbind(bound, HOT, MPOL_BIND, 1UL << mt_fast_node()), "mbind");
+	MT_ASSERT(!mlock(locked, HOT), "mlock");
+	mt_snap(&before);
+	mt_touch_start(&t, p, HOT / 2);
+	if (mt_engine_on("bursts"))
+		return MT_FAIL;
+	all = comes(p, HOT / 2, HOT_PAGES / 2 * 95 / 100, 60000);
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	MT_ASSERT(all, "it did not come up");
+	MT_ASSERT(on_fast(bound, HOT) == HOT_PAGES, "P12 bound pages went");
+	MT_ASSERT(on_fast(locked, HOT) == HOT_PAGES, "P12 locked pages went");
+	return MT_PASS;
+}
+
+/* A cgroup gets what it is promised. */
+static int what_is_promised_stays(void)
+{
+	char *idle, *p = hot_memory(HOT / 2);
+	struct mt_cgroup kept;
+	struct mt_toucher t;
+	size_t size;
+	bool pass;
+	long left;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	MT_NEED(!mt_cgroup_make(&kept, "kept", "+memory") &&
+		!mt_cgroup_write(&kept, "memory.low", "max") &&
+		!mt_cgroup_enter(&kept, 0), "no cgroup with memory.low");
+	size = fill(&idle);
+	MT_NEED(size, "DRAM cannot be filled");
+	left = on_fast(idle, size);
+	mt_touch_start(&t, p, HOT / 2);
+	pass = !mt_engine_on("bursts") && mt_bursts_pass(6);
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	left -= on_fast(idle, size);
+	mt_cgroup_remove(&kept);
+	MT_ASSERT(pass, "no bursts");
+	MT_ASSERT(!left, "P12 %ld pages below memory.low went", left);
+	return MT_PASS;
+}
+
+static int nothing_goes_where_demotion_is_off(void)
+{
+	char *idle, *p = hot_memory(HOT / 2);
+	struct mt_toucher t;
+	bool pass;
+	long down;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	MT_NEED(fill(&idle), "DRAM cannot be filled");
+	mt_write(DEMOTION, "0");
+	mt_snap(&before);
+	mt_touch_start(&t, p, HOT / 2);
+	pass = !mt_engine_on("bursts") && mt_bursts_pass(6);
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	down = mt_since(&before, "mtier_demoted");
+	mt_write(DEMOTION, "1");
+	MT_ASSERT(pass, "no bursts");
+	MT_ASSERT(!down, "%ld pages were demoted", down);
+	return MT_PASS;
+}
+
+static int no_faster_than_the_rate(void)
+{
+	char *p = hot_memory(HOT);
+	struct mt_toucher t;
+	long long ms, up;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_set("promote/rate_mbps", 4);
+	mt_snap(&before);
+	ms = mt_now_ms();
+	mt_touch_start(&t, p, HOT);
+	if (mt_engine_on("bursts"))
+		return MT_FAIL;
+	MT_WAIT(mt_since(&before, "pgpromote_success") > 4096, 30000);
+	/* A batch more than what was paid for */
+	up = mt_since(&before, "pgpromote_success");
+	ms = mt_now_ms() - ms;
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	mt_note("%lld pages in %lld ms", up, ms);
+	MT_ASSERT(up > 1024, "hardly any came up");
+	MT_ASSERT(up <= ms * 1024 / 1000 + 1024, "faster than 4 MiB/s");
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("P6 used pages come up into free memory",
+			 into_free_memory),
+		MT_CHECK("P9 P10 used pages change places with idle ones",
+			 for_idle_pages),
+		MT_CHECK("P1 pages of like use stay where they are",
+			 nothing_for_alike),
+		MT_CHECK("P12 bound and locked pages do not give way",
+			 what_may_not_go_stays),
+		MT_CHECK("P12 memory below its memory.low does not give way",
+			 what_is_promised_stays),
+		MT_CHECK("demotion switched off: nothing gives way",
+			 nothing_goes_where_demotion_is_off),
+		MT_CHECK("the limit of the rate holds",
+			 no_faster_than_the_rate),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}
