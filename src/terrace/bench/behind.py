@@ -53,18 +53,22 @@ class Behind:
 
 
 def places(found: Iterable[tuple[Experiment, Sequence[Document]]]) -> tuple[list[Behind], int]:
-    """The tables in which a rival is ahead, the worst that is clear first, and how many have Terrace and a rival."""
+    """The tables in which a rival is ahead, the worst that is clear first, and how many have Terrace and a rival.
+
+    Terrace is what it is without being told otherwise; its other engines and sources are no rivals.
+    """
     behind, compared = [], 0
     for item, documents in found:
         for group in tables.groups(item, documents) if not item.tolerance else ():
             gaps = {name: _gap(group, name) for name in group.by_policy if not POLICIES[name].limit}
             known = {name: gap for name, gap in gaps.items() if gap}
-            ours = known.pop(OURS, None)
-            if ours is None or not known:
+            ours = known.get(OURS)
+            rivals = {name: gap for name, gap in known.items() if not name.startswith(OURS)}
+            if ours is None or not rivals:
                 continue
             compared += 1
-            rival = max(known, key=lambda name: known[name].value)
-            theirs = known[rival]
+            rival = max(rivals, key=lambda name: rivals[name].value)
+            theirs = rivals[rival]
             if theirs.value > ours.value:
                 behind.append(Behind(item, group, rival, ours, theirs))
     return sorted(behind, key=lambda one: (not one.clear, -one.by)), compared

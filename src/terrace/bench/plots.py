@@ -28,6 +28,7 @@ _COLOURS = {
     "damon": "#c2a11a",
     "terrace": "#1b7f5c",
     "terrace-hints": "#6bbf59",
+    "terrace-bursts": "#2f9fb3",
     "all-slow": "#a33a3a",
 }
 _PERCENTILES = (("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999), ("max_ns", 1.0))
@@ -93,7 +94,7 @@ def _gaps(axes: Axes, groups: Sequence[Group]) -> None:
     axes.axhline(0, color="#333333", linewidth=0.8)
     axes.axhline(100, color="#bbbbbb", linewidth=0.8, linestyle=(0, (4, 4)))
     axes.set_ylabel("%")
-    axes.legend(fontsize=8, ncols=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    axes.legend(fontsize=8, ncols=9, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12))
 
 
 def _scale(axes: Axes, groups: Sequence[Group], item: Experiment) -> None:

@@ -59,6 +59,10 @@ def _terrace(mode: int) -> Callable[[Topology], Settings]:
     return settings
 
 
+def _bursts(machine: Topology) -> Settings:
+    return [("/sys/kernel/debug/mtier/engine", "bursts"), *_terrace(0)(machine)]
+
+
 def _nothing(_machine: Topology) -> Settings:
     return [(DEMOTION[0], "0"), (_BALANCING, "0")]
 
@@ -154,6 +158,13 @@ _TABLE = (
         _terrace(2),
         scanners=("kmmscand", "numa_scan"),
         movers=("kpromoted",),
+    ),
+    Policy(
+        "terrace-bursts",
+        "the Terrace kernel, bursts of looks instead of visits, which change places in pairs",
+        "terrace",
+        _bursts,
+        scanners=("kmtierd",),
     ),
     Policy("all-slow", "bound: all memory on slow memory", "stock", _nothing, limit="slow"),
 )

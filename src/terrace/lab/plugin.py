@@ -24,6 +24,7 @@ _KINDS = {
     "idle": "do_idle",
     "kmmscand": "mtier_scan_thread",
     "kpromoted": "mtier_promote_thread",
+    "kmtierd": "mtier_burst_thread",
     "kswapd": "kswapd",
     "kcompactd": "kcompactd",
     "kdamond": "kdamond_fn",
