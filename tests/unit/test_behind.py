@@ -51,6 +51,13 @@ def test_one_seed_is_behind_but_not_clearly() -> None:
     assert not one.clear
 
 
+def test_another_engine_of_terrace_is_no_rival() -> None:
+    ours = [*results((1.4,), (1.5,)), document("terrace-bursts", 1.2, 1)]
+    assert behind.places([(experiment(), ours)]) == ([], 1)
+    alone = [one for one in ours if one["key"]["policy"] != "stock-2"]
+    assert behind.places([(experiment(), alone)]) == ([], 0)
+
+
 def test_nowhere_behind_is_said_too() -> None:
     text = behind.text([(experiment(), results((1.2,), (1.5,)))], "")
     assert text.startswith("Of 1 tables there is none in which another policy is ahead of Terrace. ")

@@ -212,9 +212,9 @@ static u64 mtier_round_spent(const struct mtier_round *r)
 	return task_sched_runtime(current) - r->ran_ns - r->seen.moved_ns;
 }
 
-/* Only observed: what would be free above by now. */
-static void mtier_round_pretend(struct mtier_round *r,
-				const struct mtier_plan *plan)
+/* Only observed: what would be free above by now. Returns the gain. */
+static u64 mtier_round_pretend(struct mtier_round *r,
+			       const struct mtier_plan *plan)
 {
 	u32 i;
 
@@ -222,11 +222,12 @@ static void mtier_round_pretend(struct mtier_round *r,
 	for (i = 0; i < plan->nr; i++)
 		if (plan->run[i].top == MTIER_NO_VICTIM)
 			r->free -= plan->run[i].pages;
+	return plan->gain_ns;
 }
 
-/* Have the pages of a plan change places. */
-static void mtier_round_swap(struct mtier_round *r,
-			     const struct mtier_plan *plan)
+/* Have the pages of a plan change places. Returns the gain of those that did. */
+static u64 mtier_round_swap(struct mtier_round *r,
+			    const struct mtier_plan *plan)
 {
 	u64 ran_ns = task_sched_runtime(current);
 	struct mtier_swapped did;
@@ -237,8 +238,13 @@ static void mtier_round_swap(struct mtier_round *r,
 	r->seen.promoted += did.promoted;
 	r->seen.demoted += did.demoted;
 	r->free = mtier_room_above();
+	mutex_lock(&mtier_burst_lock);
 	mtier_burst_move_ns(&mtier_burst.machine, ran_ns,
 			    did.promoted + did.demoted);
+	mutex_unlock(&mtier_burst_lock);
+	return mul_u64_u64_div_u64(plan->gain_ns,
+				   min_t(u64, did.promoted, plan->pages),
+				   plan->pages);
 }
 
 /* How many pages may go up now: what the rate allows until about the next look. */
@@ -258,6 +264,7 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 	struct mtier_burst *b = &mtier_burst;
 	struct mtier_place_machine machine = b->machine;
 	struct mtier_plan plan;
+	u64 gain_ns;
 
 	machine.free = r->free;
 	/* What goes into free memory sends nobody away, and is sure sooner. */
@@ -270,12 +277,12 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 		return 0;
 	mtier_look_mark(&r->watch, &plan);
 	if (mtier_conf.engine == MTIER_ENGINE_OBSERVE)
-		mtier_round_pretend(r, &plan);
+		gain_ns = mtier_round_pretend(r, &plan);
 	else
-		mtier_round_swap(r, &plan);
+		gain_ns = mtier_round_swap(r, &plan);
 	r->seen.taken += plan.pages;
-	r->gain_ns += plan.gain_ns;
-	return plan.gain_ns;
+	r->gain_ns += gain_ns;
+	return gain_ns;
 }
 
 /*
@@ -284,16 +291,19 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
  */
 static u64 mtier_round_act(struct mtier_round *r, struct mtier_counts *left)
 {
-	u64 gain_ns = 0, now;
+	u64 all_ns = 0, gain_ns, now;
 
 	for (;;) {
-		gain_ns += mtier_round_plan(r, left);
+		gain_ns = mtier_round_plan(r, left);
+		all_ns += gain_ns;
 		now = ktime_get_ns();
 		r->late |= now - r->look_ns > mtier_burst.place.tau_ns;
-		if (r->why != MTIER_PLAN_RATE || kthread_should_stop() ||
-		    now - r->look_ns > MTIER_DRAIN_NS)
-			return gain_ns;
+		/* Where none could go now none of the next could. */
+		if (r->why != MTIER_PLAN_RATE || !gain_ns ||
+		    kthread_should_stop() || now - r->look_ns > MTIER_DRAIN_NS)
+			return all_ns;
 		mtier_look_count(&r->watch, left);
+		cond_resched();
 	}
 }
 
@@ -323,8 +333,10 @@ static bool mtier_round_looks(struct mtier_round *r)
 
 	r->look_ns = ktime_get_ns();
 	mtier_look(&r->watch, true, &r->seen);
+	mutex_lock(&mtier_burst_lock);
 	mtier_burst_look_ns(&mtier_burst.machine,
 			    task_sched_runtime(current) - ran_ns, r->seen.ptes);
+	mutex_unlock(&mtier_burst_lock);
 	do {
 		pause_ns = mtier_place_pause_ns(&mtier_burst.place,
 						get_random_u32());

@@ -209,14 +209,15 @@ void mtier_promote_count(struct mtier_node *node, const struct mtier_move *mv)
 	enum mtier_fate fate;
 	unsigned int i;
 
-	for (i = 0; i < mv->fast->nr; i++)
+	/* Those that a look has marked have no records. */
+	for (i = 0; i < mv->fast->nr && !mv->marked; i++)
 		mtier_hot_forget(folio_pfn(mv->fast->page[i].src));
 	nr[MTIER_FATE_MOVED] = mv->fast->nr;
 	for (i = 0; i < mv->nr_listed; i++) {
 		fate = mtier_move_fate(mv, mv->pfns[i]);
 		nr[fate]++;
 		/* Its heat has left the frame with it. */
-		if (fate != MTIER_FATE_STAYED)
+		if (fate != MTIER_FATE_STAYED && !mv->marked)
 			mtier_hot_forget(mv->pfns[i]);
 	}
 	mtier_finish(node, MTIER_PROMOTED_FOLIOS, nr[MTIER_FATE_MOVED]);

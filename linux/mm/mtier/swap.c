@@ -17,10 +17,9 @@
  *
  * Locking: none of its own. See gather.c for what is held while pages move.
  */
-#include <linux/memory-tiers.h>
+#include <linux/bitmap.h>
+#include <linux/kthread.h>
 #include <linux/mm.h>
-#include <linux/sched/cputime.h>
-#include <linux/swap.h>
 #include <linux/vmstat.h>
 #include <trace/events/mtier.h>
 
