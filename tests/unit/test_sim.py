@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`terrace sim`: place.c on small simulated loads does what it is for, and does not without its parts."""
+"""`terrace sim`: place.c and pace.c on small simulated loads does what it is for, and does not without its parts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from terrace.errors import TerraceError, UsageError
 from terrace.sim import runs
 from terrace.sim.decision import FUNCTIONS, Decision, Machine, library
 from terrace.sim.loads import LOADS, Load, Setting, make_load
+from terrace.sim.policies import place
 from terrace.sim.runs import Cell, Figures, run
 from terrace.sim.tables import HEADERS, markdown, rows
 from terrace.sim.world import HOSTS, Host, World
 
 #: A fourth of L, for a third of the time; and as slow as S.
 SMALL = replace(HOSTS["L"], name="small", setting=Setting(16384, 400.0, 5.0), run_s=20.0, rate_s=16384.0)
+SMALL_4096 = replace(SMALL, setting=Setting(4096, 100.0, 4.0))
 SLOW = replace(HOSTS["S"], name="slow", setting=Setting(16384, 12.0, 50.0), run_s=150.0, rate_s=1024.0)
 
 
@@ -71,6 +73,46 @@ def test_all_fits_into_dram_that_is_large_enough() -> None:
     assert figures("zipf0.99", dram=1.0).hits == pytest.approx(1)
 
 
+# ---- idle and free memory ----
+
+
+@pytest.mark.parametrize("dram", [0.125, 0.25, 0.5])
+@pytest.mark.parametrize("load", ["idle", "idle-phase", "ample"])
+def test_what_is_used_is_found_where_dram_is_idle_or_free(load: str, dram: float) -> None:
+    found, bound = (figures(load, policy, dram=dram) for policy in ("place", "informed"))
+    assert found.found_s is not None
+    assert found.found_s < 1.0
+    assert found.hits > 0.95
+    # Of few accesses, looks take a larger part; and here all is another every 5 s.
+    assert found.gap > bound.gap - 0.06
+    assert found.looks < 0.02
+
+
+def test_idle_pages_leave_free_memory_alone() -> None:
+    host = HOSTS["small"]
+    world = World(host, make_load("ample", host.setting, np.random.default_rng(1)), 0.5, np.random.default_rng(1))
+    assert world.free == world.room == 8192
+    place(world)
+    used = int((world.load.rates(0.0) > 0).sum())
+    assert 0.98 * used <= int(world.top.sum()) <= used
+
+
+def test_idle_memory_is_what_dram_holds_first() -> None:
+    for name in ("idle", "idle-phase"):
+        load = make_load(name, Setting(4096, 100.0, 4.0), np.random.default_rng(1))
+        world = World(SMALL_4096, load, 0.5, np.random.default_rng(1))
+        assert world.free == 0
+        assert not load.rates(0.0)[world.top].any()
+
+
+@pytest.mark.parametrize("policy", ["place-dear", "place-cheap"])
+@pytest.mark.parametrize("load", ["zipf0.99", "phase25", "ample"])
+def test_a_wrong_cost_of_looks_is_put_right(load: str, policy: str) -> None:
+    wrong, right = figures(load, policy), figures(load)
+    assert wrong.gap == pytest.approx(right.gap, abs=0.02)
+    assert wrong.looks == pytest.approx(right.looks, rel=0.3)
+
+
 # ---- parts taken out ----
 
 
@@ -106,7 +148,8 @@ def test_a_load_has_the_accesses_that_it_is_said_to_have(name: str) -> None:
         end = min(load.change_s(now), now + 1.0)
         total += float(load.accesses(now, end).sum())
         now = end
-    assert total == pytest.approx(8.0 * at.pages * at.rate / (100 if name == "light" else 1), rel=0.02)
+    part = {"light": 0.01, "idle": 0.25, "idle-phase": 0.25, "ample": 0.1}.get(name, 1.0)
+    assert total == pytest.approx(8.0 * at.pages * at.rate * part, rel=0.02)
 
 
 @pytest.mark.parametrize("name", ["phase25", "drift"])
@@ -149,6 +192,8 @@ def test_what_is_called_is_what_place_h_declares() -> None:
     decision = Decision(Machine(latency_ns=150, move_ns=2500, look_ns=20))
     assert decision.tau_s == 0.01
     assert decision.trust == 1.0
+    decision.looked(4096 * 400, 4096)
+    assert decision.machine.look_ns == 210
 
 
 # ---- the command ----
@@ -209,4 +254,4 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_what_there_is_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("--list") == 0
     listed = capsys.readouterr().out
-    assert all(name in listed for name in (*LOADS, "informed", "place-jitter"))
+    assert all(name in listed for name in (*LOADS, "informed", "place-jitter", "place-dear"))

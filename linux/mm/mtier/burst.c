@@ -5,8 +5,8 @@
  * kmtierd draws ranges of all memory (sample.c), looks at them up to MTIER_LOOKS
  * times (look.c), asks place.c after each look what that says, has those pages
  * change places (swap.c), and rests; how far apart the looks are, how many there
- * are, and how long it rests is place.c's to say, too. Nothing is kept of a page when
- * a burst is over.
+ * are, and how long it rests is pace.c's to say. Nothing is kept of a page when a
+ * burst is over.
  *
  * It takes the place of visits while engine in /sys/kernel/debug/mtier says so: with
  * "bursts", and with "observe", where nothing moves. What would is counted, and leaves
@@ -47,12 +47,6 @@
 #define MTIER_DRAIN_NS		(2ULL * NSEC_PER_SEC)
 /* A plan is for so long a time at least, of the rate: those that pay most go first. */
 #define MTIER_PLAN_NS		(100ULL * NSEC_PER_MSEC)
-/*
- * What looking at one is taken to cost at first, and at most: too much, or the first
- * burst of a slow machine would take as long as many, and the rest after it too.
- */
-#define MTIER_LOOK_NS		400
-#define MTIER_LOOK_MAX_NS	2000
 
 /**
  * struct mtier_burst - the state of all bursts
@@ -130,17 +124,6 @@ static void mtier_burst_machine(struct mtier_place_machine *m)
 		m->move_ns = MTIER_MOVE_NS;
 	if (!m->look_ns)
 		m->look_ns = MTIER_LOOK_NS;
-}
-
-/* What a page table entry takes to look at: a running mean. */
-static void mtier_burst_look_ns(struct mtier_place_machine *m, u64 ns, u64 ptes)
-{
-	u32 now;
-
-	if (ptes < MTIER_BURST_PAGES)
-		return;
-	now = clamp_t(u64, div64_u64(ns, ptes), 1, MTIER_LOOK_MAX_NS);
-	m->look_ns = DIV_ROUND_UP(m->look_ns + now, 2);
 }
 
 /* What moving a page takes: a running mean. */
@@ -329,14 +312,10 @@ static bool mtier_round_judge(struct mtier_round *r)
 /* All looks of a burst; false if it was cut short. */
 static bool mtier_round_looks(struct mtier_round *r)
 {
-	u64 pause_ns, ran_ns = task_sched_runtime(current);
+	u64 pause_ns;
 
 	r->look_ns = ktime_get_ns();
 	mtier_look(&r->watch, true, &r->seen);
-	mutex_lock(&mtier_burst_lock);
-	mtier_burst_look_ns(&mtier_burst.machine,
-			    task_sched_runtime(current) - ran_ns, r->seen.ptes);
-	mutex_unlock(&mtier_burst_lock);
 	do {
 		pause_ns = mtier_place_pause_ns(&mtier_burst.place,
 						get_random_u32());
@@ -383,6 +362,7 @@ static u64 mtier_round_end(struct mtier_round *r)
 	mutex_lock(&mtier_burst_lock);
 	mtier_seen_add(&b->seen, &r->seen);
 	mtier_burst_fixed(&r->seen);
+	mtier_place_looked(&b->machine, r->seen.spent_ns, r->seen.ptes);
 	b->gain_ns = r->gain_ns;
 	b->spent_ns = r->seen.spent_ns;
 	b->why = r->why;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Which pages belong into the top tier, as pure functions: what a count of looks
- * is worth, which pages change places for it, how far apart the looks are, and
- * how much CPU time they may take.
+ * is worth, and which pages change places for it.  How far apart the looks are,
+ * and how much CPU time they may take, is in pace.c.
  *
  * What a count is worth.  Of the pages with the same count in n - 1 looks some are
  * found accessed by one more look: the share that is, estimated from the pages
@@ -55,30 +55,9 @@
 #define LATENCY_MAX_NS	1000000U
 #define GAIN_MAX_NS	BIT_ULL(31)	/* of one page */
 
-#define TAU_START_NS	(10 * 1000000ULL)
-#define TAU_CAP_NS	(10 * 1000000000ULL)
-#define MARGIN		(MTIER_Q16 * 2 / 5)	/* 0.4 */
-#define MARGIN_LEAST	1311			/* 0.02, of a rate */
-
-/* Q16 shares of a CPU: to notice a change, in the long run, while there is credit. */
-#define SHARE_MIN	123		/* 3/16 % */
-#define SHARE_LONG	1966		/* 3 % */
-#define SHARE_MAX	16384		/* 25 % */
-#define CREDIT_VISITS	16		/* to every page */
-
 /* Looks that a forecast starts with as come true, and those that are remembered. */
 #define AUDIT_PRIOR	(16LL * MTIER_Q16)
 #define AUDIT_MOST	(2048LL * MTIER_Q16)
-
-static u64 add_sat(u64 a, u64 b)
-{
-	return a + b < a ? U64_MAX : a + b;
-}
-
-static u64 mul_sat(u64 a, u64 b)
-{
-	return a && b > U64_MAX / a ? U64_MAX : a * b;
-}
 
 /**
  * mtier_place_rate - how often is a page accessed that looks find accessed?
@@ -106,56 +85,6 @@ u32 mtier_place_rate(u32 q)
 		}
 	}
 	return (u64)((shift << Q16_BITS) - log2) * LN2_Q16 >> Q16_BITS;
-}
-
-/**
- * mtier_place_init - the state before anything was looked at
- * @p: what is to be set
- * @m: the machine
- */
-void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m)
-{
-	*p = (struct mtier_place) {
-		.tau_ns = TAU_START_NS,
-		.share = SHARE_MAX,
-		.credit_ns = S64_MAX,
-	};
-	mtier_place_paid(p, m, 0, 0);
-}
-
-/**
- * mtier_place_pages - how large the next burst is
- * @p: state
- * @m: the machine
- *
- * Return: base pages that can be looked at once between two looks with the share
- * of a CPU there is, at least MTIER_BURST_PAGES.
- */
-u64 mtier_place_pages(const struct mtier_place *p,
-		      const struct mtier_place_machine *m)
-{
-	u64 cpu_ns = mul_sat(p->share, p->tau_ns) >> Q16_BITS;
-
-	return max_t(u64, div_u64(cpu_ns, max_t(u32, m->look_ns, 1)),
-		     MTIER_BURST_PAGES);
-}
-
-/**
- * mtier_place_pause_ns - how long to wait for the next look
- * @p: state
- * @random: any 32 bits
- *
- * Looks at even distances would lock on a program that sweeps over its memory in
- * about the time of a burst: the tiers took on its phase, and pages would be
- * exchanged for ever.
- *
- * Return: ns, tau give or take a quarter.
- */
-u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random)
-{
-	u64 tau = min_t(u64, p->tau_ns, TAU_CAP_NS);
-
-	return tau - tau / 4 + ((tau / 2) * (random >> Q16_BITS) >> Q16_BITS);
 }
 
 /**
@@ -373,7 +302,8 @@ static bool next_low(struct taking *t)
 			return false;
 		t->low--;
 	}
-	return true;
+	/* Idle pages are many, and would use up what is free before others come. */
+	return t->low || !t->free;
 }
 
 /* Go on to the next page of the upper side, from the least used up. */
@@ -441,7 +371,8 @@ static bool next_run(const struct mtier_place *p,
  *
  * The most used of the lower side go up for the least used of the upper, pair by
  * pair, while what that saves is more than what it costs, and the two are further
- * apart than chance would have them.  Free memory is a victim worth nothing.
+ * apart than chance would have them.  Free memory is a victim worth nothing, and not
+ * for pages that no look has found.
  */
 void mtier_place_plan(const struct mtier_place *p,
 		      const struct mtier_place_machine *m,
@@ -478,30 +409,10 @@ void mtier_place_plan(const struct mtier_place *p,
 		run.pages = nr;
 		plan->run[plan->nr++] = run;
 		plan->pages += nr;
-		plan->gain_ns = add_sat(plan->gain_ns, nr * gain_ns);
+		plan->gain_ns += min_t(u64, nr * gain_ns, U64_MAX - plan->gain_ns);
 		if (plan->nr == MTIER_RUNS_MAX || plan->pages == U32_MAX)
 			break;
 	}
-}
-
-/**
- * mtier_place_enough - is the burst over?
- * @looks: how many there were
- * @gain_ns: of what changed places after the last of them
- * @total_gain_ns: of all that did in this burst
- * @spent_ns: CPU time that its looks took
- *
- * Once it has paid for itself it goes on only while a look finds more than they did
- * on average: else others find more.
- *
- * Return: true if so.
- */
-bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns)
-{
-	if (looks >= MTIER_LOOKS)
-		return true;
-	return total_gain_ns > mul_sat(spent_ns, 2) &&
-	       mul_sat(gain_ns, looks + 1) < total_gain_ns;
 }
 
 /**
@@ -518,141 +429,7 @@ u64 mtier_place_tau_max_ns(const struct mtier_place_machine *m)
 	u64 saved = HORIZON_NS * latency_ns(m) >> Q16_BITS;
 	u64 tau = div64_u64(saved * LN2_Q16, 2ULL * max_t(u32, m->move_ns, 1));
 
-	return clamp_t(u64, tau, MTIER_TAU_MIN_NS, TAU_CAP_NS);
-}
-
-/**
- * mtier_place_margin - the page that is the last for which there is room
- * @p: state
- * @m: the machine
- * @w: what the counts are worth after the last look
- *
- * Return: Q16 probability that a look finds it accessed, 0 if there is room for all.
- */
-u32 mtier_place_margin(const struct mtier_place *p,
-		       const struct mtier_place_machine *m,
-		       const struct mtier_worth *w)
-{
-	const struct mtier_counts *hist = &p->hist[w->looks];
-	u64 room = add_sat(m->pages[MTIER_TOP], m->free);
-	u32 next[MTIER_SIDES] = { w->looks, w->looks };
-	u64 seen[MTIER_SIDES] = { 0 };
-	u32 left[MTIER_SIDES];
-	u32 s, c;
-
-	for (s = 0; s < MTIER_SIDES; s++) {
-		left[s] = w->known[s] ? w->looks + 1 : 0;
-		for (c = 0; c <= w->looks; c++)
-			seen[s] += hist->pages[s][c];
-	}
-	/* From the most used of either side down, until the room is used up. */
-	while (left[MTIER_TOP] || left[MTIER_LOW]) {
-		u32 q[MTIER_SIDES];
-		u64 pages;
-
-		for (s = 0; s < MTIER_SIDES; s++)
-			q[s] = left[s] ? w->q[s][next[s]] : 0;
-		s = !left[MTIER_LOW] || (left[MTIER_TOP] && q[MTIER_TOP] >= q[MTIER_LOW]) ?
-			MTIER_TOP : MTIER_LOW;
-		pages = seen[s] ? mul_u64_u64_div_u64(m->pages[s],
-				hist->pages[s][next[s]], seen[s]) : 0;
-		if (pages > room)
-			return q[s];
-		room -= pages;
-		next[s]--;
-		left[s]--;
-	}
-	return 0;
-}
-
-/**
- * mtier_place_steer - how far apart the looks of the next burst are
- * @p: state
- * @m: the machine
- * @margin: of mtier_place_margin()
- * @busy: this burst has paid; then they do not get rarer at once
- *
- * A look tells most of a page that it finds accessed about as often as not.  The
- * pages that the question is about are those for which there is just room, so
- * they are to be found accessed in 40 % of the looks.
- */
-void mtier_place_steer(struct mtier_place *p,
-		       const struct mtier_place_machine *m, u32 margin,
-		       bool busy)
-{
-	u32 most = busy ? MTIER_Q16 * 5 / 4 : MTIER_Q16 * 2;
-	u64 factor = div_u64((u64)mtier_place_rate(MARGIN) << Q16_BITS,
-			     mtier_place_rate(margin) + MARGIN_LEAST);
-	u64 tau;
-
-	factor = clamp_t(u64, factor, MTIER_Q16 / 2, most);
-	if (factor > MTIER_Q16 * 83 / 100 && factor < MTIER_Q16 * 6 / 5)
-		return;
-	tau = min_t(u64, p->tau_ns, TAU_CAP_NS) * factor >> Q16_BITS;
-	tau = clamp_t(u64, tau, MTIER_TAU_MIN_NS, mtier_place_tau_max_ns(m));
-	if (tau == p->tau_ns)
-		return;
-	p->tau_ns = tau;
-	/* What was counted before was counted at another distance. */
-	for (u32 n = 0; n <= MTIER_LOOKS; n++)
-		p->hist[n] = (struct mtier_counts) { 0 };
-}
-
-/**
- * mtier_place_paid - book the CPU time of looks
- * @p: state
- * @m: the machine
- * @passed_ns: time that has passed
- * @spent_ns: CPU time that looks took in it
- *
- * The long-term share is saved up for when there is much to find, as much as so
- * many visits to every page take.
- */
-void mtier_place_paid(struct mtier_place *p,
-		      const struct mtier_place_machine *m, u64 passed_ns,
-		      u64 spent_ns)
-{
-	u64 pages = add_sat(m->pages[MTIER_TOP], m->pages[MTIER_LOW]);
-	u64 most = mul_sat(mul_sat(pages, max_t(u32, m->look_ns, 1)), CREDIT_VISITS);
-	s64 cap = min_t(u64, most, S64_MAX / 4);
-	s64 saved = min_t(u64, mul_sat(passed_ns, SHARE_LONG) >> Q16_BITS, S64_MAX / 4);
-	s64 spent = min_t(u64, spent_ns, S64_MAX / 4);
-	s64 credit = clamp_t(s64, p->credit_ns, -cap, cap) + saved - spent;
-
-	p->credit_ns = clamp_t(s64, credit, -cap, cap);
-}
-
-/**
- * mtier_place_rest_ns - how much to look, and when the next burst begins
- * @p: state
- * @m: the machine
- * @gain_ns: CPU time saved by what the burst that is over found
- * @spent_ns: CPU time that its looks took
- * @burst_ns: how long it took
- *
- * Look more while that pays, less when it does not; never less than what notices a
- * change.
- *
- * Return: ns from the end of the burst to the start of the next.
- */
-u64 mtier_place_rest_ns(struct mtier_place *p,
-			const struct mtier_place_machine *m, u64 gain_ns,
-			u64 spent_ns, u64 burst_ns)
-{
-	u32 most, share = p->share;
-	u64 period;
-
-	mtier_place_paid(p, m, burst_ns, spent_ns);
-	most = p->credit_ns > 0 ? SHARE_MAX : SHARE_LONG;
-	if (gain_ns > mul_sat(spent_ns, 16))
-		share = most;
-	else if (gain_ns > mul_sat(spent_ns, 2))
-		share = min_t(u32, share, SHARE_MAX) * 4;
-	else if (gain_ns < spent_ns / 2)
-		share /= 2;
-	p->share = clamp_t(u32, share, SHARE_MIN, most);
-	period = div_u64(mul_sat(spent_ns, MTIER_Q16), p->share);
-	return period - min_t(u64, period, burst_ns);
+	return clamp_t(u64, tau, MTIER_TAU_MIN_NS, MTIER_TAU_CAP_NS);
 }
 
 /**

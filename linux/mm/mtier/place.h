@@ -6,7 +6,7 @@
  * mtier_place.tau_ns apart.  What is known of a page is in how many of the looks
  * its Accessed bit was found set: its count.  Nothing is kept of a page between
  * bursts.  What a count is worth is not assumed either; the histogram of all
- * counts tells it, see place.c.
+ * counts tells it, see place.c; how the looks are made, see pace.c.
  *
  * As in policy.h: no struct page, no lock, no clock, no allocation; all state is
  * in structs that the caller owns and serialises; every input has a defined
@@ -32,6 +32,14 @@
 
 #define MTIER_Q16		65536U
 #define MTIER_TAU_MIN_NS	1000000ULL
+#define MTIER_TAU_CAP_NS	(10 * 1000000000ULL)
+
+/*
+ * What looking at a page is taken to cost before any was looked at: too much, or
+ * the first burst of a slow machine would take as long as many, and the rest after
+ * it too.
+ */
+#define MTIER_LOOK_NS		400
 
 /**
  * enum mtier_side - where a page lies, of two neighbouring tiers
@@ -73,7 +81,7 @@ struct mtier_worth {
  * @free: pages that the top tier can take before anything has to leave it
  * @latency_ns: by how much an access to the lower tier takes longer; 0: the usual
  * @move_ns: CPU time that moving a page takes
- * @look_ns: CPU time that looking at a page takes
+ * @look_ns: CPU time that looking at a page takes, MTIER_LOOK_NS at first
  */
 struct mtier_place_machine {
 	u64 pages[MTIER_SIDES];
@@ -154,6 +162,7 @@ struct mtier_plan {
 };
 
 void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m);
+void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes);
 u64 mtier_place_pages(const struct mtier_place *p,
 		      const struct mtier_place_machine *m);
 u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""mm/mtier/place.c as a shared object: what the kernel compiles, called from here. Names and units as in place.h."""
+"""mm/mtier/place.c and pace.c as a shared object: what the kernel compiles, called from here. Names as in place.h."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Plan(c.Structure):
 
 _place, _machine = c.POINTER(Place), c.POINTER(Machine)
 _counts, _worth = c.POINTER(Counts), c.POINTER(Worth)
-#: What each function of place.c returns and takes.
+#: What each function of place.h returns and takes.
 FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mtier_place_init": (None, (_place, _machine)),
     "mtier_place_pages": (c.c_uint64, (_place, _machine)),
@@ -103,6 +103,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mtier_place_tau_max_ns": (c.c_uint64, (_machine,)),
     "mtier_place_margin": (c.c_uint32, (_place, _machine, _worth)),
     "mtier_place_steer": (None, (_place, _machine, c.c_uint32, c.c_bool)),
+    "mtier_place_looked": (None, (_machine, c.c_uint64, c.c_uint64)),
     "mtier_place_rest_ns": (c.c_uint64, (_place, _machine, c.c_uint64, c.c_uint64, c.c_uint64)),
     "mtier_place_paid": (None, (_place, _machine, c.c_uint64, c.c_uint64)),
     "mtier_place_audit": (None, (_place, c.c_uint32, c.c_uint32, c.c_int32)),
@@ -114,7 +115,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 @functools.cache
 def library() -> c.CDLL:
-    """place.c, compiled and loaded once a process, with the sanitizer of undefined behaviour in it.
+    """place.c and pace.c, compiled and loaded once a process, with the sanitizer of undefined behaviour in it.
 
     Raises BuildError with the compiler's words, MissingError without a compiler.
     """
@@ -172,6 +173,10 @@ class Decision:
     def pause_ns(self, random: int) -> int:
         """Until the next look."""
         return int(self._lib.mtier_place_pause_ns(self.state, random))
+
+    def looked(self, spent_ns: int, pages: int) -> None:
+        """Looks at so many pages, all of a burst's added up, have taken so long: what a look costs."""
+        self._lib.mtier_place_looked(self.machine, spent_ns, pages)
 
     def look(self, looks: int, counts: Counts) -> None:
         """Add what a look has found, and work out what the counts are worth by now."""

@@ -17,8 +17,11 @@ from terrace.errors import UsageError
 
 Rates = NDArray[np.float64]
 Rng = np.random.Generator
+Pages = NDArray[np.intp]
 #: Share of the pages that are hot in loads with two heats, and their share of the accesses: 27 times the rest's rate.
 HOT_PAGES, HOT_ACCESSES = 0.25, 0.9
+#: Share of the pages that are accessed at all: in loads with idle pages, and so few that they fit into an eighth.
+USED_PAGES, AMPLE_PAGES = 0.25, 0.1
 _STEPS_A_TURN = 100
 
 
@@ -26,8 +29,10 @@ class Load:
     """Rates that stay as they are; `turn_s`: all that is hot is something else after so long, in loads that change."""
 
     turn_s: float | None = None
-    #: Is it so at once?
+    #: Is it so at once, or is all that is hot in slow memory at first?
     at_once = False
+    #: Pages that DRAM holds at first, as many as it has room for; None: whatever came first.
+    first: Pages | None = None
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
@@ -182,6 +187,37 @@ def _sweep(pass_s: float) -> Callable[[Setting, Rng], Load]:
     return make
 
 
+def _used(at: Setting, rng: Rng, share: float, make: Callable[[int], Rates]) -> tuple[Rates, Pages]:
+    """Rates of which only a share of the pages has any, as high as in other loads; and the pages that have none."""
+    order = rng.permutation(at.pages)
+    used, idle = np.split(order, [round(at.pages * share)])
+    rates = np.zeros(at.pages)
+    rates[used] = make(len(used)) * at.rate
+    return rates, idle
+
+
+def _begins(load: Load, first: Pages) -> Load:
+    """What is used lies in slow memory at first, and DRAM holds `first`: to be found, as after a change."""
+    load.first = first
+    load.at_once = True
+    return load
+
+
+def _idle(at: Setting, rng: Rng) -> Load:
+    rates, idle = _used(at, rng, USED_PAGES, lambda n: _zipf(n, 0.99))
+    return _begins(Load(rates), idle)
+
+
+def _idle_phase(at: Setting, rng: Rng) -> Load:
+    rates, idle = _used(at, rng, USED_PAGES, lambda n: _two_heats(n, HOT_PAGES, HOT_ACCESSES))
+    return _begins(_Phases(rates, at.turn_s, rng), idle)
+
+
+def _ample(at: Setting, rng: Rng) -> Load:
+    rates, _ = _used(at, rng, AMPLE_PAGES, lambda n: _zipf(n, 0.99))
+    return _begins(Load(rates), np.empty(0, dtype=np.intp))
+
+
 #: What each load is, and how it is made.
 LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
     "uniform": ("all pages alike", _steady(np.ones)),
@@ -218,6 +254,12 @@ LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
         "zipf, exponent 0.99, with a hundredth of the accesses",
         lambda at, rng: Load(rng.permutation(_zipf(at.pages, 0.99)) * at.rate / 100),
     ),
+    "idle": ("zipf, exponent 0.99, of a quarter of the pages; the others are idle, and fill DRAM at first", _idle),
+    "idle-phase": (
+        "a quarter of the pages is accessed, and a quarter of these has 9 of 10 accesses; now and then others",
+        _idle_phase,
+    ),
+    "ample": ("zipf, exponent 0.99, of a tenth of the pages, in slow memory at first; DRAM is free", _ample),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,12 @@ PARTS = {
     "flush": "no TLB flush after bits were cleared",
 }
 
+#: What a look is taken to cost before any was measured, by its cost.
+COSTS: dict[str, tuple[str, float]] = {
+    "dear": ("looks are taken to cost 20 times what they do, until measured", 20.0),
+    "cheap": ("looks are taken to cost a twentieth of what they do, until measured", 1 / 20),
+}
+
 
 def static(world: World) -> None:
     """Nothing moves."""
@@ -50,11 +57,12 @@ def informed(world: World) -> None:
             world.advance(max(step_s, min(world.load.change_s(world.now_s) - world.now_s, 1.0)))
             continue
         up = _first(rates, ~world.top, world.budget(), -1)
-        down = _first(rates, world.top, world.budget(), 1)
-        pairs = min(len(up), len(down))
-        up, down = up[:pairs], down[:pairs]
+        into, up = np.split(up, [min(world.free, len(up))])
+        down = _first(rates, world.top, len(up), 1)
+        up = up[: len(down)]
         pays = (rates[up] - rates[down]) * lives_s * saves_ns > 2 * MOVE_NS
-        world.exchange(up[pays], down[pays])
+        into = into[rates[into] * lives_s * saves_ns > MOVE_NS]
+        world.exchange(np.concatenate((into, up[pays])), down[pays])
         world.advance(step_s, step_s)
 
 
@@ -81,14 +89,14 @@ class _Pair:
 class Bursts:
     """place.c in a world: what burst.c and the mover do in the kernel."""
 
-    def __init__(self, world: World, without: frozenset[str]) -> None:
+    def __init__(self, world: World, without: frozenset[str], cost: float) -> None:
         self.world = world
         self.without = without
         setting = world.host.setting
-        machine = Machine(latency_ns=round(LOW_NS - TOP_NS), move_ns=MOVE_NS, look_ns=LOOK_NS * world.host.scale)
-        machine.pages[TOP] = world.room
-        machine.pages[LOW] = setting.pages - world.room
-        self.decision = Decision(machine)
+        self._machine = Machine(latency_ns=round(LOW_NS - TOP_NS), move_ns=MOVE_NS)
+        self._machine.look_ns = max(round(LOOK_NS * world.host.scale * cost), 1)
+        self._measure()
+        self.decision = Decision(self._machine)
         self._ranges: list[int] = []
         self._ring: list[_Pair] = []
         self._pairs = 0
@@ -105,15 +113,22 @@ class Bursts:
                 self._faded_s += _FADE_S
                 self.decision.fade()
 
+    def _measure(self) -> None:
+        """What lies where."""
+        self._machine.pages[TOP] = int(self.world.top.sum())
+        self._machine.pages[LOW] = self.world.host.setting.pages - self._machine.pages[TOP]
+        self._machine.free = self.world.free
+
     def burst(self) -> int:
         """One burst of looks with what it moves; returns ns until the next."""
         world, decision = self.world, self.decision
         start_s = world.now_s
+        self._measure()
         watched = self._choose(decision.pages())
         audited = [] if "audit" in self.without else self._due()
         extra = np.array([page for pair in audited for page in (pair.up, pair.down) if page is not None], dtype=np.intp)
         world.watch(np.concatenate((watched, extra)))
-        scene = _Scene(watched, world.top)
+        scene = _Scene(watched, world.top, int(world.rng.integers(len(watched))))
         extra_hits = np.zeros(len(extra), dtype=np.int64)
         spent = world.looked(len(world.watched))
         gain = 0
@@ -126,13 +141,15 @@ class Bursts:
             scene.count += found[: len(watched)]
             extra_hits += found[len(watched) :]
             decision.look(looks, self._counts(scene))
-            if looks < LOOKS_LEAST - (world.room > int(world.top.sum())):
+            if looks < LOOKS_LEAST - (world.free > 0):
                 continue
             now, drained = self._exchange(scene)
             gain += now
             if drained or decision.enough(looks, now, gain, spent):
                 break
         self._judge(audited, extra_hits, looks)
+        self._measure()
+        decision.looked(spent, len(world.watched) * (looks + 1))
         return decision.end(gain, spent, round((world.now_s - start_s) * 1e9))
 
     def _choose(self, pages: int) -> Pages:
@@ -182,7 +199,7 @@ class Bursts:
         until_s = world.now_s + _DRAIN_S
         drained = False
         while True:
-            decision.machine.free = world.room - int(world.top.sum())
+            self._machine.free = world.free
             swaps, gain_ns, why = decision.plan(scene.counts(), world.budget())
             gain += gain_ns * world.host.scale
             for swap in swaps:
@@ -223,10 +240,11 @@ class Bursts:
 class _Scene:
     """The pages of a burst: where each lay at its start, how often it was found, and whether it has moved."""
 
-    def __init__(self, pages: Pages, top: NDArray[np.bool_]) -> None:
+    def __init__(self, pages: Pages, top: NDArray[np.bool_], start: int) -> None:
         self._pages = pages
         self._side = np.where(top[pages], TOP, LOW)
         self._moved = np.zeros(len(pages), dtype=np.bool_)
+        self._start = start
         self.count = np.zeros(len(pages), dtype=np.int64)
 
     def counts(self) -> Counts:
@@ -240,20 +258,22 @@ class _Scene:
 
     def take(self, side: int, count: int, nr: int) -> Pages:
         """So many pages of a side and count, which count as moved from now on."""
-        found = np.flatnonzero((self._side == side) & (self.count == count) & ~self._moved)[:nr]
+        found = np.flatnonzero((self._side == side) & (self.count == count) & ~self._moved)
+        found = np.roll(found, -int(np.searchsorted(found, self._start)))[:nr]
         self._moved[found] = True
         return self._pages[found]
 
 
-def place(world: World, without: frozenset[str] = frozenset()) -> None:
-    """place.c decides; `without` names PARTS that are taken out."""
-    Bursts(world, without).run()
+def place(world: World, without: frozenset[str] = frozenset(), cost: float = 1.0) -> None:
+    """place.c decides; `without` names PARTS that are taken out, `cost` is a value of COSTS."""
+    Bursts(world, without, cost).run()
 
 
 def policy_named(name: str) -> Callable[[World], None]:
-    """`static`, `informed`, `place`, or `place-PART` without one of its PARTS. Raises UsageError, which names them."""
+    """`static`, `informed`, `place`, or `place-NAME`, of PARTS or COSTS. Raises UsageError, which names them."""
     known: dict[str, Callable[[World], None]] = {"static": static, "informed": informed, "place": place}
-    known |= {f"place-{part}": lambda world, part=part: place(world, frozenset((part,))) for part in PARTS}  # type: ignore[misc]
+    known |= {f"place-{part}": partial(place, without=frozenset((part,))) for part in PARTS}
+    known |= {f"place-{word}": partial(place, cost=cost) for word, (_, cost) in COSTS.items()}
     if name not in known:
         raise UsageError(f"no policy '{name}'; there are {', '.join(known)}")
     return known[name]

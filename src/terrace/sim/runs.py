@@ -77,15 +77,15 @@ def _found_s(tally: Tally, load: Load) -> float | None:
     """Longest time from a change until hits are at 90 % of the best, in seconds; None when they never are."""
     longest = 0.0
     begun, found = 0.0, False
+    turn_s = load.turn_s or float("inf")
     for end_s, _, hits, best in tally.course:
-        assert load.turn_s is not None
-        if end_s > begun + load.turn_s + 1e-6:
+        if end_s > begun + turn_s + 1e-6:
             if not found:
                 return None
-            begun, found = begun + load.turn_s, False
+            begun, found = begun + turn_s, False
         if not found and hits >= _FOUND_SHARE * best:
             longest, found = max(longest, end_s - begun), True
-    return longest
+    return longest if found or load.turn_s else None
 
 
 def course(cell: Cell, points: int = 400) -> list[tuple[float, float]]:

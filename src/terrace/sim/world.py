@@ -58,7 +58,7 @@ class Tally:
 
 
 class World:
-    """Pages on two tiers under a load; DRAM, `room` pages, is full of whatever came first."""
+    """Pages on two tiers under a load; DRAM, `room` pages, is full of whatever came first, or as the load says."""
 
     def __init__(self, host: Host, load: Load, dram: float, rng: np.random.Generator) -> None:
         self.host = host
@@ -67,7 +67,8 @@ class World:
         self.now_s = 0.0
         self.room = round(host.setting.pages * dram)
         self.top = np.zeros(host.setting.pages, dtype=np.bool_)
-        self.top[rng.permutation(host.setting.pages)[: self.room]] = True
+        first = np.arange(host.setting.pages) if load.first is None else load.first
+        self.top[rng.permutation(first)[: self.room]] = True
         self.tally = Tally()
         self.watched: Pages = np.empty(0, dtype=np.intp)
         self.touched: Rates = np.empty(0)
@@ -75,6 +76,11 @@ class World:
         # Who is hot may change; how hot the hottest are does not, in any of the loads.
         rates = np.sort(load.rates(0.0))
         self._best = float(rates[len(rates) - self.room :].sum() / rates.sum())
+
+    @property
+    def free(self) -> int:
+        """Pages that DRAM can take before anything has to leave it."""
+        return self.room - int(self.top.sum())
 
     @property
     def warm(self) -> bool:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of the decision which pages belong into the top tier, ../place.c, for
- * KUnit and, through tools/testing/mtier, for user space.
+ * Tests of the decision which pages belong into the top tier, ../place.c and
+ * ../pace.c, for KUnit and, through tools/testing/mtier, for user space.
  */
 #include <kunit/test.h>
 
@@ -289,6 +289,7 @@ static void free_memory_is_taken_first(struct kunit *test)
 	struct mtier_place p;
 	struct mtier_worth w;
 	struct mtier_plan plan;
+	u32 c, found = 0;
 
 	wrong_way_round(&counts);
 	start(&p, 4, &counts, &w);
@@ -302,7 +303,11 @@ static void free_memory_is_taken_first(struct kunit *test)
 	roomy.free = U64_MAX;
 	mtier_place_plan(&p, &roomy, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.run[plan.nr - 1].top, MTIER_NO_VICTIM);
-	KUNIT_EXPECT_GT(test, plan.pages, 4000U);
+	KUNIT_EXPECT_EQ(test, plan.run[plan.nr - 1].low, 1);
+	for (c = 1; c <= 4; c++)
+		found += counts.pages[MTIER_LOW][c];
+	KUNIT_EXPECT_EQ(test, plan.pages, found);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NOBODY);
 }
 
 static void why_nothing_moves(struct kunit *test)
@@ -440,9 +445,46 @@ static void the_margin_is_the_last_with_room(struct kunit *test)
 	/* What is free counts as room. */
 	m.free = 2000;
 	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 4);
-	/* Room for all. */
+	/* Room for all: the least used. */
 	m.free = 7000;
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 4);
+	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), 0U);
+}
+
+/* A top tier full of idle pages, and room for all that is in use. */
+static void idle_pages_are_no_margin(struct kunit *test)
+{
+	const struct mtier_place_machine m = { .pages = { 4000, 4000 } };
+	const struct mtier_place_machine large = { .pages = { 40000, 4000 } };
+	const struct mtier_place_machine tight = { .pages = { 4000, 16200 } };
+	struct mtier_counts counts = { 0 };
+	struct mtier_place p;
+	struct mtier_worth w;
+	u32 margin;
+
+	counts.pages[MTIER_TOP][0] = 4000;
+	counts.pages[MTIER_LOW][0] = 3000;
+	start(&p, 8, &counts, &w);
 	KUNIT_EXPECT_EQ(test, mtier_place_margin(&p, &m, &w), 0U);
+	add_binomial(&counts, MTIER_LOW, 8, 1000, 400000);
+	start(&p, 8, &counts, &w);
+	margin = mtier_place_margin(&p, &m, &w);
+	KUNIT_EXPECT_GT(test, margin, MTIER_Q16 * 3 / 10);
+	KUNIT_EXPECT_LT(test, margin, MTIER_Q16 * 45 / 100);
+	/* A few that are used less are not what it is about; as many as these are. */
+	counts.pages[MTIER_TOP][2] = 4;
+	start(&p, 8, &counts, &w);
+	KUNIT_EXPECT_EQ(test, mtier_place_margin(&p, &m, &w), margin);
+	/* They stand for more where there are more. */
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &large, &w), margin * 3 / 4);
+	/* Nor if there is room for all that are used but some of these. */
+	counts.pages[MTIER_TOP][2] = 40;
+	start(&p, 8, &counts, &w);
+	KUNIT_EXPECT_EQ(test, mtier_place_margin(&p, &tight, &w), margin);
+	counts.pages[MTIER_TOP][2] = 60;
+	start(&p, 8, &counts, &w);
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), margin * 3 / 4);
+	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), 0U);
 }
 
 static void the_distance_follows_the_margin(struct kunit *test)
@@ -471,8 +513,12 @@ static void the_distance_follows_the_margin(struct kunit *test)
 	mtier_place_steer(&p, &machine, 0, true);
 	KUNIT_EXPECT_EQ(test, p.tau_ns, tau * 5 / 4);
 	for (i = 0; i < 20; i++)
-		mtier_place_steer(&p, &machine, 0, false);
+		mtier_place_steer(&p, &machine, 1, false);
 	KUNIT_EXPECT_EQ(test, p.tau_ns, most);
+	/* Nothing is in use: a burst is to notice when something is. */
+	for (i = 0; i < 20; i++)
+		mtier_place_steer(&p, &machine, 0, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, div_u64(most, MTIER_LOOKS));
 	for (i = 0; i < 20; i++)
 		mtier_place_steer(&p, &machine, MTIER_Q16, false);
 	KUNIT_EXPECT_EQ(test, p.tau_ns, MTIER_TAU_MIN_NS);
@@ -505,6 +551,36 @@ static void a_burst_is_as_large_as_it_may_cost(struct kunit *test)
 	m.look_ns = 0;
 	p.share = MTIER_Q16;
 	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 10 * MS_NS);
+}
+
+/* So often, as many pages as the smallest burst has, each of which took @ns. */
+static u32 looked(u32 first, u32 ns, u32 times)
+{
+	struct mtier_place_machine m = { .look_ns = first };
+
+	while (times--)
+		mtier_place_looked(&m, (u64)ns * MTIER_BURST_PAGES,
+				   MTIER_BURST_PAGES);
+	return m.look_ns;
+}
+
+static void what_a_look_costs_is_measured(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+
+	KUNIT_EXPECT_EQ(test, looked(MTIER_LOOK_NS, 20, 1), 210U);
+	/* 20 times too much or too little at first: gone after ten bursts. */
+	KUNIT_EXPECT_LE(test, looked(400, 20, 10), 22U);
+	KUNIT_EXPECT_GE(test, looked(20, 400, 10), 398U);
+	KUNIT_EXPECT_EQ(test, looked(0, 0, 1), 1U);
+	KUNIT_EXPECT_EQ(test, looked(0, 1000000, 20), 2000U);
+	KUNIT_EXPECT_EQ(test, looked(U32_MAX, 0, 1), 1U << 31);
+	/* Of few pages nothing can be said. */
+	mtier_place_looked(&m, SECOND_NS, MTIER_BURST_PAGES - 1);
+	mtier_place_looked(&m, SECOND_NS, 0);
+	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns);
+	mtier_place_looked(&m, 0, U64_MAX);
+	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns / 2 + 1);
 }
 
 /* Spent 1 ms in a burst of 100 ms. */
@@ -577,9 +653,11 @@ static struct kunit_case mtier_place_cases[] = {
 	KUNIT_CASE(trust_follows_what_came_true),
 	KUNIT_CASE(a_burst_ends_when_others_find_more),
 	KUNIT_CASE(the_margin_is_the_last_with_room),
+	KUNIT_CASE(idle_pages_are_no_margin),
 	KUNIT_CASE(the_distance_follows_the_margin),
 	KUNIT_CASE(pauses_vary_by_a_quarter),
 	KUNIT_CASE(a_burst_is_as_large_as_it_may_cost),
+	KUNIT_CASE(what_a_look_costs_is_measured),
 	KUNIT_CASE(looks_follow_what_they_find),
 	KUNIT_CASE(credit_is_used_up),
 	{ }

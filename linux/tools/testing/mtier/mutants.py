@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Sabotage policy.c, choose.c and place.c one line at a time; each time some test has to fail.
+"""Sabotage policy.c, choose.c, place.c and pace.c one line at a time; each time some test has to fail.
 
 Called by `make mutants`, which hands in the compiler and the compiled tests:
 
@@ -206,6 +206,7 @@ MUTANTS = [
     Mutant("what it costs is gained", "*gain_ns -= cost;", ";"),
     Mutant("ignore the limit", "if (!t->limit)", "if (0)"),
     Mutant("ignore what is free", "if (!t->free) {", "if (1) {"),
+    Mutant("idle pages into what is free", "return t->low || !t->free;", "return true;"),
     Mutant("take more than is free", "nr = min_t(u64, nr, t.free);", ";"),
     Mutant("take victims twice", "*top -= nr;", ";"),
     Mutant("promote twice", "*low -= nr;", ";"),
@@ -231,18 +232,24 @@ MUTANTS = [
     Mutant("looks without end", "if (looks >= MTIER_LOOKS)", "if (0)"),
     Mutant("one move pays back", "2ULL * max_t(u32, m->move_ns, 1)", "max_t(u32, m->move_ns, 1)"),
     Mutant("what is free is no room", "add_sat(m->pages[MTIER_TOP], m->free)", "m->pages[MTIER_TOP]"),
-    Mutant("the margin of one side", "s = !left[MTIER_LOW] ||", "s = 1 ||"),
-    Mutant("the margin as of the sample", "mul_u64_u64_div_u64(m->pages[s],", "mul_u64_u64_div_u64(seen[s],"),
+    Mutant("the margin of one side", "s = !r->left[MTIER_LOW] ||", "s = 1 ||"),
+    Mutant("the margin as of the sample", "mul_u64_u64_div_u64(m->pages[s],", "mul_u64_u64_div_u64(seen,"),
+    Mutant("an idle margin", "rank_next(&r, &pages, &q) && q >= IDLE", "rank_next(&r, &pages, &q)"),
+    Mutant("strays are the margin", "if (pages && pages >= used / STRAYS)", "if (pages)"),
+    Mutant("strays without room are the margin", "used - room > used / STRAYS", "used - room"),
+    Mutant("room for all", "if (used <= room)", "if (1)"),
+    Mutant("room for none", "return used > room &&", "return 1 + 0 * room &&"),
+    Mutant("as rare while nothing is in use", "margin ? 1 : MTIER_LOOKS", "1"),
     Mutant(
         "steer the wrong way",
-        "tau = min_t(u64, p->tau_ns, TAU_CAP_NS) * factor >> Q16_BITS",
-        "tau = min_t(u64, p->tau_ns, TAU_CAP_NS) * MTIER_Q16 / factor",
+        "tau = min_t(u64, p->tau_ns, MTIER_TAU_CAP_NS) * factor >> Q16_BITS",
+        "tau = min_t(u64, p->tau_ns, MTIER_TAU_CAP_NS) * MTIER_Q16 / factor",
     ),
     Mutant("steer by any step", "clamp_t(u64, factor, MTIER_Q16 / 2, most)", "factor"),
     Mutant(
         "rarer at once", "u32 most = busy ? MTIER_Q16 * 5 / 4 : MTIER_Q16 * 2;", "u32 most = MTIER_Q16 * 2 + 0 * busy;"
     ),
-    Mutant("rarer without end", "clamp_t(u64, tau, MTIER_TAU_MIN_NS, mtier_place_tau_max_ns(m))", "tau"),
+    Mutant("rarer without end", "min_t(u64, tau, longest)", "tau + 0 * longest"),
     Mutant("never at rest", "if (factor > MTIER_Q16 * 83 / 100 && factor < MTIER_Q16 * 6 / 5)", "if (0)"),
     Mutant("mix distances", "p->hist[n] = (struct mtier_counts) { 0 };", ";"),
     Mutant("no jitter", "((tau / 2) * (random >> Q16_BITS) >> Q16_BITS)", "tau / 4 + 0 * random"),
@@ -251,6 +258,9 @@ MUTANTS = [
         "return max_t(u64, div_u64(cpu_ns, max_t(u32, m->look_ns, 1)),",
         "return max_t(u64, 0 * MTIER_BURST_PAGES + div_u64(cpu_ns, max_t(u32, m->look_ns, 1)), 0 *",
     ),
+    Mutant("measure few pages", "if (ptes < MTIER_BURST_PAGES)", "if (!ptes)"),
+    Mutant("the last look is the mean", "(m->look_ns + now + 1) / 2", "now"),
+    Mutant("looks cost as long as they waited", "clamp_t(u64, div64_u64(ns, ptes), 1, LOOK_MAX_NS)", "div64_u64(ns, ptes)"),
     Mutant("look more for nothing", "share /= 2;", ";"),
     Mutant("look no more when it pays", "share = min_t(u32, share, SHARE_MAX) * 4;", ";"),
     Mutant("look no more when it pays a lot", "share = most;", ";"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Properties of mm/mtier/place.c that hold for any input, under sanitizers:
+ * Properties of mm/mtier/place.c and pace.c that hold for any input, under sanitizers:
  * nothing overflows or divides by zero, a plan takes no more than there is.
  */
 #include <kunit/test.h>
@@ -72,6 +72,7 @@ static void check_plan(struct kunit *test, const struct mtier_plan *plan,
 		pages += run->pages;
 		if (run->top == MTIER_NO_VICTIM) {
 			KUNIT_ASSERT_LE(test, run->pages, free);
+			KUNIT_EXPECT_GT(test, run->low, 0);
 			free -= run->pages;
 			continue;
 		}
@@ -84,6 +85,14 @@ static void check_plan(struct kunit *test, const struct mtier_plan *plan,
 	KUNIT_EXPECT_LE(test, pages, limit);
 	if (plan->why == MTIER_PLAN_RATE)
 		KUNIT_EXPECT_EQ(test, pages, min_t(u64, limit, pages));
+}
+
+/* Nothing, or what is in use. */
+static void check_margin(struct kunit *test, u32 margin)
+{
+	KUNIT_EXPECT_LE(test, margin, MTIER_Q16);
+	if (margin)
+		KUNIT_EXPECT_GE(test, margin, MTIER_Q16 / 16);
 }
 
 static void plans_take_what_there_is(struct kunit *test)
@@ -105,7 +114,7 @@ static void plans_take_what_there_is(struct kunit *test)
 		check_worth(test, &w);
 		mtier_place_plan(&p, &m, &w, &movable, limit, &plan);
 		check_plan(test, &plan, &movable, w.looks, &m, limit);
-		KUNIT_EXPECT_LE(test, mtier_place_margin(&p, &m, &w), MTIER_Q16);
+		check_margin(test, mtier_place_margin(&p, &m, &w));
 	}
 }
 
@@ -124,6 +133,7 @@ static void any_life_stays_within_bounds(struct kunit *test)
 		mtier_place_look(&p, wild32(&rng), &seen);
 		mtier_place_audit(&p, wild32(&rng), wild32(&rng), wild32(&rng));
 		KUNIT_EXPECT_LE(test, mtier_place_trust(&p), MTIER_Q16);
+		mtier_place_looked(&m, rng_wild(&rng), rng_wild(&rng));
 		KUNIT_EXPECT_GE(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
 		(void)mtier_place_pause_ns(&p, wild32(&rng));
 		mtier_place_steer(&p, &m, wild32(&rng), rng_chance(&rng, 0.5));

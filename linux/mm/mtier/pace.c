@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How bursts of looks are made, as pure functions: how far apart the looks are, when
+ * there are enough, how many pages they look at, and how much CPU time they take.
+ * What a count of looks says is in place.c.
+ *
+ * Locking: none; every function works on its arguments only.  See place.h.
+ */
+#include <linux/limits.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+#include "place.h"
+
+#define Q16_BITS	16
+
+/* More than a look at a page takes anywhere: the thread was kept from running. */
+#define LOOK_MAX_NS	2000
+
+#define TAU_START_NS	(10 * 1000000ULL)
+#define MARGIN		(MTIER_Q16 * 2 / 5)	/* 0.4 */
+#define MARGIN_LEAST	1311			/* 0.02, of a rate */
+#define IDLE		(MTIER_Q16 / 16)	/* found by fewer looks than that */
+#define STRAYS		64			/* fewer than one of so many in use */
+
+/* Q16 shares of a CPU: to notice a change, in the long run, while there is credit. */
+#define SHARE_MIN	123		/* 3/16 % */
+#define SHARE_LONG	1966		/* 3 % */
+#define SHARE_MAX	16384		/* 25 % */
+#define CREDIT_VISITS	16		/* to every page */
+
+static u64 add_sat(u64 a, u64 b)
+{
+	return a + b < a ? U64_MAX : a + b;
+}
+
+static u64 mul_sat(u64 a, u64 b)
+{
+	return a && b > U64_MAX / a ? U64_MAX : a * b;
+}
+
+/**
+ * mtier_place_init - the state before anything was looked at
+ * @p: what is to be set
+ * @m: the machine
+ */
+void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m)
+{
+	*p = (struct mtier_place) {
+		.tau_ns = TAU_START_NS,
+		.share = SHARE_MAX,
+		.credit_ns = S64_MAX,
+	};
+	mtier_place_paid(p, m, 0, 0);
+}
+
+/**
+ * mtier_place_looked - what looking at a page costs
+ * @m: the machine, of which that is corrected
+ * @ns: CPU time that the looks of a burst took
+ * @ptes: how many page table entries they looked at, in all of them
+ *
+ * A running mean.  Where less was looked at than a burst has, most of the time went
+ * into what else is to be done for a look.
+ */
+void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes)
+{
+	u64 now;
+
+	if (ptes < MTIER_BURST_PAGES)
+		return;
+	now = clamp_t(u64, div64_u64(ns, ptes), 1, LOOK_MAX_NS);
+	m->look_ns = (m->look_ns + now + 1) / 2;
+}
+
+/**
+ * mtier_place_pages - how large the next burst is
+ * @p: state
+ * @m: the machine
+ *
+ * Return: base pages that can be looked at once between two looks with the share
+ * of a CPU there is, at least MTIER_BURST_PAGES.
+ */
+u64 mtier_place_pages(const struct mtier_place *p,
+		      const struct mtier_place_machine *m)
+{
+	u64 cpu_ns = mul_sat(p->share, p->tau_ns) >> Q16_BITS;
+
+	return max_t(u64, div_u64(cpu_ns, max_t(u32, m->look_ns, 1)),
+		     MTIER_BURST_PAGES);
+}
+
+/**
+ * mtier_place_pause_ns - how long to wait for the next look
+ * @p: state
+ * @random: any 32 bits
+ *
+ * Looks at even distances would lock on a program that sweeps over its memory in
+ * about the time of a burst: the tiers took on its phase, and pages would be
+ * exchanged for ever.
+ *
+ * Return: ns, tau give or take a quarter.
+ */
+u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random)
+{
+	u64 tau = min_t(u64, p->tau_ns, MTIER_TAU_CAP_NS);
+
+	return tau - tau / 4 + ((tau / 2) * (random >> Q16_BITS) >> Q16_BITS);
+}
+
+/**
+ * mtier_place_enough - is the burst over?
+ * @looks: how many there were
+ * @gain_ns: of what changed places after the last of them
+ * @total_gain_ns: of all that did in this burst
+ * @spent_ns: CPU time that its looks took
+ *
+ * Once it has paid for itself it goes on only while a look finds more than they did
+ * on average: else others find more.
+ *
+ * Return: true if so.
+ */
+bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns)
+{
+	if (looks >= MTIER_LOOKS)
+		return true;
+	return total_gain_ns > mul_sat(spent_ns, 2) &&
+	       mul_sat(gain_ns, looks + 1) < total_gain_ns;
+}
+
+/* Pages of either side by what they are worth, from the most used down. */
+struct ranking {
+	const struct mtier_worth *w;
+	u64 pages[MTIER_SIDES][MTIER_LOOKS + 1];
+	u32 left[MTIER_SIDES];		/* counts to come */
+};
+
+/* What was seen stands for all pages of its side. */
+static void rank_all(const struct mtier_place *p,
+		     const struct mtier_place_machine *m,
+		     const struct mtier_worth *w, struct ranking *r)
+{
+	const struct mtier_counts *hist = &p->hist[w->looks];
+	u32 s, c;
+
+	*r = (struct ranking) { .w = w };
+	for (s = 0; s < MTIER_SIDES; s++) {
+		u64 seen = 0;
+
+		for (c = 0; c <= w->looks; c++)
+			seen += hist->pages[s][c];
+		if (!w->known[s] || !seen)
+			continue;
+		r->left[s] = w->looks + 1;
+		for (c = 0; c <= w->looks; c++)
+			r->pages[s][c] =
+				mul_u64_u64_div_u64(m->pages[s],
+						    hist->pages[s][c], seen);
+	}
+}
+
+/* The next pages: how many, and what they are worth; false if there are no more. */
+static bool rank_next(struct ranking *r, u64 *pages, u32 *q)
+{
+	u32 at[MTIER_SIDES] = { 0 };
+	u32 s, c;
+
+	for (s = 0; s < MTIER_SIDES; s++)
+		if (r->left[s])
+			at[s] = r->w->q[s][r->left[s] - 1];
+	if (!r->left[MTIER_TOP] && !r->left[MTIER_LOW])
+		return false;
+	s = !r->left[MTIER_LOW] ||
+	    (r->left[MTIER_TOP] && at[MTIER_TOP] >= at[MTIER_LOW]) ?
+		MTIER_TOP : MTIER_LOW;
+	c = --r->left[s];
+	*pages = r->pages[s][c];
+	*q = at[s];
+	return true;
+}
+
+/**
+ * mtier_place_margin - the page that is the last in use for which there is room
+ * @p: state
+ * @m: the machine
+ * @w: what the counts are worth after the last look
+ *
+ * Where there is room for all that is in use, the last page with room is an idle
+ * one, which looks find accessed at no distance: to go by that is to make them ever
+ * rarer.  There it is the last page in use.  What is found by fewer than one look of
+ * sixteen is taken for idle; while all pages are, the distance grows until some are
+ * not.  A few strays, in use or without room, change nothing.
+ *
+ * Return: Q16 probability that a look finds it accessed, 0 if none is in use.
+ */
+u32 mtier_place_margin(const struct mtier_place *p,
+		       const struct mtier_place_machine *m,
+		       const struct mtier_worth *w)
+{
+	u64 room = add_sat(m->pages[MTIER_TOP], m->free);
+	u32 q, with_room = 0, in_use = 0;
+	u64 pages, used = 0;
+	struct ranking r;
+
+	rank_all(p, m, w, &r);
+	while (rank_next(&r, &pages, &q) && q >= IDLE) {
+		if (used <= room)
+			with_room = q;
+		used = add_sat(used, pages);
+		if (pages && pages >= used / STRAYS)
+			in_use = q;
+	}
+	return used > room && used - room > used / STRAYS ? with_room : in_use;
+}
+
+/**
+ * mtier_place_steer - how far apart the looks of the next burst are
+ * @p: state
+ * @m: the machine
+ * @margin: of mtier_place_margin()
+ * @busy: this burst has paid; then they do not get rarer at once
+ *
+ * A look tells most of a page that it finds accessed about as often as not.  The
+ * pages that the question is about are those for which there is just room, so
+ * they are to be found accessed in 40 % of the looks.
+ *
+ * While nothing is in use, looks are no further apart than it takes a burst to find
+ * a page that just pays: what comes into use then is found by the first looks.
+ */
+void mtier_place_steer(struct mtier_place *p,
+		       const struct mtier_place_machine *m, u32 margin,
+		       bool busy)
+{
+	u64 longest = div_u64(mtier_place_tau_max_ns(m), margin ? 1 : MTIER_LOOKS);
+	u32 most = busy ? MTIER_Q16 * 5 / 4 : MTIER_Q16 * 2;
+	u64 factor = div_u64((u64)mtier_place_rate(MARGIN) << Q16_BITS,
+			     mtier_place_rate(margin) + MARGIN_LEAST);
+	u64 tau;
+
+	factor = clamp_t(u64, factor, MTIER_Q16 / 2, most);
+	if (factor > MTIER_Q16 * 83 / 100 && factor < MTIER_Q16 * 6 / 5)
+		return;
+	tau = min_t(u64, p->tau_ns, MTIER_TAU_CAP_NS) * factor >> Q16_BITS;
+	tau = max_t(u64, min_t(u64, tau, longest), MTIER_TAU_MIN_NS);
+	if (tau == p->tau_ns)
+		return;
+	p->tau_ns = tau;
+	/* What was counted before was counted at another distance. */
+	for (u32 n = 0; n <= MTIER_LOOKS; n++)
+		p->hist[n] = (struct mtier_counts) { 0 };
+}
+
+/**
+ * mtier_place_paid - book the CPU time of looks
+ * @p: state
+ * @m: the machine
+ * @passed_ns: time that has passed
+ * @spent_ns: CPU time that looks took in it
+ *
+ * The long-term share is saved up for when there is much to find, as much as so
+ * many visits to every page take.
+ */
+void mtier_place_paid(struct mtier_place *p,
+		      const struct mtier_place_machine *m, u64 passed_ns,
+		      u64 spent_ns)
+{
+	u64 pages = add_sat(m->pages[MTIER_TOP], m->pages[MTIER_LOW]);
+	u64 most = mul_sat(mul_sat(pages, max_t(u32, m->look_ns, 1)), CREDIT_VISITS);
+	s64 cap = min_t(u64, most, S64_MAX / 4);
+	s64 saved = min_t(u64, mul_sat(passed_ns, SHARE_LONG) >> Q16_BITS, S64_MAX / 4);
+	s64 spent = min_t(u64, spent_ns, S64_MAX / 4);
+	s64 credit = clamp_t(s64, p->credit_ns, -cap, cap) + saved - spent;
+
+	p->credit_ns = clamp_t(s64, credit, -cap, cap);
+}
+
+/**
+ * mtier_place_rest_ns - how much to look, and when the next burst begins
+ * @p: state
+ * @m: the machine
+ * @gain_ns: CPU time saved by what the burst that is over found
+ * @spent_ns: CPU time that its looks took
+ * @burst_ns: how long it took
+ *
+ * Look more while that pays, less when it does not; never less than what notices a
+ * change.
+ *
+ * Return: ns from the end of the burst to the start of the next.
+ */
+u64 mtier_place_rest_ns(struct mtier_place *p,
+			const struct mtier_place_machine *m, u64 gain_ns,
+			u64 spent_ns, u64 burst_ns)
+{
+	u32 most, share = p->share;
+	u64 period;
+
+	mtier_place_paid(p, m, burst_ns, spent_ns);
+	most = p->credit_ns > 0 ? SHARE_MAX : SHARE_LONG;
+	if (gain_ns > mul_sat(spent_ns, 16))
+		share = most;
+	else if (gain_ns > mul_sat(spent_ns, 2))
+		share = min_t(u32, share, SHARE_MAX) * 4;
+	else if (gain_ns < spent_ns / 2)
+		share /= 2;
+	p->share = clamp_t(u32, share, SHARE_MIN, most);
+	period = div_u64(mul_sat(spent_ns, MTIER_Q16), p->share);
+	return period - min_t(u64, period, burst_ns);
+}
