@@ -258,7 +258,7 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 	r->why = plan.why;
 	if (!plan.pages)
 		return 0;
-	mtier_look_mark(&r->watch, &plan);
+	mtier_look_mark(&r->watch, &plan, get_random_u32());
 	if (mtier_conf.engine == MTIER_ENGINE_OBSERVE)
 		gain_ns = mtier_round_pretend(r, &plan);
 	else

@@ -130,7 +130,8 @@ void mtier_sample_drop(struct mtier_watch *watch);
 void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen);
 void mtier_look_count(const struct mtier_watch *watch,
 		      struct mtier_counts *counts);
-void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan);
+void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan,
+		     u32 start);
 void mtier_look_drop(struct mtier_watch *watch);
 
 /* ---- swap.c ---- */

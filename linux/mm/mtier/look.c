@@ -384,8 +384,13 @@ void mtier_look_count(const struct mtier_watch *watch,
  * mtier_look_mark() - mark the pages of a plan
  * @watch: what was looked at
  * @plan: which shall change places
+ * @start: index of the page to begin with, any
+ *
+ * Not always the same is to be the first. Else after some bursts only pages in use
+ * were left there that looks have missed by chance, and they changed places for ever.
  */
-void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan)
+void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan,
+		     u32 start)
 {
 	size_t i, nr = (size_t)watch->nr * MTIER_RANGE_PAGES;
 	u32 want[MTIER_SIDES][MTIER_LOOKS + 1] = { };
@@ -402,17 +407,17 @@ void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan)
 		left += run->pages;
 	}
 	for (i = 0; i < nr && left; i++) {
-		u8 page = watch->page[i];
+		u8 *page = &watch->page[(start + i) % nr];
 		u32 *more;
 
-		if (!mtier_page_watched(page))
+		if (!mtier_page_watched(*page))
 			continue;
-		more = &want[mtier_page_side(page)][page & MTIER_PAGE_COUNT];
+		more = &want[mtier_page_side(*page)][*page & MTIER_PAGE_COUNT];
 		if (!*more)
 			continue;
 		--*more;
 		left--;
-		watch->page[i] |= MTIER_PAGE_GOES;
+		*page |= MTIER_PAGE_GOES;
 	}
 }
 

@@ -67,7 +67,7 @@ static void a_plan_takes_as_many_as_it_says(struct kunit *test)
 		w.page[4 * i + 2] = 7 | MTIER_PAGE_LOW;
 		w.page[4 * i + 3] = 2;
 	}
-	mtier_look_mark(&w, &plan);
+	mtier_look_mark(&w, &plan, U32_MAX);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 40);
 	mtier_look_drop(&w);
 	mtier_look_count(&w, &counts);
@@ -91,10 +91,28 @@ static void a_plan_for_more_than_there_are_ends(struct kunit *test)
 	w.page[0] = 8 | MTIER_PAGE_LOW;
 	w.page[1] = 0;
 	w.page[2] = 1;
-	mtier_look_mark(&w, &plan);
+	mtier_look_mark(&w, &plan, 1);
 	mtier_look_drop(&w);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
 	KUNIT_EXPECT_EQ(test, w.page[2], 1);
+}
+
+static void a_plan_takes_from_where_it_is_told_to(struct kunit *test)
+{
+	static const struct mtier_plan plan = {
+		.nr = 1,
+		.run = { { .low = 8, .top = 0, .pages = 2 } },
+		.pages = 2,
+	};
+	struct mtier_watch w;
+
+	look_watch(test, &w, 1);
+	memset(w.page, 0, MTIER_RANGE_PAGES);
+	mtier_look_mark(&w, &plan, 7 * MTIER_RANGE_PAGES - 1);
+	mtier_look_drop(&w);
+	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES - 2);
+	KUNIT_EXPECT_EQ(test, w.page[MTIER_RANGE_PAGES - 1], MTIER_PAGE_NONE);
+	KUNIT_EXPECT_EQ(test, w.page[0], MTIER_PAGE_NONE);
 }
 
 /* The state of a page has room for each count, whatever else is known of it. */
@@ -174,6 +192,7 @@ static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(counts_are_by_side_and_by_looks),
 	KUNIT_CASE(a_plan_takes_as_many_as_it_says),
 	KUNIT_CASE(a_plan_for_more_than_there_are_ends),
+	KUNIT_CASE(a_plan_takes_from_where_it_is_told_to),
 	KUNIT_CASE(the_highest_count_changes_nothing_else),
 	KUNIT_CASE(what_is_unmapped_leaves_the_burst),
 	{ }
