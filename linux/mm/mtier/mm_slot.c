@@ -51,7 +51,8 @@ static bool mtier_slot_unref(struct mtier_slot *slot)
 	return true;
 }
 
-static void mtier_slot_add(struct mm_struct *mm, gfp_t gfp)
+/* @born: when whose it is began, since it is looked at when that was a while ago. */
+static void mtier_slot_add(struct mm_struct *mm, ktime_t born, gfp_t gfp)
 {
 	struct mtier_slot *slot;
 	ktime_t due;
@@ -72,7 +73,7 @@ static void mtier_slot_add(struct mm_struct *mm, gfp_t gfp)
 	mm->mtier_slot = slot;
 	slot->refs = 1;
 	list_add_tail(&slot->all, &mtier_slots);
-	due = ktime_add_ms(ktime_get(), READ_ONCE(mtier_conf.delay_ms));
+	due = ktime_add_ms(born, READ_ONCE(mtier_conf.delay_ms));
 	slot->not_before = due;
 	slot->node.expires = due;
 	timerqueue_add(&mtier_due, &slot->node);
@@ -89,7 +90,7 @@ static void mtier_slot_add(struct mm_struct *mm, gfp_t gfp)
  */
 void __mtier_add_mm(struct mm_struct *mm)
 {
-	mtier_slot_add(mm, GFP_KERNEL_ACCOUNT);
+	mtier_slot_add(mm, ktime_get(), GFP_KERNEL_ACCOUNT);
 }
 
 /**
@@ -297,7 +298,7 @@ static bool mtier_slot_adopt(struct task_struct *t)
 	task_lock(t);
 	mm = t->mm;
 	if (mm)
-		mtier_slot_add(mm, GFP_ATOMIC);
+		mtier_slot_add(mm, ns_to_ktime(t->start_time), GFP_ATOMIC);
 	task_unlock(t);
 	return mm;
 }

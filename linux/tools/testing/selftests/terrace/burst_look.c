@@ -194,6 +194,23 @@ static int who_asks_not_to_be_scanned_is_not_looked_at(void)
 	return MT_PASS;
 }
 
+/* Who was there long before it is switched on has waited long enough. */
+static int the_delay_begins_with_the_process(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	bool seen;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_nap(20000);
+	mt_engine("observe");
+	mt_set("scan/delay_ms", 20000);
+	mt_on();
+	seen = MT_WAIT(counted(1, LOW, 0) + counted(1, LOW, 1) > 0, 10000);
+	mt_engine("visits");
+	MT_ASSERT(seen, "nobody looked at it for 10 s");
+	return MT_PASS;
+}
+
 static int huge_pages_are_counted_apart(void)
 {
 	char *p = mt_place_thp(SIZE, mt_slow_node());
@@ -333,6 +350,8 @@ int main(void)
 			 bound_memory_is_left_alone),
 		MT_CHECK("scan scale 0 is not looked at",
 			 who_asks_not_to_be_scanned_is_not_looked_at),
+		MT_CHECK("a process is as old as it is when it is switched on",
+			 the_delay_begins_with_the_process),
 		MT_CHECK("large folios are left out", huge_pages_are_counted_apart),
 		MT_CHECK("what others map is left out",
 			 what_others_map_is_left_out),
