@@ -12,8 +12,9 @@
  * more than those go down.
  *
  * No more goes up than is free above the high watermark, so that kswapd has no
- * reason to run. What goes down may take what is free above the low one: as much
- * comes free below at once.
+ * reason to run. Between batches that holds for what the zone has free, without the
+ * lists of CPUs; within one a CPU takes hundreds for the first. What goes down may
+ * take what is free above the low watermark: as much comes free below at once.
  *
  * Locking: none of its own. See gather.c for what is held while pages move.
  */
@@ -165,6 +166,22 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 }
 
 /*
+ * Frames that come free stay with the CPU first, by what its block is for, and so not
+ * always for who asks next, while watermarks go by what the zone has: give them back.
+ */
+static void mtier_swap_drain(int nid)
+{
+	pg_data_t *pgdat = NODE_DATA(nid);
+	int z;
+
+	migrate_disable();
+	for (z = 0; z < pgdat->nr_zones; z++)
+		if (managed_zone(pgdat->node_zones + z))
+			drain_local_pages(pgdat->node_zones + z);
+	migrate_enable();
+}
+
+/*
  * How many may go up to a node: so many as there is room for, which is made. Where
  * it is below its watermark some go down for that first.
  */
@@ -175,6 +192,7 @@ static unsigned long mtier_swap_room(struct mtier_swap *s, int nid,
 	unsigned long room;
 
 	do {
+		mtier_swap_drain(nid);
 		room = mtier_node_free_above(nid, WMARK_HIGH);
 	} while (room < want && tries-- && mtier_swap_down(s, nid, want - room));
 	return min(room, want);
@@ -235,6 +253,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	nr = mtier_swap_gather(s->watch, mv, at, end, MTIER_PAGE_LOW);
 	s->left -= min(nr, s->left);
 	moved = mtier_move_run(mv);
+	mtier_swap_drain(target);
 	count_vm_events(MTIER_QUEUED, nr);
 	mtier_promote_count(NULL, mv);
 	if (mv->nr_folios)
