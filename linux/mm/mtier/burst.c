@@ -259,6 +259,10 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 	if (!plan.pages)
 		return 0;
 	mtier_look_mark(&r->watch, &plan, get_random_u32());
+	mutex_lock(&mtier_burst_lock);
+	mtier_audit_judge(&b->place, r->looks, false);
+	mutex_unlock(&mtier_burst_lock);
+	mtier_audit_note(&r->watch, &b->worth, &plan, b->place.tau_ns);
 	if (mtier_conf.engine == MTIER_ENGINE_OBSERVE)
 		gain_ns = mtier_round_pretend(r, &plan);
 	else
@@ -360,6 +364,7 @@ static u64 mtier_round_end(struct mtier_round *r)
 
 	r->seen.spent_ns = mtier_round_spent(r);
 	mutex_lock(&mtier_burst_lock);
+	mtier_audit_judge(&b->place, r->looks, true);
 	mtier_seen_add(&b->seen, &r->seen);
 	mtier_burst_fixed(&r->seen);
 	mtier_place_looked(&b->machine, r->seen.spent_ns, r->seen.ptes);
@@ -400,6 +405,7 @@ static u64 mtier_burst_run(void)
 	    mtier_sample_draw(&r.watch, mtier_place_pages(&b->place, &b->machine) /
 					MTIER_RANGE_PAGES))
 		return rest_ns;
+	mtier_audit_take(&r.watch);
 	if (mtier_round_looks(&r))
 		rest_ns = mtier_round_end(&r);
 	mtier_sample_drop(&r.watch);
@@ -449,21 +455,26 @@ int mtier_burst_start(void)
 
 	if (!arch_has_hw_pte_young())
 		return -EOPNOTSUPP;
-	ret = mtier_swap_start();
+	ret = mtier_audit_start();
+	if (!ret)
+		ret = mtier_swap_start();
 	if (ret)
-		return ret;
+		goto err;
 	mutex_lock(&mtier_burst_lock);
 	*b = (struct mtier_burst) { .faded_ns = ktime_get_ns() };
 	mtier_burst_machine(&b->machine);
 	mtier_place_init(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);
 	p = kthread_run(mtier_burst_thread, NULL, "kmtierd");
-	if (IS_ERR(p)) {
-		mtier_swap_stop();
-		return PTR_ERR(p);
-	}
+	ret = PTR_ERR_OR_ZERO(p);
+	if (ret)
+		goto err;
 	mtier_burst_task = p;
 	return 0;
+err:
+	mtier_swap_stop();
+	mtier_audit_stop();
+	return ret;
 }
 
 /**
@@ -475,6 +486,7 @@ void mtier_burst_stop(void)
 		kthread_stop(mtier_burst_task);
 	mtier_burst_task = NULL;
 	mtier_swap_stop();
+	mtier_audit_stop();
 	WRITE_ONCE(mtier_scan_state, MTIER_STATE_OFF);
 }
 
@@ -524,6 +536,9 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 		   s->fixed[MTIER_LOW]);
 	seq_printf(m, "left %llu\nlarge %llu\nshared %llu\ntold %llu\n",
 		   s->left, s->large, s->shared, s->told);
+	seq_printf(m, "trust_q16 %u\nforetold %lld\nseen %lld\n",
+		   mtier_place_trust(&b->place), b->place.foretold >> 16,
+		   b->place.seen >> 16);
 	seq_printf(m, "taken %llu\npromoted %llu\ndemoted %llu\n", s->taken,
 		   s->promoted, s->demoted);
 	seq_printf(m, "all_spent_ns %llu\nall_moved_ns %llu\nmove_ns %u\n",

@@ -3,7 +3,8 @@
  * Page promotion by bursts of looks: what its parts know of each other.
  *
  *   sample.c: which memory --> look.c: used or not --> burst.c: how often, how
- *   far apart, what that says (place.c) --> swap.c: change places
+ *   far apart, what that says (place.c) --> swap.c: change places --> audit.c: was
+ *   that right?
  *
  * All of it is done by one thread, kmtierd, so that nothing here is locked but
  * what others may read (burst.c).
@@ -32,15 +33,36 @@ struct mtier_slot;
 #define MTIER_PAGE_NONE		0xff
 
 /**
+ * struct mtier_audited - a page that has changed places, and is looked at again
+ * @slot: its address space, held
+ * @addr: where
+ * @page: what is known of it in this burst: one of a range, or @own
+ * @own: the same, where it is looked at alone
+ * @next: the next of its part that is
+ */
+struct mtier_audited {
+	struct mtier_slot *slot;
+	unsigned long addr;
+	u8 *page;
+	u8 own;
+	struct mtier_audited *next;
+};
+
+/* So many address spaces more may be looked at for them. */
+#define MTIER_AUDIT_PARTS	32
+
+/**
  * struct mtier_part - what a burst looks at of one address space
  * @slot: the address space, held
  * @first: index of its first range
  * @nr: how many it has
+ * @audited: single pages beside these
  */
 struct mtier_part {
 	struct mtier_slot *slot;
 	unsigned int first;
 	unsigned int nr;
+	struct mtier_audited *audited;
 };
 
 /**
@@ -120,6 +142,17 @@ static inline u8 *mtier_watch_range(const struct mtier_watch *watch,
 	return watch->page + (size_t)range * MTIER_RANGE_PAGES;
 }
 
+/**
+ * mtier_page_side() - where does a page lie that is looked at?
+ * @page: what is known of it; not MTIER_PAGE_NONE
+ *
+ * Return: the side.
+ */
+static inline enum mtier_side mtier_page_side(u8 page)
+{
+	return page & MTIER_PAGE_LOW ? MTIER_LOW : MTIER_TOP;
+}
+
 /* ---- sample.c ---- */
 
 int mtier_sample_draw(struct mtier_watch *watch, unsigned long want);
@@ -133,6 +166,16 @@ void mtier_look_count(const struct mtier_watch *watch,
 void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan,
 		     u32 start);
 void mtier_look_drop(struct mtier_watch *watch);
+
+/* ---- audit.c ---- */
+
+int mtier_audit_start(void);
+void mtier_audit_stop(void);
+void mtier_audit_take(struct mtier_watch *w);
+void mtier_audit_note(const struct mtier_watch *w,
+		      const struct mtier_worth *worth,
+		      const struct mtier_plan *plan, u64 tau_ns);
+void mtier_audit_judge(struct mtier_place *p, u32 looks, bool all);
 
 /* ---- swap.c ---- */
 

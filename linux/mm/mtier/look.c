@@ -74,11 +74,6 @@ static bool mtier_page_watched(u8 page)
 	return page != MTIER_PAGE_NONE;
 }
 
-static enum mtier_side mtier_page_side(u8 page)
-{
-	return page & MTIER_PAGE_LOW ? MTIER_LOW : MTIER_TOP;
-}
-
 /* On which side lies a folio? MTIER_SIDES for neither. */
 static enum mtier_side mtier_look_side(const struct mtier_look *l, int nid)
 {
@@ -304,17 +299,40 @@ static bool mtier_look_range(struct mtier_look *l, unsigned long start,
 	return true;
 }
 
-/* One address space; nothing is left of it in the burst if it goes. */
+/* A page that is looked at alone. */
+static void mtier_look_page(struct mtier_look *l, struct mtier_audited *a)
+{
+	struct vm_area_struct *vma = lock_vma_under_rcu(l->mm, a->addr);
+
+	if (!vma) {
+		a->own = MTIER_PAGE_NONE;
+		return;
+	}
+	mtier_look_at(l, vma, a->addr, a->addr + PAGE_SIZE, &a->own);
+	vma_end_read(vma);
+}
+
+/* An address space that goes: nothing is left of it in the burst. */
+static void mtier_look_gone(struct mtier_part *part, u8 *page)
+{
+	struct mtier_audited *a;
+
+	memset(page, MTIER_PAGE_NONE, (size_t)part->nr * MTIER_RANGE_PAGES);
+	for (a = part->audited; a; a = a->next)
+		a->own = MTIER_PAGE_NONE;
+}
+
+/* One address space. */
 static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 			    struct mtier_part *part)
 {
 	u8 *page = w->page + (size_t)part->first * MTIER_RANGE_PAGES;
+	struct mtier_audited *a;
 	unsigned int i;
 
 	l->mm = part->slot->mm;
 	if (mm_has_notifiers(l->mm) || !mmget_not_zero(l->mm)) {
-		memset(page, MTIER_PAGE_NONE,
-		       (size_t)part->nr * MTIER_RANGE_PAGES);
+		mtier_look_gone(part, page);
 		return;
 	}
 	l->nr_cleared = 0;
@@ -328,6 +346,8 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 		}
 		cond_resched();
 	}
+	for (a = part->audited; a; a = a->next)
+		mtier_look_page(l, a);
 	if (l->nr_cleared && READ_ONCE(mtier_conf.flush_tlb)) {
 		flush_tlb_mm(l->mm);
 		l->seen->flushes++;

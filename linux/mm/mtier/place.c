@@ -87,6 +87,42 @@ u32 mtier_place_rate(u32 q)
 	return (u64)((shift << Q16_BITS) - log2) * LN2_Q16 >> Q16_BITS;
 }
 
+/* exp(-x), x in Q16 up to 1/2: Pade's, off by less than 1/65536. */
+static u64 exp_small(u64 x)
+{
+	u64 square = x * x >> Q16_BITS;
+
+	return div64_u64((12 * MTIER_Q16 - 6 * x + square) << Q16_BITS,
+			 12 * MTIER_Q16 + 6 * x + square);
+}
+
+/**
+ * mtier_place_q_at - how often do looks of another distance find a page?
+ * @q: Q16 probability that a look finds it accessed
+ * @tau_ns: the distance that this is true for
+ * @other_ns: the other one
+ *
+ * As for mtier_place_rate().  Of pages that each look finds no more is known than
+ * that, so what this says of shorter distances is too little rather than too much.
+ *
+ * Return: Q16 probability.
+ */
+u32 mtier_place_q_at(u32 q, u64 tau_ns, u64 other_ns)
+{
+	u64 rate, rest;
+
+	tau_ns = clamp_t(u64, tau_ns, MTIER_TAU_MIN_NS, MTIER_TAU_CAP_NS);
+	other_ns = clamp_t(u64, other_ns, MTIER_TAU_MIN_NS, MTIER_TAU_CAP_NS);
+	rate = min_t(u64, div64_u64(mtier_place_rate(q) * other_ns, tau_ns),
+		     8 * MTIER_Q16);
+	rest = exp_small(rate / 16);
+	rest = rest * rest >> Q16_BITS;
+	rest = rest * rest >> Q16_BITS;
+	rest = rest * rest >> Q16_BITS;
+	rest = rest * rest >> Q16_BITS;
+	return MTIER_Q16 - rest;
+}
+
 /**
  * mtier_place_look - add what was found by a look
  * @p: state

@@ -193,5 +193,6 @@ void mtier_place_audit(struct mtier_place *p, u32 gap, u32 looks, s32 hits);
 void mtier_place_fade(struct mtier_place *p);
 u32 mtier_place_trust(const struct mtier_place *p);
 u32 mtier_place_rate(u32 q);
+u32 mtier_place_q_at(u32 q, u64 tau_ns, u64 other_ns);
 
 #endif

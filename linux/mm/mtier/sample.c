@@ -292,7 +292,8 @@ int mtier_sample_draw(struct mtier_watch *watch, unsigned long want)
 		return -ENOENT;
 	want = min3(want, total, (unsigned long)INT_MAX / MTIER_RANGE_PAGES);
 	watch->at = kvmalloc_array(want, sizeof(*watch->at), GFP_KERNEL);
-	watch->part = kvmalloc_array(want, sizeof(*watch->part), GFP_KERNEL);
+	watch->part = kvmalloc_array(want + MTIER_AUDIT_PARTS,
+				     sizeof(*watch->part), GFP_KERNEL);
 	watch->page = kvmalloc_array(want, MTIER_RANGE_PAGES, GFP_KERNEL);
 	if (!watch->at || !watch->part || !watch->page) {
 		mtier_sample_drop(watch);

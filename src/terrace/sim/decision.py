@@ -110,6 +110,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mtier_place_fade": (None, (_place,)),
     "mtier_place_trust": (c.c_uint32, (_place,)),
     "mtier_place_rate": (c.c_uint32, (c.c_uint32,)),
+    "mtier_place_q_at": (c.c_uint32, (c.c_uint32, c.c_uint64, c.c_uint64)),
 }
 
 

@@ -73,6 +73,25 @@ static void rate_is_the_logarithm(struct kunit *test)
 	}
 }
 
+static void looks_of_another_distance_find_as_many_more(struct kunit *test)
+{
+	const u64 tau = 10 * MTIER_TAU_MIN_NS;
+	u32 q, before = 0;
+
+	/* Of independent looks two find nothing as often as one does, twice. */
+	KUNIT_EXPECT_LE(test, diff(mtier_place_q_at(32768, tau, 2 * tau), 49152), 16U);
+	KUNIT_EXPECT_LE(test, diff(mtier_place_q_at(32768, 2 * tau, tau), 19195), 16U);
+	KUNIT_EXPECT_LE(test, diff(mtier_place_q_at(58982, tau, 3 * tau), 65470), 32U);
+	for (q = 0; q <= MTIER_Q16 * 99 / 100; q += 13) {
+		KUNIT_EXPECT_LE(test, diff(mtier_place_q_at(q, tau, tau), q), 32U);
+		KUNIT_EXPECT_GE(test, mtier_place_q_at(q, tau, 3 * tau), before);
+		before = mtier_place_q_at(q, tau, 3 * tau);
+	}
+	KUNIT_EXPECT_GT(test, mtier_place_q_at(U32_MAX, 0, U64_MAX), MTIER_Q16 * 99 / 100);
+	KUNIT_EXPECT_LE(test, mtier_place_q_at(U32_MAX, 0, U64_MAX), MTIER_Q16);
+	KUNIT_EXPECT_EQ(test, mtier_place_q_at(0, 0, U64_MAX), 0U);
+}
+
 /* Pages used alike: whatever a look finds of one, the next tells the same of all. */
 static void alike_pages_are_worth_the_same(struct kunit *test)
 {
@@ -639,6 +658,7 @@ static void credit_is_used_up(struct kunit *test)
 
 static struct kunit_case mtier_place_cases[] = {
 	KUNIT_CASE(rate_is_the_logarithm),
+	KUNIT_CASE(looks_of_another_distance_find_as_many_more),
 	KUNIT_CASE(alike_pages_are_worth_the_same),
 	KUNIT_CASE(two_rates_are_told_apart),
 	KUNIT_CASE(the_side_is_evidence),

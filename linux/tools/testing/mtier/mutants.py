@@ -250,6 +250,8 @@ MUTANTS = [
         "rarer at once", "u32 most = busy ? MTIER_Q16 * 5 / 4 : MTIER_Q16 * 2;", "u32 most = MTIER_Q16 * 2 + 0 * busy;"
     ),
     Mutant("rarer without end", "min_t(u64, tau, longest)", "tau + 0 * longest"),
+    Mutant("one distance for all", "mtier_place_rate(q) * other_ns, tau_ns)", "mtier_place_rate(q) * tau_ns, tau_ns)"),
+    Mutant("a coarse exponential", "12 * MTIER_Q16 + 6 * x + square", "12 * MTIER_Q16 + 6 * x"),
     Mutant("never at rest", "if (factor > MTIER_Q16 * 83 / 100 && factor < MTIER_Q16 * 6 / 5)", "if (0)"),
     Mutant("mix distances", "p->hist[n] = (struct mtier_counts) { 0 };", ";"),
     Mutant("no jitter", "((tau / 2) * (random >> Q16_BITS) >> Q16_BITS)", "tau / 4 + 0 * random"),

@@ -3,11 +3,12 @@
  * Bursts: what they look at, what they tell, and that it is told to others. Here
  * they only observe: nothing moves.
  *
- * lab: topology=dram-cxl icount=2 timeout=300s debug=no
+ * lab: topology=dram-cxl icount=2 timeout=600s debug=no
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/mempolicy.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,74 @@ static int pairs_are_found(void)
 	MT_ASSERT(!ret, "%lld pages would be moved, of %ld that could", taken,
 		  PAGES);
 	MT_ASSERT(mt_all_on(p, SIZE, mt_slow_node()), "they moved");
+	return MT_PASS;
+}
+
+/* ---- whether forecasts come true ---- */
+
+#define Q16		65536
+/* So many looks were foretold to find a page: four times what trust begins with. */
+#define FORETOLD	64
+
+/* How far forecasts are believed, in percent, after so many; -1 if they do not come. */
+static int trusted(void)
+{
+	bool known = MT_WAIT(mt_burst_value("foretold") >= FORETOLD, 120000);
+	int percent = mt_burst_value("trust_q16") * 100 / Q16;
+
+	mt_note("%lld foretold, %lld seen, %lld bursts: %d %%",
+		mt_burst_value("foretold"), mt_burst_value("seen"),
+		mt_burst_value("bursts"), percent);
+	return known ? percent : -1;
+}
+
+static int heat_that_lasts_is_believed(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+	struct mt_toucher t;
+	int percent;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_touch_start(&t, p, SIZE);
+	if (mt_engine_on("observe"))
+		return MT_FAIL;
+	percent = trusted();
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	MT_ASSERT(percent > 80, "it is not");
+	return MT_PASS;
+}
+
+/* One range after the other is used, each for a second out of eight. */
+static void *use_in_turn(void *arg)
+{
+	char *p = arg;
+	unsigned int i;
+
+	for (i = 0; ; i = (i + 1) % 8) {
+		long long until = mt_now_ms() + 1000;
+
+		while (mt_now_ms() < until) {
+			mt_touch(p + i * MT_HUGE, MT_HUGE, false);
+			mt_nap(1);
+		}
+	}
+	return NULL;
+}
+
+static int heat_that_moves_on_is_not(void)
+{
+	char *p = mt_place(8 * MT_HUGE, mt_slow_node());
+	pthread_t thread;
+	int percent;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	MT_ASSERT(!pthread_create(&thread, NULL, use_in_turn, p), "no thread");
+	if (mt_engine_on("observe"))
+		return MT_FAIL;
+	percent = trusted();
+	mt_engine("visits");
+	MT_ASSERT(percent >= 0 && percent < 60, "it is");
 	return MT_PASS;
 }
 
@@ -346,6 +415,10 @@ int main(void)
 			 tells_hot_from_cold),
 		MT_CHECK("used slow pages would move into free DRAM",
 			 pairs_are_found),
+		MT_CHECK("P5 heat that lasts is believed to",
+			 heat_that_lasts_is_believed),
+		MT_CHECK("P5 heat that moves on is not",
+			 heat_that_moves_on_is_not),
 		MT_CHECK("P12 bound memory is left alone",
 			 bound_memory_is_left_alone),
 		MT_CHECK("scan scale 0 is not looked at",

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: what came of the pages that changed places?
+ *
+ * Heat that does not outlive a burst cannot be told within one. So some of the pairs
+ * that change places are written down with what is foretold of them, and watched for
+ * a burst again some seconds later: what was used more, is it still? place.c believes
+ * forecasts as far as they come true.
+ *
+ * Where such a page is looked at anyway its count is taken from there, also if it is
+ * about to change places again; else it is looked at alone. A pair of which a page
+ * is gone says nothing.
+ *
+ * Locking: none; all of it is kmtierd's.
+ */
+#include <linux/bsearch.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "burst.h"
+#include "mtier.h"
+
+/* So many pairs are remembered, and looked at in one burst. */
+#define MTIER_AUDIT_RING	256
+#define MTIER_AUDIT_BURST	16
+/* Older ones are news no more. */
+#define MTIER_AUDIT_OLD_NS	(20ULL * NSEC_PER_SEC)
+
+/**
+ * struct mtier_forecast - a pair that has changed places
+ * @up: the page that is to be used more
+ * @down: the other one; its slot is NULL where free memory was taken
+ * @up_q: Q16 probability that a look finds @up accessed
+ * @down_q: that of @down
+ * @tau_ns: the time between looks that this is true for
+ * @at_ns: when that was
+ * @now: it is looked at in this burst
+ * @done: it was judged
+ */
+struct mtier_forecast {
+	struct mtier_audited up;
+	struct mtier_audited down;
+	u32 up_q;
+	u32 down_q;
+	u64 tau_ns;
+	u64 at_ns;
+	bool now;
+	bool done;
+};
+
+/**
+ * struct mtier_audit - what is remembered
+ * @pair: the pairs, in no order
+ * @nr: how many
+ * @skipped: pairs that changed places since the last one that is remembered
+ */
+struct mtier_audit {
+	struct mtier_forecast pair[MTIER_AUDIT_RING];
+	unsigned int nr;
+	unsigned int skipped;
+};
+
+static struct mtier_audit *mtier_audit;
+
+static void mtier_audit_drop(unsigned int i)
+{
+	struct mtier_forecast *f = &mtier_audit->pair[i];
+
+	mtier_slot_put(f->up.slot);
+	if (f->down.slot)
+		mtier_slot_put(f->down.slot);
+	*f = mtier_audit->pair[--mtier_audit->nr];
+}
+
+/* ---- pairs are written down ---- */
+
+/**
+ * struct mtier_picking - some of the marked pages of a side
+ * @index: which, in what a burst looks at
+ * @nr: how many
+ * @every: of so many one is taken
+ * @skipped: since the last one
+ */
+struct mtier_picking {
+	unsigned int index[MTIER_AUDIT_BURST];
+	unsigned int nr;
+	unsigned int every;
+	unsigned int skipped;
+};
+
+static void mtier_audit_pick(struct mtier_picking *pick, unsigned int index)
+{
+	if (++pick->skipped < pick->every || pick->nr == MTIER_AUDIT_BURST)
+		return;
+	pick->skipped = 0;
+	pick->index[pick->nr++] = index;
+}
+
+static void mtier_audit_name(struct mtier_audited *page,
+			     const struct mtier_watch *w, unsigned int index)
+{
+	unsigned int range = index / MTIER_RANGE_PAGES, part = 0;
+
+	while (range >= w->part[part].first + w->part[part].nr)
+		part++;
+	page->slot = w->part[part].slot;
+	page->addr = w->at[range] +
+		     (unsigned long)(index % MTIER_RANGE_PAGES) * PAGE_SIZE;
+	mtier_slot_get(page->slot);
+}
+
+static u32 mtier_audit_q(const struct mtier_worth *worth, u8 page)
+{
+	return worth->q[mtier_page_side(page)][page & MTIER_PAGE_COUNT];
+}
+
+static void mtier_audit_write(const struct mtier_watch *w,
+			      const struct mtier_worth *worth, u64 tau_ns,
+			      unsigned int up, const unsigned int *down)
+{
+	struct mtier_forecast *f;
+
+	if (mtier_audit->nr == MTIER_AUDIT_RING)
+		return;
+	f = &mtier_audit->pair[mtier_audit->nr++];
+	*f = (struct mtier_forecast) {
+		.up_q = mtier_audit_q(worth, w->page[up]),
+		.tau_ns = tau_ns,
+		.at_ns = ktime_get_ns(),
+	};
+	mtier_audit_name(&f->up, w, up);
+	if (!down)
+		return;
+	f->down_q = mtier_audit_q(worth, w->page[*down]);
+	mtier_audit_name(&f->down, w, *down);
+}
+
+/**
+ * mtier_audit_note() - write some of the pairs down that are about to change places
+ * @w: what is looked at, in which they are marked
+ * @worth: what their counts say
+ * @plan: how many they are
+ * @tau_ns: how far apart looks are
+ */
+void mtier_audit_note(const struct mtier_watch *w,
+		      const struct mtier_worth *worth,
+		      const struct mtier_plan *plan, u64 tau_ns)
+{
+	size_t i, nr = (size_t)w->nr * MTIER_RANGE_PAGES;
+	struct mtier_picking up = {
+		.every = max(plan->pages / MTIER_AUDIT_BURST, MTIER_AUDIT_EVERY),
+		.skipped = mtier_audit->skipped,
+	};
+	struct mtier_picking down = up;
+
+	for (i = 0; i < nr; i++) {
+		u8 page = w->page[i];
+
+		if (page == MTIER_PAGE_NONE || !(page & MTIER_PAGE_GOES))
+			continue;
+		mtier_audit_pick(mtier_page_side(page) == MTIER_LOW ? &up : &down,
+				 i);
+	}
+	for (i = 0; i < up.nr; i++)
+		mtier_audit_write(w, worth, tau_ns, up.index[i],
+				  i < down.nr ? &down.index[i] : NULL);
+	mtier_audit->skipped = up.skipped;
+}
+
+/* ---- and looked at again ---- */
+
+static int mtier_audit_cmp(const void *key, const void *at)
+{
+	unsigned long addr = *(const unsigned long *)key;
+	unsigned long start = *(const unsigned long *)at;
+
+	if (addr < start)
+		return -1;
+	return addr >= start + MTIER_RANGE_SIZE;
+}
+
+static struct mtier_part *mtier_audit_part(struct mtier_watch *w,
+					   struct mtier_slot *slot)
+{
+	unsigned int i;
+
+	for (i = 0; i < w->nr_parts; i++)
+		if (w->part[i].slot == slot)
+			return &w->part[i];
+	mtier_slot_get(slot);
+	w->part[w->nr_parts] = (struct mtier_part) {
+		.slot = slot,
+		.first = w->nr,
+	};
+	return &w->part[w->nr_parts++];
+}
+
+/* Where a page is to be counted. */
+static void mtier_audit_watch(struct mtier_watch *w, struct mtier_audited *page)
+{
+	struct mtier_part *part;
+	unsigned long *at;
+
+	if (!page->slot)
+		return;
+	part = mtier_audit_part(w, page->slot);
+	at = bsearch(&page->addr, w->at + part->first, part->nr, sizeof(*at),
+		     mtier_audit_cmp);
+	if (at) {
+		page->page = mtier_watch_range(w, at - w->at) +
+			     (page->addr - *at) / PAGE_SIZE;
+		return;
+	}
+	page->page = &page->own;
+	page->own = MTIER_PAGE_NONE;
+	page->next = part->audited;
+	part->audited = page;
+}
+
+static bool mtier_audit_stale(const struct mtier_forecast *f, u64 now)
+{
+	return f->done || now - f->at_ns > MTIER_AUDIT_OLD_NS;
+}
+
+/**
+ * mtier_audit_take() - have those that are due looked at in a burst
+ * @w: what that looks at; it has room for MTIER_AUDIT_PARTS more parts
+ */
+void mtier_audit_take(struct mtier_watch *w)
+{
+	u64 now = ktime_get_ns();
+	unsigned int i = 0, nr = 0;
+
+	/* From here on none changes its place here, which parts point to. */
+	while (i < mtier_audit->nr) {
+		mtier_audit->pair[i].now = false;
+		if (mtier_audit_stale(&mtier_audit->pair[i], now))
+			mtier_audit_drop(i);
+		else
+			i++;
+	}
+	for (i = 0; i < mtier_audit->nr && nr < MTIER_AUDIT_BURST; i++) {
+		struct mtier_forecast *f = &mtier_audit->pair[i];
+
+		if (now - f->at_ns < MTIER_AUDIT_AGE_NS)
+			continue;
+		f->now = true;
+		nr++;
+		mtier_audit_watch(w, &f->up);
+		mtier_audit_watch(w, &f->down);
+	}
+}
+
+static bool mtier_audit_goes(const struct mtier_audited *page)
+{
+	return page->slot && *page->page != MTIER_PAGE_NONE &&
+	       *page->page & MTIER_PAGE_GOES;
+}
+
+static bool mtier_audit_gone(const struct mtier_audited *page)
+{
+	return page->slot && *page->page == MTIER_PAGE_NONE;
+}
+
+static int mtier_audit_hits(const struct mtier_audited *page)
+{
+	return page->slot ? *page->page & MTIER_PAGE_COUNT : 0;
+}
+
+/* What came of a pair? It is forgotten before the next burst. */
+static void mtier_audit_one(struct mtier_place *p, struct mtier_forecast *f,
+			    u32 looks)
+{
+	u32 up, down;
+
+	f->now = false;
+	f->done = true;
+	if (mtier_audit_gone(&f->up) || mtier_audit_gone(&f->down))
+		return;
+	up = mtier_place_q_at(f->up_q, f->tau_ns, p->tau_ns);
+	down = mtier_place_q_at(f->down_q, f->tau_ns, p->tau_ns);
+	mtier_place_audit(p, up - min(up, down), looks,
+			  mtier_audit_hits(&f->up) -
+			  mtier_audit_hits(&f->down));
+}
+
+/**
+ * mtier_audit_judge() - compare forecasts with what has come of them
+ * @p: who learns of that
+ * @looks: how many looks there were
+ * @all: the burst is over; else only pairs with a page that is about to leave it
+ */
+void mtier_audit_judge(struct mtier_place *p, u32 looks, bool all)
+{
+	unsigned int i;
+
+	for (i = 0; i < mtier_audit->nr; i++) {
+		struct mtier_forecast *f = &mtier_audit->pair[i];
+
+		if (f->now && (all || mtier_audit_goes(&f->up) ||
+			       mtier_audit_goes(&f->down)))
+			mtier_audit_one(p, f, looks);
+	}
+}
+
+/**
+ * mtier_audit_start() - get ready
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int mtier_audit_start(void)
+{
+	mtier_audit = kvzalloc(sizeof(*mtier_audit), GFP_KERNEL);
+	return mtier_audit ? 0 : -ENOMEM;
+}
+
+/**
+ * mtier_audit_stop() - forget all pairs
+ */
+void mtier_audit_stop(void)
+{
+	while (mtier_audit && mtier_audit->nr)
+		mtier_audit_drop(mtier_audit->nr - 1);
+	kvfree(mtier_audit);
+	mtier_audit = NULL;
+}
+
+#ifdef CONFIG_MTIER_KUNIT_TEST
+#include "tests/audit_kunit.c"
+#endif

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which pairs are looked at again, and what is learnt of them. Included by
+ * ../audit.c.
+ */
+#include <kunit/test.h>
+
+#define AT		0x7f0000000000UL
+#define TAU_NS		(10 * NSEC_PER_MSEC)
+#define LOOKS		4
+
+/* The page that goes up, and the one that goes down for it. */
+#define UP		3
+#define DOWN		700
+
+struct audit_world {
+	struct mtier_watch watch;
+	struct mtier_part part[2 + MTIER_AUDIT_PARTS];
+	unsigned long at[2];
+	u8 page[2 * MTIER_RANGE_PAGES];
+	struct mtier_slot slot[2];
+	struct mtier_worth worth;
+	struct mtier_place place;
+	struct mtier_audit *before;
+};
+
+static void audit_watch(struct audit_world *a, unsigned long first)
+{
+	a->at[0] = first;
+	a->at[1] = first + 2 * MTIER_RANGE_SIZE;
+	a->part[0] = (struct mtier_part) { .slot = &a->slot[0], .nr = 1 };
+	a->part[1] = (struct mtier_part) {
+		.slot = &a->slot[1], .first = 1, .nr = 1,
+	};
+	a->watch = (struct mtier_watch) {
+		.part = a->part, .nr_parts = 2, .at = a->at, .page = a->page,
+		.nr = 2,
+	};
+	memset(a->page, MTIER_PAGE_NONE, sizeof(a->page));
+}
+
+/* One pair is marked, and written down. */
+static struct audit_world *audit_world(struct kunit *test)
+{
+	static const struct mtier_plan plan = { .pages = 1 };
+	struct audit_world *a = kunit_kzalloc(test, sizeof(*a), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, a);
+	a->before = mtier_audit;
+	KUNIT_ASSERT_EQ(test, mtier_audit_start(), 0);
+	a->place.tau_ns = TAU_NS;
+	a->slot[0].refs = 1;
+	a->slot[1].refs = 1;
+	audit_watch(a, AT);
+	a->page[UP] = 3 | MTIER_PAGE_LOW | MTIER_PAGE_GOES;
+	a->page[DOWN] = 1 | MTIER_PAGE_GOES;
+	a->page[9] = 3 | MTIER_PAGE_LOW;
+	a->worth.looks = LOOKS;
+	a->worth.q[MTIER_LOW][3] = 60000;
+	a->worth.q[MTIER_TOP][1] = 20000;
+	mtier_audit->skipped = MTIER_AUDIT_EVERY - 1;
+	mtier_audit_note(&a->watch, &a->worth, &plan, TAU_NS);
+	return a;
+}
+
+static void audit_end(struct audit_world *a)
+{
+	mtier_audit_stop();
+	mtier_audit = a->before;
+}
+
+/* As if it had been a while ago. */
+static void audit_age(u64 ns)
+{
+	unsigned int i;
+
+	for (i = 0; i < mtier_audit->nr; i++)
+		mtier_audit->pair[i].at_ns -= ns;
+}
+
+static void a_pair_is_judged_by_what_is_found(struct kunit *test)
+{
+	struct audit_world *a = audit_world(test);
+
+	KUNIT_ASSERT_EQ(test, mtier_audit->nr, 1);
+	KUNIT_EXPECT_EQ(test, mtier_audit->pair[0].up.addr, AT + UP * PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, a->slot[1].refs, 2);
+	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_watch(a, AT);
+	mtier_audit_take(&a->watch);
+	KUNIT_EXPECT_EQ(test, a->watch.nr_parts, 2);
+	a->page[UP] = 4;
+	a->page[DOWN] = 1 | MTIER_PAGE_LOW;
+	mtier_audit_judge(&a->place, LOOKS, false);
+	KUNIT_EXPECT_EQ(test, a->place.foretold, 0);
+	mtier_audit_judge(&a->place, LOOKS, true);
+	KUNIT_EXPECT_LT(test, abs(a->place.foretold - 40000 * LOOKS), 100 * LOOKS);
+	KUNIT_EXPECT_EQ(test, a->place.seen, 3 * (s64)MTIER_Q16);
+	/* Once. */
+	mtier_audit_take(&a->watch);
+	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 0);
+	KUNIT_EXPECT_EQ(test, a->slot[0].refs, 1);
+	KUNIT_EXPECT_EQ(test, a->slot[1].refs, 1);
+	audit_end(a);
+}
+
+/* Looks that are twice as far apart find what is found seldom twice as often. */
+static void forecasts_are_for_the_distance_of_looks(struct kunit *test)
+{
+	struct audit_world *a = audit_world(test);
+
+	mtier_audit->pair[0].up_q = 1000;
+	mtier_audit->pair[0].down_q = 100;
+	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_watch(a, AT);
+	mtier_audit_take(&a->watch);
+	a->page[UP] = 0;
+	a->page[DOWN] = MTIER_PAGE_LOW;
+	a->place.tau_ns = 2 * TAU_NS;
+	mtier_audit_judge(&a->place, LOOKS, true);
+	KUNIT_EXPECT_GT(test, a->place.foretold, 1700 * LOOKS);
+	KUNIT_EXPECT_LT(test, a->place.foretold, 1800 * LOOKS);
+	audit_end(a);
+}
+
+static void what_goes_again_is_judged_before(struct kunit *test)
+{
+	struct audit_world *a = audit_world(test);
+
+	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_watch(a, AT);
+	mtier_audit_take(&a->watch);
+	a->page[UP] = MTIER_PAGE_GOES;
+	a->page[DOWN] = 2 | MTIER_PAGE_LOW;
+	mtier_audit_judge(&a->place, LOOKS - 1, false);
+	a->page[UP] = MTIER_PAGE_NONE;
+	mtier_audit_judge(&a->place, LOOKS, true);
+	KUNIT_EXPECT_LT(test, abs(a->place.foretold - 40000 * (LOOKS - 1)),
+			100 * LOOKS);
+	KUNIT_EXPECT_EQ(test, a->place.seen, -2 * (s64)MTIER_Q16);
+	audit_end(a);
+}
+
+static void what_is_not_looked_at_anyway_is_alone(struct kunit *test)
+{
+	struct audit_world *a = audit_world(test);
+	struct mtier_audited *page;
+
+	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_watch(a, AT + 2 * MTIER_RANGE_SIZE);
+	a->watch.nr_parts = 1;
+	a->watch.nr = 1;
+	mtier_audit_take(&a->watch);
+	KUNIT_ASSERT_EQ(test, a->watch.nr_parts, 2);
+	KUNIT_EXPECT_EQ(test, a->part[1].nr, 0);
+	KUNIT_ASSERT_PTR_EQ(test, a->part[1].slot, &a->slot[1]);
+	KUNIT_EXPECT_EQ(test, a->slot[1].refs, 3);
+	page = a->part[0].audited;
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	KUNIT_EXPECT_EQ(test, page->addr, AT + UP * PAGE_SIZE);
+	page->own = 4;
+	a->part[1].audited->own = 0;
+	mtier_audit_judge(&a->place, LOOKS, true);
+	KUNIT_EXPECT_EQ(test, a->place.seen, 4 * (s64)MTIER_Q16);
+	audit_end(a);
+}
+
+static void a_page_that_is_gone_says_nothing(struct kunit *test)
+{
+	struct audit_world *a = audit_world(test);
+
+	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_watch(a, AT);
+	mtier_audit_take(&a->watch);
+	a->page[UP] = 4;
+	mtier_audit_judge(&a->place, LOOKS, true);
+	KUNIT_EXPECT_EQ(test, a->place.foretold, 0);
+	KUNIT_EXPECT_EQ(test, a->place.seen, 0);
+	audit_end(a);
+}
+
+static void only_news_are_taken(struct kunit *test)
+{
+	struct audit_world *a = audit_world(test);
+
+	mtier_audit_take(&a->watch);
+	mtier_audit_judge(&a->place, LOOKS, true);
+	KUNIT_EXPECT_EQ(test, a->place.foretold, 0);
+	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 1);
+	audit_age(MTIER_AUDIT_OLD_NS + 1);
+	mtier_audit_take(&a->watch);
+	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 0);
+	audit_end(a);
+}
+
+static void some_of_many_are_written_down(struct kunit *test)
+{
+	struct mtier_plan plan = { .pages = 2 * MTIER_AUDIT_EVERY };
+	struct audit_world *a = audit_world(test);
+	unsigned int i;
+
+	audit_watch(a, AT);
+	mtier_audit->skipped = 0;
+	for (i = 0; i < plan.pages; i++)
+		a->page[i] = 3 | MTIER_PAGE_LOW | MTIER_PAGE_GOES;
+	mtier_audit_note(&a->watch, &a->worth, &plan, TAU_NS);
+	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 3);
+	KUNIT_EXPECT_NULL(test, mtier_audit->pair[2].down.slot);
+	KUNIT_EXPECT_EQ(test, mtier_audit->pair[2].up_q, 60000);
+	KUNIT_EXPECT_EQ(test, mtier_audit->pair[2].down_q, 0);
+	plan.pages = MTIER_RANGE_PAGES;
+	memset(a->page, 3 | MTIER_PAGE_LOW | MTIER_PAGE_GOES, plan.pages);
+	mtier_audit_note(&a->watch, &a->worth, &plan, TAU_NS);
+	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 3 + MTIER_AUDIT_BURST);
+	for (i = 0; i < 2 * MTIER_AUDIT_RING / MTIER_AUDIT_BURST; i++)
+		mtier_audit_note(&a->watch, &a->worth, &plan, TAU_NS);
+	KUNIT_EXPECT_EQ(test, mtier_audit->nr, MTIER_AUDIT_RING);
+	audit_end(a);
+}
+
+static struct kunit_case mtier_audit_cases[] = {
+	KUNIT_CASE(a_pair_is_judged_by_what_is_found),
+	KUNIT_CASE(forecasts_are_for_the_distance_of_looks),
+	KUNIT_CASE(what_goes_again_is_judged_before),
+	KUNIT_CASE(what_is_not_looked_at_anyway_is_alone),
+	KUNIT_CASE(a_page_that_is_gone_says_nothing),
+	KUNIT_CASE(only_news_are_taken),
+	KUNIT_CASE(some_of_many_are_written_down),
+	{ }
+};
+
+static struct kunit_suite mtier_audit_suite = {
+	.name = "mtier_audit",
+	.test_cases = mtier_audit_cases,
+};
+
+kunit_test_suite(mtier_audit_suite);
