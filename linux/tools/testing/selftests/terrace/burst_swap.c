@@ -135,8 +135,8 @@ static struct free_pages free_pages(void)
 	long pages;
 
 	while (f && fgets(line, sizeof(line), f)) {
-		sscanf(line, "Node %d, zone", &nid);
-		if (nid != mt_fast_node())
+		if (sscanf(line, "Node %d, zone", &nid) == 1 ||
+		    nid != mt_fast_node())
 			continue;
 		if (sscanf(line, " pages free %ld", &pages) == 1) {
 			sum.zone += pages;
@@ -176,7 +176,7 @@ static bool comes_into_full(char *p, size_t size, long pages,
 		mt_nap(2);
 	} while (mt_since(&before, "pgpromote_success") < pages &&
 		 mt_now_ms() < until);
-	mt_note("%ld pages free above the high watermark at least; %ld of %ld times below the low one",
+	mt_note("%ld pages above the high watermark; %ld of %ld times below the low",
 		seen->least, seen->low, seen->times);
 	return comes(p, size, pages, 60000);
 }
