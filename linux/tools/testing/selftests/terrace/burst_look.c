@@ -51,30 +51,16 @@ static long counted(unsigned int looks, enum side side, unsigned int count)
 	return pages;
 }
 
-/* So much on the fast node, and behind it as much on the slow one. */
-static char *on_both(size_t size)
-{
-	char *p = mt_map_aligned(2 * size);
-
-	if (!p ||
-	    mt_mbind(p, size, MPOL_PREFERRED, 1UL << mt_fast_node()) ||
-	    mt_mbind(p + size, size, MPOL_PREFERRED, 1UL << mt_slow_node()) ||
-	    madvise(p, 2 * size, MADV_NOHUGEPAGE))
-		return NULL;
-	mt_touch(p, 2 * size, true);
-	return mt_mbind(p, 2 * size, MPOL_DEFAULT, 0) ? NULL : p;
-}
-
 /*
  * What is on either node in use, or not. One thread uses it, without a rest, so that
  * looks of any distance find all that is in use.
  */
 static int used_and_unused(struct mt_toucher *t)
 {
-	char *unused = on_both(SIZE);
+	char *unused = mt_place_both(SIZE);
 
 	*t = (struct mt_toucher) {
-		.p = on_both(SIZE), .size = 2 * SIZE, .step = MT_PAGE, .cpu = -1,
+		.p = mt_place_both(SIZE), .size = 2 * SIZE, .step = MT_PAGE, .cpu = -1,
 	};
 	MT_ASSERT(t->p && unused, "no memory on both nodes");
 	mt_toucher_run(t);

@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Selftest helpers: bursts that observe or move, and what they say. */
+#define _GNU_SOURCE
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+
 #include "burst_util.h"
+
+/* So much on the fast node, and behind it as much on the slow one. */
+char *mt_place_both(size_t size)
+{
+	char *p = mt_map_aligned(2 * size);
+
+	if (!p ||
+	    mt_mbind(p, size, MPOL_PREFERRED, 1UL << mt_fast_node()) ||
+	    mt_mbind(p + size, size, MPOL_PREFERRED, 1UL << mt_slow_node()) ||
+	    madvise(p, 2 * size, MADV_NOHUGEPAGE))
+		return NULL;
+	mt_touch(p, 2 * size, true);
+	return mt_mbind(p, 2 * size, MPOL_DEFAULT, 0) ? NULL : p;
+}
 
 /* A line of "bursts". */
 long long mt_burst_value(const char *name)

@@ -7,6 +7,7 @@
 
 #define MT_BURST_DIR	"/sys/kernel/debug/mtier/"
 
+char *mt_place_both(size_t size);
 long long mt_burst_value(const char *name);
 int mt_engine(const char *name);
 bool mt_bursts_pass(unsigned int nr);
