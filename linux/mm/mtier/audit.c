@@ -23,6 +23,7 @@
 /* So many pairs are remembered, and looked at in one burst. */
 #define MTIER_AUDIT_RING	256
 #define MTIER_AUDIT_BURST	16
+static_assert(MTIER_AUDIT_PARTS >= 2 * MTIER_AUDIT_BURST);
 /* Older ones are news no more. */
 #define MTIER_AUDIT_OLD_NS	(20ULL * NSEC_PER_SEC)
 
@@ -195,9 +196,13 @@ static struct mtier_part *mtier_audit_part(struct mtier_watch *w,
 	return &w->part[w->nr_parts++];
 }
 
-/* Where a page is to be counted. */
+/*
+ * Where a page is to be counted. One that has changed places twice is looked at once:
+ * the second look at a time would never find it.
+ */
 static void mtier_audit_watch(struct mtier_watch *w, struct mtier_audited *page)
 {
+	struct mtier_audited *same;
 	struct mtier_part *part;
 	unsigned long *at;
 
@@ -211,34 +216,51 @@ static void mtier_audit_watch(struct mtier_watch *w, struct mtier_audited *page)
 			     (page->addr - *at) / PAGE_SIZE;
 		return;
 	}
+	for (same = part->audited; same; same = same->next)
+		if (same->addr == page->addr) {
+			page->page = same->page;
+			return;
+		}
 	page->page = &page->own;
 	page->own = MTIER_PAGE_NONE;
 	page->next = part->audited;
 	part->audited = page;
 }
 
-static bool mtier_audit_stale(const struct mtier_forecast *f, u64 now)
+/**
+ * mtier_audit_expire() - forget pairs that are judged or too old
+ *
+ * Before a burst is drawn, and also where there is none: an address space that is
+ * gone is held no longer than that.
+ */
+void mtier_audit_expire(void)
 {
-	return f->done || now - f->at_ns > MTIER_AUDIT_OLD_NS;
+	u64 now = ktime_get_ns();
+	unsigned int i = 0;
+
+	while (i < mtier_audit->nr) {
+		struct mtier_forecast *f = &mtier_audit->pair[i];
+
+		f->now = false;
+		if (f->done || now - f->at_ns > MTIER_AUDIT_OLD_NS)
+			mtier_audit_drop(i);
+		else
+			i++;
+	}
 }
 
 /**
  * mtier_audit_take() - have those that are due looked at in a burst
  * @w: what that looks at; it has room for MTIER_AUDIT_PARTS more parts
+ *
+ * Parts point to pairs from here on: mtier_audit_expire(), which changes where they
+ * are, comes before.
  */
 void mtier_audit_take(struct mtier_watch *w)
 {
 	u64 now = ktime_get_ns();
-	unsigned int i = 0, nr = 0;
+	unsigned int i, nr = 0;
 
-	/* From here on none changes its place here, which parts point to. */
-	while (i < mtier_audit->nr) {
-		mtier_audit->pair[i].now = false;
-		if (mtier_audit_stale(&mtier_audit->pair[i], now))
-			mtier_audit_drop(i);
-		else
-			i++;
-	}
 	for (i = 0; i < mtier_audit->nr && nr < MTIER_AUDIT_BURST; i++) {
 		struct mtier_forecast *f = &mtier_audit->pair[i];
 

@@ -395,6 +395,7 @@ static u64 mtier_burst_run(void)
 	struct mtier_burst *b = &mtier_burst;
 	u64 rest_ns = MTIER_BURST_IDLE_NS;
 
+	mtier_audit_expire();
 	mutex_lock(&mtier_burst_lock);
 	mtier_burst_machine(&b->machine);
 	mutex_unlock(&mtier_burst_lock);

@@ -171,6 +171,7 @@ void mtier_look_drop(struct mtier_watch *watch);
 
 int mtier_audit_start(void);
 void mtier_audit_stop(void);
+void mtier_audit_expire(void);
 void mtier_audit_take(struct mtier_watch *w);
 void mtier_audit_note(const struct mtier_watch *w,
 		      const struct mtier_worth *worth,

@@ -87,7 +87,7 @@ u32 mtier_place_rate(u32 q)
 	return (u64)((shift << Q16_BITS) - log2) * LN2_Q16 >> Q16_BITS;
 }
 
-/* exp(-x), x in Q16 up to 1/2: Pade's, off by less than 1/65536. */
+/* exp(-x), x in Q16 up to 1/2: Pade's, off by some 3/65536. */
 static u64 exp_small(u64 x)
 {
 	u64 square = x * x >> Q16_BITS;

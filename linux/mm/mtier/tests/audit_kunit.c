@@ -78,6 +78,15 @@ static void audit_age(u64 ns)
 		mtier_audit->pair[i].at_ns -= ns;
 }
 
+/* A later burst looks at the same ranges. */
+static void audit_again(struct audit_world *a)
+{
+	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_watch(a, AT);
+	mtier_audit_expire();
+	mtier_audit_take(&a->watch);
+}
+
 static void a_pair_is_judged_by_what_is_found(struct kunit *test)
 {
 	struct audit_world *a = audit_world(test);
@@ -85,9 +94,7 @@ static void a_pair_is_judged_by_what_is_found(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, mtier_audit->nr, 1);
 	KUNIT_EXPECT_EQ(test, mtier_audit->pair[0].up.addr, AT + UP * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, a->slot[1].refs, 2);
-	audit_age(MTIER_AUDIT_AGE_NS);
-	audit_watch(a, AT);
-	mtier_audit_take(&a->watch);
+	audit_again(a);
 	KUNIT_EXPECT_EQ(test, a->watch.nr_parts, 2);
 	a->page[UP] = 4;
 	a->page[DOWN] = 1 | MTIER_PAGE_LOW;
@@ -97,7 +104,7 @@ static void a_pair_is_judged_by_what_is_found(struct kunit *test)
 	KUNIT_EXPECT_LT(test, abs(a->place.foretold - 40000 * LOOKS), 100 * LOOKS);
 	KUNIT_EXPECT_EQ(test, a->place.seen, 3 * (s64)MTIER_Q16);
 	/* Once. */
-	mtier_audit_take(&a->watch);
+	mtier_audit_expire();
 	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 0);
 	KUNIT_EXPECT_EQ(test, a->slot[0].refs, 1);
 	KUNIT_EXPECT_EQ(test, a->slot[1].refs, 1);
@@ -111,9 +118,7 @@ static void forecasts_are_for_the_distance_of_looks(struct kunit *test)
 
 	mtier_audit->pair[0].up_q = 1000;
 	mtier_audit->pair[0].down_q = 100;
-	audit_age(MTIER_AUDIT_AGE_NS);
-	audit_watch(a, AT);
-	mtier_audit_take(&a->watch);
+	audit_again(a);
 	a->page[UP] = 0;
 	a->page[DOWN] = MTIER_PAGE_LOW;
 	a->place.tau_ns = 2 * TAU_NS;
@@ -127,9 +132,7 @@ static void what_goes_again_is_judged_before(struct kunit *test)
 {
 	struct audit_world *a = audit_world(test);
 
-	audit_age(MTIER_AUDIT_AGE_NS);
-	audit_watch(a, AT);
-	mtier_audit_take(&a->watch);
+	audit_again(a);
 	a->page[UP] = MTIER_PAGE_GOES;
 	a->page[DOWN] = 2 | MTIER_PAGE_LOW;
 	mtier_audit_judge(&a->place, LOOKS - 1, false);
@@ -165,13 +168,31 @@ static void what_is_not_looked_at_anyway_is_alone(struct kunit *test)
 	audit_end(a);
 }
 
+static void a_page_of_two_pairs_is_looked_at_once(struct kunit *test)
+{
+	struct audit_world *a = audit_world(test);
+
+	mtier_audit->pair[1] = mtier_audit->pair[0];
+	mtier_audit->nr = 2;
+	mtier_slot_get(&a->slot[0]);
+	mtier_slot_get(&a->slot[1]);
+	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_watch(a, AT + 4 * MTIER_RANGE_SIZE);
+	mtier_audit_take(&a->watch);
+	KUNIT_ASSERT_NOT_NULL(test, a->part[0].audited);
+	KUNIT_EXPECT_NULL(test, a->part[0].audited->next);
+	a->part[0].audited->own = 4;
+	a->part[1].audited->own = 1;
+	mtier_audit_judge(&a->place, LOOKS, true);
+	KUNIT_EXPECT_EQ(test, a->place.seen, 2 * 3 * (s64)MTIER_Q16);
+	audit_end(a);
+}
+
 static void a_page_that_is_gone_says_nothing(struct kunit *test)
 {
 	struct audit_world *a = audit_world(test);
 
-	audit_age(MTIER_AUDIT_AGE_NS);
-	audit_watch(a, AT);
-	mtier_audit_take(&a->watch);
+	audit_again(a);
 	a->page[UP] = 4;
 	mtier_audit_judge(&a->place, LOOKS, true);
 	KUNIT_EXPECT_EQ(test, a->place.foretold, 0);
@@ -188,7 +209,7 @@ static void only_news_are_taken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, a->place.foretold, 0);
 	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 1);
 	audit_age(MTIER_AUDIT_OLD_NS + 1);
-	mtier_audit_take(&a->watch);
+	mtier_audit_expire();
 	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 0);
 	audit_end(a);
 }
@@ -223,6 +244,7 @@ static struct kunit_case mtier_audit_cases[] = {
 	KUNIT_CASE(forecasts_are_for_the_distance_of_looks),
 	KUNIT_CASE(what_goes_again_is_judged_before),
 	KUNIT_CASE(what_is_not_looked_at_anyway_is_alone),
+	KUNIT_CASE(a_page_of_two_pairs_is_looked_at_once),
 	KUNIT_CASE(a_page_that_is_gone_says_nothing),
 	KUNIT_CASE(only_news_are_taken),
 	KUNIT_CASE(some_of_many_are_written_down),
