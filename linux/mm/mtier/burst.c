@@ -208,7 +208,11 @@ static u64 mtier_round_pretend(struct mtier_round *r,
 	return plan->gain_ns;
 }
 
-/* Have the pages of a plan change places. Returns the gain of those that did. */
+/*
+ * Have the pages of a plan change places. Returns the gain of those that did. Where
+ * DRAM is below its watermarks victims make room first, and that counts: the next
+ * bursts make use of it.
+ */
 static u64 mtier_round_swap(struct mtier_round *r,
 			    const struct mtier_plan *plan)
 {
@@ -226,7 +230,8 @@ static u64 mtier_round_swap(struct mtier_round *r,
 			    did.promoted + did.demoted);
 	mutex_unlock(&mtier_burst_lock);
 	return mul_u64_u64_div_u64(plan->gain_ns,
-				   min_t(u64, did.promoted, plan->pages),
+				   min_t(u64, plan->pages,
+					 max(did.promoted, did.demoted)),
 				   plan->pages);
 }
 

@@ -12,9 +12,12 @@
  * more than those go down.
  *
  * No more goes up than is free above the high watermark, so that kswapd has no
- * reason to run. Between batches that holds for what the zone has free, without the
- * lists of CPUs; within one a CPU takes hundreds for the first. What goes down may
- * take what is free above the low watermark: as much comes free below at once.
+ * reason to run, or than has come down just before, which leaves as much free as there
+ * was: others allocate down to the low watermark, and an allocation that has to take a
+ * block of another kind boosts all of them until kswapd runs, which we do not wake.
+ * Between batches that holds for what the zone has free, without the lists of CPUs;
+ * within one a CPU takes hundreds for the first. What goes down may take what is free
+ * above the low watermark: as much comes free below at once.
  *
  * Locking: none of its own. See gather.c for what is held while pages move.
  */
@@ -49,6 +52,7 @@ struct mtier_cursor {
  * @left: pages that are still to go up
  * @victims: where those of @victims_of go on
  * @victims_of: a node of the upper tier, or NUMA_NO_NODE
+ * @came_free: pages that went down from it, less those that went up to it since
  * @did: what was done
  */
 struct mtier_swap {
@@ -58,6 +62,7 @@ struct mtier_swap {
 	unsigned long left;
 	struct mtier_cursor victims;
 	int victims_of;
+	unsigned long came_free;
 	struct mtier_swapped did;
 };
 
@@ -139,6 +144,16 @@ static unsigned long mtier_swap_gather(struct mtier_watch *w,
 
 /* ---- down ---- */
 
+/* From which node victims go now: those of another begin anew. */
+static void mtier_swap_turn(struct mtier_swap *s, int nid)
+{
+	if (s->victims_of == nid)
+		return;
+	s->victims = (struct mtier_cursor) { };
+	s->victims_of = nid;
+	s->came_free = 0;
+}
+
 /* Send some of a node's victims away; returns how many went. */
 static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 				     unsigned long want)
@@ -152,15 +167,13 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 	want = min(want, mtier_node_free_above(below, WMARK_LOW));
 	if (!want)
 		return 0;
-	if (s->victims_of != nid)
-		s->victims = (struct mtier_cursor) { };
-	s->victims_of = nid;
 	mtier_move_marked(mv, nid, below, true, want);
 	mtier_swap_gather(s->watch, mv, &s->victims, s->watch->nr, 0);
 	moved = mtier_move_run(mv);
 	if (mv->nr_folios)
 		trace_mtier_demote(nid, below, mv->nr_folios, moved,
 				   mtier_move_outcome(mv, moved));
+	s->came_free += moved;
 	s->did.demoted += moved;
 	return moved;
 }
@@ -181,6 +194,13 @@ static void mtier_swap_drain(int nid)
 	migrate_enable();
 }
 
+/* How many may go up to a node now, see above. Allocations need the low watermark. */
+static unsigned long mtier_swap_free(const struct mtier_swap *s, int nid)
+{
+	return max(mtier_node_free_above(nid, WMARK_HIGH),
+		   min(mtier_node_free_above(nid, WMARK_LOW), s->came_free));
+}
+
 /*
  * How many may go up to a node: so many as there is room for, which is made. Where
  * it is below its watermark some go down for that first.
@@ -191,9 +211,10 @@ static unsigned long mtier_swap_room(struct mtier_swap *s, int nid,
 	unsigned int tries = MTIER_SWAP_TRIES;
 	unsigned long room;
 
+	mtier_swap_turn(s, nid);
 	do {
 		mtier_swap_drain(nid);
-		room = mtier_node_free_above(nid, WMARK_HIGH);
+		room = mtier_swap_free(s, nid);
 	} while (room < want && tries-- && mtier_swap_down(s, nid, want - room));
 	return min(room, want);
 }
@@ -259,6 +280,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	if (mv->nr_folios)
 		trace_mtier_migrate(nid, target, mv->nr_folios, moved,
 				    mtier_move_outcome(mv, moved));
+	s->came_free -= min(moved, s->came_free);
 	s->did.promoted += moved;
 	return mtier_swap_pay(target, moved);
 }

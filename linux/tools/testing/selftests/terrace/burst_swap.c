@@ -18,6 +18,8 @@
 #include "burst_util.h"
 
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+#define SCALE		"/proc/sys/vm/watermark_scale_factor"
+#define BOOST		"/proc/sys/vm/watermark_boost_factor"
 /* Many batches, and several times the smallest burst. */
 #define HOT		(96 * MT_MB)
 #define HOT_PAGES	((long)(HOT / MT_PAGE))
@@ -120,7 +122,10 @@ static int into_free_memory(void)
 	return MT_PASS;
 }
 
-/* What DRAM has free, in pages. */
+/*
+ * What DRAM has free, in pages. What boosts the watermarks until kswapd runs is left
+ * out: it rises while nothing is taken.
+ */
 struct free_pages {
 	long zone;	/* what watermarks go by, above the low one */
 	long all;	/* with the lists of CPUs, above the high one */
@@ -144,6 +149,10 @@ static struct free_pages free_pages(void)
 		}
 		if (sscanf(line, " count: %ld", &pages) == 1)
 			sum.all += pages;
+		if (sscanf(line, " boost %ld", &pages) == 1) {
+			sum.zone += pages;
+			sum.all += pages;
+		}
 		if (sscanf(line, " low %ld", &pages) == 1)
 			sum.zone -= pages;
 		if (sscanf(line, " high %ld", &pages) == 1)
@@ -223,6 +232,56 @@ static int for_idle_pages(void)
 		  up - out);
 	MT_ASSERT(down > out - NOISE, "P10 %ld demoted, %ld are gone", down, out);
 	return MT_PASS;
+}
+
+/*
+ * Others take what they need down to the low watermark, and nobody wakes kswapd.
+ * Here the high one is far above what is free, and the low one below. To fill
+ * DRAM up again is not what pages change places for.
+ */
+static int what_is_free_stays(void)
+{
+	char *idle, *p = hot_memory(HOT);
+	struct free_pages was, is;
+	struct mt_toucher t;
+	size_t size;
+	bool all;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	size = fill(&idle);
+	MT_NEED(size > HOT && !mt_write(SCALE, "600"), "DRAM cannot be filled");
+	was = free_pages();
+	mt_note("%ld pages above the low watermark, %ld below the high", was.zone,
+		-was.all);
+	MT_NEED(was.zone > 0 && was.all < -NOISE, "no such watermarks");
+	mt_snap(&before);
+	mt_touch_start(&t, p, HOT);
+	if (mt_engine_on("bursts"))
+		return MT_FAIL;
+	all = comes(p, HOT, MANY(HOT_PAGES), 120000);
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	is = free_pages();
+	mt_note_since(&before);
+	MT_ASSERT(all, "it did not come up");
+	MT_ASSERT(labs(is.all - was.all) < -was.all / 3,
+		  "%ld pages more are free", is.all - was.all);
+	return MT_PASS;
+}
+
+static int between_the_watermarks(void)
+{
+	char scale[16] = "", boost[16] = "";
+	int verdict;
+
+	MT_NEED(mt_read(SCALE, scale, sizeof(scale)) > 0 &&
+		mt_read(BOOST, boost, sizeof(boost)) > 0 &&
+		!mt_write(BOOST, "0") && !mt_write(SCALE, "400"),
+		"watermarks cannot be set");
+	verdict = what_is_free_stays();
+	mt_write(SCALE, scale);
+	mt_write(BOOST, boost);
+	return verdict;
 }
 
 /* One program uses all of it alike, on either node. */
@@ -362,6 +421,8 @@ int main(void)
 			 into_free_memory),
 		MT_CHECK("P9 P10 used pages change places with idle ones",
 			 for_idle_pages),
+		MT_CHECK("P9 pages change places though others took more",
+			 between_the_watermarks),
 		MT_CHECK("P1 pages of like use stay where they are",
 			 nothing_for_alike),
 		MT_CHECK("P12 bound and locked pages do not give way",
