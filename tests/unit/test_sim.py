@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`terrace sim`: place.c and pace.c on small simulated loads does what it is for, and does not without its parts."""
+"""`terrace sim`: the decision on small simulated loads does what it is for, and does not without its parts."""
 
 from __future__ import annotations
 
@@ -132,6 +132,13 @@ def test_unaudited_forecasts_cost_more_than_they_bring() -> None:
     assert audited.gap > figures("short", "static", "slow").gap - 0.03
 
 
+def test_heat_that_dies_of_use_is_not_chased() -> None:
+    """No forecast comes true that is checked at once; and what was tried is not tried for long."""
+    audited, believed = (figures("log", policy) for policy in ("place", "place-audit"))
+    assert believed.moves > 5 * audited.moves
+    assert audited.gap > figures("log", "static").gap - 0.03
+
+
 # ---- the simulation itself ----
 
 
@@ -191,7 +198,7 @@ def test_what_is_called_is_what_place_h_declares() -> None:
     assert library() is library()
     decision = Decision(Machine(latency_ns=150, move_ns=2500, look_ns=20))
     assert decision.tau_s == 0.01
-    assert decision.trust == 1.0
+    assert decision.horizon_s == 30.0
     decision.looked(4096 * 400, 4096)
     assert decision.machine.look_ns == 210
 

@@ -4,8 +4,8 @@
  *
  * Heat that does not outlive a burst cannot be told within one. So some of the pairs
  * that change places are written down with what is foretold of them, and watched for
- * a burst again some seconds later: what was used more, is it still? place.c believes
- * forecasts as far as they come true.
+ * a burst again an eighth of a second to eight seconds later: what was used more, is
+ * it still? place.c counts on forecasts for as long as they come true.
  *
  * Where such a page is looked at anyway its count is taken from there, also if it is
  * about to change places again; else it is looked at alone. A pair of which a page
@@ -21,7 +21,7 @@
 #include "mtier.h"
 
 /* So many pairs are remembered, and looked at in one burst. */
-#define MTIER_AUDIT_RING	256
+#define MTIER_AUDIT_RING	512
 #define MTIER_AUDIT_BURST	16
 static_assert(MTIER_AUDIT_PARTS >= 2 * MTIER_AUDIT_BURST);
 /* Older ones are news no more. */
@@ -35,6 +35,7 @@ static_assert(MTIER_AUDIT_PARTS >= 2 * MTIER_AUDIT_BURST);
  * @down_q: that of @down
  * @tau_ns: the time between looks that this is true for
  * @at_ns: when that was
+ * @age: after which time it is due
  * @now: it is looked at in this burst
  * @done: it was judged
  */
@@ -45,6 +46,7 @@ struct mtier_forecast {
 	u32 down_q;
 	u64 tau_ns;
 	u64 at_ns;
+	u8 age;
 	bool now;
 	bool done;
 };
@@ -54,11 +56,13 @@ struct mtier_forecast {
  * @pair: the pairs, in no order
  * @nr: how many
  * @skipped: pairs that changed places since the last one that is remembered
+ * @age: of the next one
  */
 struct mtier_audit {
 	struct mtier_forecast pair[MTIER_AUDIT_RING];
 	unsigned int nr;
 	unsigned int skipped;
+	u8 age;
 };
 
 static struct mtier_audit *mtier_audit;
@@ -128,7 +132,9 @@ static void mtier_audit_write(const struct mtier_watch *w,
 		.up_q = mtier_audit_q(worth, w->page[up]),
 		.tau_ns = tau_ns,
 		.at_ns = ktime_get_ns(),
+		.age = mtier_audit->age,
 	};
+	mtier_audit->age = (mtier_audit->age + 1) % MTIER_AUDIT_AGES;
 	mtier_audit_name(&f->up, w, up);
 	if (!down)
 		return;
@@ -264,7 +270,7 @@ void mtier_audit_take(struct mtier_watch *w)
 	for (i = 0; i < mtier_audit->nr && nr < MTIER_AUDIT_BURST; i++) {
 		struct mtier_forecast *f = &mtier_audit->pair[i];
 
-		if (now - f->at_ns < MTIER_AUDIT_AGE_NS)
+		if (now - f->at_ns < MTIER_AUDIT_AGE_NS(f->age))
 			continue;
 		f->now = true;
 		nr++;
@@ -301,7 +307,7 @@ static void mtier_audit_one(struct mtier_place *p, struct mtier_forecast *f,
 		return;
 	up = mtier_place_q_at(f->up_q, f->tau_ns, p->tau_ns);
 	down = mtier_place_q_at(f->down_q, f->tau_ns, p->tau_ns);
-	mtier_place_audit(p, up - min(up, down), looks,
+	mtier_place_audit(p, ktime_get_ns() - f->at_ns, up - min(up, down), looks,
 			  mtier_audit_hits(&f->up) -
 			  mtier_audit_hits(&f->down));
 }

@@ -36,7 +36,7 @@
 /* Nothing to look at, or no memory to do it with: how long until it may change. */
 #define MTIER_BURST_IDLE_NS	NSEC_PER_SEC
 /* How often half of what audits have found is forgotten. */
-#define MTIER_FADE_NS		(30ULL * NSEC_PER_SEC)
+#define MTIER_FADE_NS		(10ULL * NSEC_PER_SEC)
 /* What moving a page is taken to cost at first; and the bounds of what is measured. */
 #define MTIER_MOVE_NS		2500
 #define MTIER_MOVE_MIN_NS	250
@@ -529,6 +529,7 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 {
 	struct mtier_burst *b = &mtier_burst;
 	struct mtier_seen *s = &b->seen;
+	u32 left[MTIER_AUDIT_AGES], i;
 
 	mutex_lock(&mtier_burst_lock);
 	seq_printf(m, "tau_ns %llu\nshare_q16 %u\nlook_ns %u\nmargin_q16 %u\n",
@@ -542,9 +543,11 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 		   s->fixed[MTIER_LOW]);
 	seq_printf(m, "left %llu\nlarge %llu\nshared %llu\ntold %llu\n",
 		   s->left, s->large, s->shared, s->told);
-	seq_printf(m, "trust_q16 %u\nforetold %lld\nseen %lld\n",
-		   mtier_place_trust(&b->place), b->place.foretold >> 16,
-		   b->place.seen >> 16);
+	mtier_place_left(&b->place, left);
+	seq_printf(m, "horizon_ns %llu\n", mtier_place_horizon_ns(&b->place));
+	for (i = 0; i < MTIER_AUDIT_AGES; i++)
+		seq_printf(m, "foretold%u %lld\nleft%u_q16 %u\n", i,
+			   b->place.audit[i].foretold >> 16, i, left[i]);
 	seq_printf(m, "taken %llu\npromoted %llu\ndemoted %llu\n", s->taken,
 		   s->promoted, s->demoted);
 	seq_printf(m, "all_spent_ns %llu\nall_moved_ns %llu\nmove_ns %u\n",

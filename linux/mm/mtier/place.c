@@ -48,16 +48,9 @@
 #define RATIO_NUM	5		/* 5/4 of the rate */
 #define RATIO_DEN	4
 
-/* How long a page is expected to go on as it did: as long as that is trusted. */
-#define HORIZON_NS	(30 * 1000000000ULL)
-#define HORIZON_MIN_NS	(250 * 1000000ULL)
 #define LATENCY_NS	150
 #define LATENCY_MAX_NS	1000000U
 #define GAIN_MAX_NS	BIT_ULL(31)	/* of one page */
-
-/* Looks that a forecast starts with as come true, and those that are remembered. */
-#define AUDIT_PRIOR	(16LL * MTIER_Q16)
-#define AUDIT_MOST	(2048LL * MTIER_Q16)
 
 /**
  * mtier_place_rate - how often is a page accessed that looks find accessed?
@@ -290,21 +283,6 @@ void mtier_place_worth(const struct mtier_place *p, u32 looks,
 		side_worth(p->hist[w->looks].pages[s], s, w);
 }
 
-/**
- * mtier_place_trust - how far forecasts have come true
- * @p: state
- *
- * Return: Q16, 0 to 1.
- */
-u32 mtier_place_trust(const struct mtier_place *p)
-{
-	s64 most = S64_MAX >> (Q16_BITS + 1);
-	u64 foretold = clamp_t(s64, p->foretold, 0, most - AUDIT_PRIOR) + AUDIT_PRIOR;
-	s64 seen = clamp_t(s64, p->seen, -AUDIT_PRIOR, most - AUDIT_PRIOR) + AUDIT_PRIOR;
-
-	return min_t(u64, div64_u64((u64)seen << Q16_BITS, foretold), MTIER_Q16);
-}
-
 static u32 latency_ns(const struct mtier_place_machine *m)
 {
 	return min_t(u32, m->latency_ns ?: LATENCY_NS, LATENCY_MAX_NS);
@@ -314,9 +292,8 @@ static u32 latency_ns(const struct mtier_place_machine *m)
 static u64 saving_ns(const struct mtier_place *p,
 		     const struct mtier_place_machine *m, u32 rate)
 {
-	u64 horizon = HORIZON_NS * mtier_place_trust(p) >> Q16_BITS;
 	u64 tau = max_t(u64, p->tau_ns, MTIER_TAU_MIN_NS);
-	u64 worth = max_t(u64, horizon, HORIZON_MIN_NS) * latency_ns(m);
+	u64 worth = mtier_place_horizon_ns(p) * latency_ns(m);
 
 	return min_t(u64, div64_u64(worth, tau) * rate >> Q16_BITS, GAIN_MAX_NS);
 }
@@ -462,40 +439,8 @@ void mtier_place_plan(const struct mtier_place *p,
  */
 u64 mtier_place_tau_max_ns(const struct mtier_place_machine *m)
 {
-	u64 saved = HORIZON_NS * latency_ns(m) >> Q16_BITS;
+	u64 saved = MTIER_HORIZON_NS * latency_ns(m) >> Q16_BITS;
 	u64 tau = div64_u64(saved * LN2_Q16, 2ULL * max_t(u32, m->move_ns, 1));
 
 	return clamp_t(u64, tau, MTIER_TAU_MIN_NS, MTIER_TAU_CAP_NS);
-}
-
-/**
- * mtier_place_audit - compare a forecast with what came of it
- * @p: state
- * @gap: of the run that the pair was part of
- * @looks: how often both pages were looked at again, seconds later
- * @hits: how often the one that went up was found accessed, less how often the other
- *
- * Heat that does not outlive a burst cannot be told within one.
- */
-void mtier_place_audit(struct mtier_place *p, u32 gap, u32 looks, s32 hits)
-{
-	s64 most = S64_MAX / 4;
-	s64 foretold = (s64)min_t(u32, gap, MTIER_Q16) * min_t(u32, looks, 1024);
-	s64 seen = (s64)hits * MTIER_Q16;
-
-	p->foretold = clamp_t(s64, p->foretold, 0, most) + foretold;
-	p->seen = clamp_t(s64, p->seen, -most, most) + seen;
-	/* What came true long ago is no excuse for what does not now. */
-	if (p->foretold > AUDIT_MOST)
-		mtier_place_fade(p);
-}
-
-/**
- * mtier_place_fade - forget half of what audits found
- * @p: state
- */
-void mtier_place_fade(struct mtier_place *p)
-{
-	p->foretold /= 2;
-	p->seen /= 2;
 }

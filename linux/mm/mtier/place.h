@@ -6,7 +6,8 @@
  * mtier_place.tau_ns apart.  What is known of a page is in how many of the looks
  * its Accessed bit was found set: its count.  Nothing is kept of a page between
  * bursts.  What a count is worth is not assumed either; the histogram of all
- * counts tells it, see place.c; how the looks are made, see pace.c.
+ * counts tells it, see place.c; how the looks are made, see pace.c, and for
+ * how long that is true, forecast.c.
  *
  * As in policy.h: no struct page, no lock, no clock, no allocation; all state is
  * in structs that the caller owns and serialises; every input has a defined
@@ -27,8 +28,11 @@
 #define MTIER_BURST_PAGES	4096
 /* Of so many pairs that change places one is watched again later. */
 #define MTIER_AUDIT_EVERY	8
-/* Those are looked at again when so long has passed. */
-#define MTIER_AUDIT_AGE_NS	(2 * 1000000000ULL)
+/* Those are looked at again when so long has passed: 1/8, 1/2, 2 or 8 s. */
+#define MTIER_AUDIT_AGES	4
+#define MTIER_AUDIT_AGE_NS(i)	(125000000ULL << 2 * (i))
+/* What a pair saves later than that is not counted. */
+#define MTIER_HORIZON_NS	(30 * 1000000000ULL)
 
 #define MTIER_Q16		65536U
 #define MTIER_TAU_MIN_NS	1000000ULL
@@ -92,22 +96,30 @@ struct mtier_place_machine {
 };
 
 /**
+ * struct mtier_audit_sum - what came of pairs of an age
+ * @seen: Q16 looks of audits that found the promoted accessed, less those that
+ *	found the demoted accessed; fades
+ * @foretold: Q16 how many that had to be; fades
+ */
+struct mtier_audit_sum {
+	s64 seen;
+	s64 foretold;
+};
+
+/**
  * struct mtier_place - the state of a pair of tiers
  * @hist: counts by number of looks, those of former bursts faded
  * @tau_ns: time between two looks
  * @share: Q16 share of one CPU that looks may take now
  * @credit_ns: CPU time saved up: while there is some, @share may be large
- * @seen: Q16 looks of audits that found the promoted accessed, less those that
- *	found the demoted accessed; fades
- * @foretold: Q16 how many that had to be; fades
+ * @audit: what came of pairs, by age
  */
 struct mtier_place {
 	struct mtier_counts hist[MTIER_LOOKS + 1];
 	u64 tau_ns;
 	u32 share;
 	s64 credit_ns;
-	s64 seen;
-	s64 foretold;
+	struct mtier_audit_sum audit[MTIER_AUDIT_AGES];
 };
 
 /**
@@ -189,9 +201,10 @@ u64 mtier_place_rest_ns(struct mtier_place *p,
 void mtier_place_paid(struct mtier_place *p,
 		      const struct mtier_place_machine *m, u64 passed_ns,
 		      u64 spent_ns);
-void mtier_place_audit(struct mtier_place *p, u32 gap, u32 looks, s32 hits);
+void mtier_place_audit(struct mtier_place *p, u64 age_ns, u32 gap, u32 looks, s32 hits);
 void mtier_place_fade(struct mtier_place *p);
-u32 mtier_place_trust(const struct mtier_place *p);
+void mtier_place_left(const struct mtier_place *p, u32 left[MTIER_AUDIT_AGES]);
+u64 mtier_place_horizon_ns(const struct mtier_place *p);
 u32 mtier_place_rate(u32 q);
 u32 mtier_place_q_at(u32 q, u64 tau_ns, u64 other_ns);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""mm/mtier/place.c and pace.c as a shared object: what the kernel compiles, called from here. Names as in place.h."""
+"""mm/mtier/place.c, pace.c and forecast.c as a shared object: what the kernel compiles. Names as in place.h."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from terrace.paths import repo_root
 LOOKS = 8
 LOOKS_LEAST = 3
 AUDIT_EVERY = 8
-AUDIT_AGE_S = 2.0
+#: Pairs are looked at again at these ages, one at each in turn.
+AUDIT_AGES_S = (0.125, 0.5, 2.0, 8.0)
 NO_VICTIM = 0xFF
 TOP, LOW = 0, 1
 Q16 = 65536
@@ -58,6 +59,12 @@ class Machine(c.Structure):
     ]
 
 
+class AuditSum(c.Structure):
+    """struct mtier_audit_sum"""
+
+    _fields_ = [("seen", c.c_int64), ("foretold", c.c_int64)]
+
+
 class Place(c.Structure):
     """struct mtier_place"""
 
@@ -66,8 +73,7 @@ class Place(c.Structure):
         ("tau_ns", c.c_uint64),
         ("share", c.c_uint32),
         ("credit_ns", c.c_int64),
-        ("seen", c.c_int64),
-        ("foretold", c.c_int64),
+        ("audit", AuditSum * len(AUDIT_AGES_S)),
     ]
 
 
@@ -106,9 +112,10 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mtier_place_looked": (None, (_machine, c.c_uint64, c.c_uint64)),
     "mtier_place_rest_ns": (c.c_uint64, (_place, _machine, c.c_uint64, c.c_uint64, c.c_uint64)),
     "mtier_place_paid": (None, (_place, _machine, c.c_uint64, c.c_uint64)),
-    "mtier_place_audit": (None, (_place, c.c_uint32, c.c_uint32, c.c_int32)),
+    "mtier_place_audit": (None, (_place, c.c_uint64, c.c_uint32, c.c_uint32, c.c_int32)),
     "mtier_place_fade": (None, (_place,)),
-    "mtier_place_trust": (c.c_uint32, (_place,)),
+    "mtier_place_left": (None, (_place, c.POINTER(c.c_uint32))),
+    "mtier_place_horizon_ns": (c.c_uint64, (_place,)),
     "mtier_place_rate": (c.c_uint32, (c.c_uint32,)),
     "mtier_place_q_at": (c.c_uint32, (c.c_uint32, c.c_uint64, c.c_uint64)),
 }
@@ -116,7 +123,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 @functools.cache
 def library() -> c.CDLL:
-    """place.c and pace.c, compiled and loaded once a process, with the sanitizer of undefined behaviour in it.
+    """All of them, compiled and loaded once a process, with the sanitizer of undefined behaviour in it.
 
     Raises BuildError with the compiler's words, MissingError without a compiler.
     """
@@ -163,9 +170,9 @@ class Decision:
         return float(self.state.tau_ns) / 1e9
 
     @property
-    def trust(self) -> float:
-        """How far forecasts have come true, 0 to 1."""
-        return float(self._lib.mtier_place_trust(self.state)) / Q16
+    def horizon_s(self) -> float:
+        """Seconds for which pages that change places are expected to go on as they did."""
+        return int(self._lib.mtier_place_horizon_ns(self.state)) / 1e9
 
     def pages(self) -> int:
         """Pages of the next burst."""
@@ -208,9 +215,9 @@ class Decision:
         """Nothing was looked at for so long."""
         self._lib.mtier_place_paid(self.state, self.machine, passed_ns, 0)
 
-    def audit(self, gap: float, looks: int, hits: int) -> None:
-        """Compare a forecast with what came of it."""
-        self._lib.mtier_place_audit(self.state, round(gap * Q16), looks, hits)
+    def audit(self, age_s: float, gap: float, looks: int, hits: int) -> None:
+        """Compare a forecast with what came of it after a time."""
+        self._lib.mtier_place_audit(self.state, round(age_s * 1e9), round(gap * Q16), looks, hits)
 
     def fade(self) -> None:
         """Forget half of what audits found."""

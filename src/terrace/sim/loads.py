@@ -23,6 +23,8 @@ HOT_PAGES, HOT_ACCESSES = 0.25, 0.9
 #: Share of the pages that are accessed at all: in loads with idle pages, and so few that they fit into an eighth.
 USED_PAGES, AMPLE_PAGES = 0.25, 0.1
 _STEPS_A_TURN = 100
+#: Of a store that writes a log: values of a page, places for them, and accesses until one is written anew.
+_VALUES, _SLOTS, _VALUE_LIVES = 3, 4, 20
 
 
 class Load:
@@ -130,6 +132,54 @@ class _Sweep(Load):
         found[self._swept] += whole * self._each
         found[self._swept[(first + np.arange(part)) % pages]] += self._each
         return found
+
+
+class _Log(Load):
+    """Values that are written anew where the log has room next, each after so many accesses: heat that dies of use."""
+
+    def __init__(self, pages: int, accesses_s: float, step_s: float, rng: Rng) -> None:
+        self._rng = rng
+        self._step_s = step_s
+        self._values = _zipf(_VALUES * pages, 0.99) * (accesses_s / (_VALUES * pages))
+        self._moves = -np.expm1(-self._values * step_s / _VALUE_LIVES)
+        self._page = rng.permutation(np.repeat(np.arange(pages), _SLOTS))[: len(self._values)]
+        self._free = _SLOTS - np.bincount(self._page, minlength=pages)
+        self._next = 0
+        self._done = 0
+        super().__init__(self._sum())
+
+    def _sum(self) -> Rates:
+        return np.asarray(np.bincount(self._page, self._values, minlength=len(self._free)))
+
+    def _write(self) -> None:
+        """Those whose turn it is go to the next free slots; theirs are free afterwards."""
+        moved = np.flatnonzero(self._rng.random(len(self._values)) < self._moves)
+        order = np.roll(np.arange(len(self._free)), -self._next)
+        slots = np.repeat(order, self._free[order])
+        moved = self._rng.permutation(moved)[: len(slots)]
+        if not len(moved):
+            return
+        there = slots[: len(moved)]
+        np.subtract.at(self._free, there, 1)
+        np.add.at(self._free, self._page[moved], 1)
+        self._page[moved] = there
+        self._next = int(there[-1])
+
+    def rates(self, now_s: float) -> Rates:
+        steps = int(now_s / self._step_s + 1e-9) - self._done
+        for _ in range(steps):
+            self._write()
+        if steps > 0:
+            self._rates = self._sum()
+            self._done += steps
+        return self._rates
+
+    def change_s(self, now_s: float) -> float:
+        return (int(now_s / self._step_s + 1e-9) + 1) * self._step_s
+
+    def lives_s(self, now_s: float) -> float:
+        del now_s
+        return float(_VALUE_LIVES * _VALUES / self._rates.mean())
 
 
 def _two_heats(pages: int, hot: float, accesses: float) -> Rates:
@@ -249,6 +299,10 @@ LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
     "short": (
         "a hot quarter that is another one every second",
         lambda at, rng: _Phases(_hot(at, rng), 1.0, rng),
+    ),
+    "log": (
+        "a store with zipf 0.99 keys, whose values are written to another place after 20 accesses",
+        lambda at, rng: _Log(at.pages, at.pages * at.rate, at.turn_s / (2 * _STEPS_A_TURN), rng),
     ),
     "light": (
         "zipf, exponent 0.99, with a hundredth of the accesses",

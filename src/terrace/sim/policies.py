@@ -11,14 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from terrace.errors import UsageError
-from terrace.sim.decision import AUDIT_AGE_S, AUDIT_EVERY, LOOKS, LOOKS_LEAST, LOW, TOP, Counts, Decision, Machine, Swap
+from terrace.sim.decision import (
+    AUDIT_AGES_S,
+    AUDIT_EVERY,
+    LOOKS,
+    LOOKS_LEAST,
+    LOW,
+    TOP,
+    Counts,
+    Decision,
+    Machine,
+    Swap,
+)
 from terrace.sim.loads import Rates
 from terrace.sim.world import LOOK_NS, LOW_NS, MOVE_NS, TOP_NS, Pages, World
 
 _RANGE = 512
 _RING = 512
 _AUDIT_OLD_S = 20.0
-_FADE_S = 30.0
+_FADE_S = 10.0
 _DRAIN_S = 2.0
 _INFORMED_STEPS = 2000
 _HORIZON_S = 30.0
@@ -84,6 +95,7 @@ class _Pair:
     down: int | None
     gap: float
     moved_s: float
+    due_s: float
 
 
 class Bursts:
@@ -217,13 +229,15 @@ class Bursts:
             self._pairs += 1
             if self._pairs % AUDIT_EVERY == 0 and len(self._ring) < _RING:
                 partner = int(down[number]) if len(down) else None
-                self._ring.append(_Pair(int(up[number]), partner, swap.gap, self.world.now_s))
+                now_s = self.world.now_s
+                age_s = AUDIT_AGES_S[self._pairs // AUDIT_EVERY % len(AUDIT_AGES_S)]
+                self._ring.append(_Pair(int(up[number]), partner, swap.gap, now_s, now_s + age_s))
 
     def _due(self) -> list[_Pair]:
         """Pairs that are old enough to be looked at again; those too old are forgotten."""
         now_s = self.world.now_s
-        due = [pair for pair in self._ring if AUDIT_AGE_S <= now_s - pair.moved_s <= _AUDIT_OLD_S]
-        self._ring = [pair for pair in self._ring if now_s - pair.moved_s < AUDIT_AGE_S]
+        due = [pair for pair in self._ring if pair.due_s <= now_s <= pair.moved_s + _AUDIT_OLD_S]
+        self._ring = [pair for pair in self._ring if now_s < pair.due_s]
         return due
 
     def _judge(self, audited: list[_Pair], hits: NDArray[np.int64], looks: int) -> None:
@@ -234,7 +248,7 @@ class Bursts:
             if pair.down is not None:
                 more -= int(hits[place])
                 place += 1
-            self.decision.audit(pair.gap, looks, more)
+            self.decision.audit(self.world.now_s - pair.moved_s, pair.gap, looks, more)
 
 
 class _Scene:

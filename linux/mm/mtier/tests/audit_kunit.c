@@ -81,7 +81,7 @@ static void audit_age(u64 ns)
 /* A later burst looks at the same ranges. */
 static void audit_again(struct audit_world *a)
 {
-	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_age(MTIER_AUDIT_AGE_NS(0));
 	audit_watch(a, AT);
 	mtier_audit_expire();
 	mtier_audit_take(&a->watch);
@@ -99,10 +99,10 @@ static void a_pair_is_judged_by_what_is_found(struct kunit *test)
 	a->page[UP] = 4;
 	a->page[DOWN] = 1 | MTIER_PAGE_LOW;
 	mtier_audit_judge(&a->place, LOOKS, false);
-	KUNIT_EXPECT_EQ(test, a->place.foretold, 0);
+	KUNIT_EXPECT_EQ(test, a->place.audit[0].foretold, 0);
 	mtier_audit_judge(&a->place, LOOKS, true);
-	KUNIT_EXPECT_LT(test, abs(a->place.foretold - 40000 * LOOKS), 100 * LOOKS);
-	KUNIT_EXPECT_EQ(test, a->place.seen, 3 * (s64)MTIER_Q16);
+	KUNIT_EXPECT_LT(test, abs(a->place.audit[0].foretold - 40000 * LOOKS), 100 * LOOKS);
+	KUNIT_EXPECT_EQ(test, a->place.audit[0].seen, 3 * (s64)MTIER_Q16);
 	/* Once. */
 	mtier_audit_expire();
 	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 0);
@@ -123,8 +123,8 @@ static void forecasts_are_for_the_distance_of_looks(struct kunit *test)
 	a->page[DOWN] = MTIER_PAGE_LOW;
 	a->place.tau_ns = 2 * TAU_NS;
 	mtier_audit_judge(&a->place, LOOKS, true);
-	KUNIT_EXPECT_GT(test, a->place.foretold, 1700 * LOOKS);
-	KUNIT_EXPECT_LT(test, a->place.foretold, 1800 * LOOKS);
+	KUNIT_EXPECT_GT(test, a->place.audit[0].foretold, 1700 * LOOKS);
+	KUNIT_EXPECT_LT(test, a->place.audit[0].foretold, 1800 * LOOKS);
 	audit_end(a);
 }
 
@@ -138,9 +138,9 @@ static void what_goes_again_is_judged_before(struct kunit *test)
 	mtier_audit_judge(&a->place, LOOKS - 1, false);
 	a->page[UP] = MTIER_PAGE_NONE;
 	mtier_audit_judge(&a->place, LOOKS, true);
-	KUNIT_EXPECT_LT(test, abs(a->place.foretold - 40000 * (LOOKS - 1)),
+	KUNIT_EXPECT_LT(test, abs(a->place.audit[0].foretold - 40000 * (LOOKS - 1)),
 			100 * LOOKS);
-	KUNIT_EXPECT_EQ(test, a->place.seen, -2 * (s64)MTIER_Q16);
+	KUNIT_EXPECT_EQ(test, a->place.audit[0].seen, -2 * (s64)MTIER_Q16);
 	audit_end(a);
 }
 
@@ -149,7 +149,7 @@ static void what_is_not_looked_at_anyway_is_alone(struct kunit *test)
 	struct audit_world *a = audit_world(test);
 	struct mtier_audited *page;
 
-	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_age(MTIER_AUDIT_AGE_NS(0));
 	audit_watch(a, AT + 2 * MTIER_RANGE_SIZE);
 	a->watch.nr_parts = 1;
 	a->watch.nr = 1;
@@ -164,7 +164,7 @@ static void what_is_not_looked_at_anyway_is_alone(struct kunit *test)
 	page->own = 4;
 	a->part[1].audited->own = 0;
 	mtier_audit_judge(&a->place, LOOKS, true);
-	KUNIT_EXPECT_EQ(test, a->place.seen, 4 * (s64)MTIER_Q16);
+	KUNIT_EXPECT_EQ(test, a->place.audit[0].seen, 4 * (s64)MTIER_Q16);
 	audit_end(a);
 }
 
@@ -176,7 +176,7 @@ static void a_page_of_two_pairs_is_looked_at_once(struct kunit *test)
 	mtier_audit->nr = 2;
 	mtier_slot_get(&a->slot[0]);
 	mtier_slot_get(&a->slot[1]);
-	audit_age(MTIER_AUDIT_AGE_NS);
+	audit_age(MTIER_AUDIT_AGE_NS(0));
 	audit_watch(a, AT + 4 * MTIER_RANGE_SIZE);
 	mtier_audit_take(&a->watch);
 	KUNIT_ASSERT_NOT_NULL(test, a->part[0].audited);
@@ -184,7 +184,7 @@ static void a_page_of_two_pairs_is_looked_at_once(struct kunit *test)
 	a->part[0].audited->own = 4;
 	a->part[1].audited->own = 1;
 	mtier_audit_judge(&a->place, LOOKS, true);
-	KUNIT_EXPECT_EQ(test, a->place.seen, 2 * 3 * (s64)MTIER_Q16);
+	KUNIT_EXPECT_EQ(test, a->place.audit[0].seen, 2 * 3 * (s64)MTIER_Q16);
 	audit_end(a);
 }
 
@@ -195,8 +195,33 @@ static void a_page_that_is_gone_says_nothing(struct kunit *test)
 	audit_again(a);
 	a->page[UP] = 4;
 	mtier_audit_judge(&a->place, LOOKS, true);
-	KUNIT_EXPECT_EQ(test, a->place.foretold, 0);
-	KUNIT_EXPECT_EQ(test, a->place.seen, 0);
+	KUNIT_EXPECT_EQ(test, a->place.audit[0].foretold, 0);
+	KUNIT_EXPECT_EQ(test, a->place.audit[0].seen, 0);
+	audit_end(a);
+}
+
+/* Each pair has an age of its own, and is judged with those as old as it has become. */
+static void pairs_are_judged_at_their_age(struct kunit *test)
+{
+	struct mtier_plan plan = { .pages = MTIER_AUDIT_EVERY };
+	struct audit_world *a = audit_world(test);
+
+	a->page[UP] = 3 | MTIER_PAGE_LOW | MTIER_PAGE_GOES;
+	a->page[DOWN] = 1 | MTIER_PAGE_GOES;
+	mtier_audit->skipped = MTIER_AUDIT_EVERY - 1;
+	mtier_audit_note(&a->watch, &a->worth, &plan, TAU_NS);
+	KUNIT_ASSERT_EQ(test, mtier_audit->nr, 2);
+	KUNIT_EXPECT_EQ(test, mtier_audit->pair[1].age, 1);
+	audit_again(a);
+	KUNIT_EXPECT_TRUE(test, mtier_audit->pair[0].now);
+	KUNIT_EXPECT_FALSE(test, mtier_audit->pair[1].now);
+	/* Bursts were rare: the first is as old as others of the third age. */
+	audit_age(MTIER_AUDIT_AGE_NS(2));
+	a->page[UP] = 4;
+	a->page[DOWN] = 0;
+	mtier_audit_judge(&a->place, LOOKS, true);
+	KUNIT_EXPECT_EQ(test, a->place.audit[0].seen, 0);
+	KUNIT_EXPECT_EQ(test, a->place.audit[2].seen, 4 * (s64)MTIER_Q16);
 	audit_end(a);
 }
 
@@ -206,7 +231,7 @@ static void only_news_are_taken(struct kunit *test)
 
 	mtier_audit_take(&a->watch);
 	mtier_audit_judge(&a->place, LOOKS, true);
-	KUNIT_EXPECT_EQ(test, a->place.foretold, 0);
+	KUNIT_EXPECT_EQ(test, a->place.audit[0].foretold, 0);
 	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 1);
 	audit_age(MTIER_AUDIT_OLD_NS + 1);
 	mtier_audit_expire();
@@ -246,6 +271,7 @@ static struct kunit_case mtier_audit_cases[] = {
 	KUNIT_CASE(what_is_not_looked_at_anyway_is_alone),
 	KUNIT_CASE(a_page_of_two_pairs_is_looked_at_once),
 	KUNIT_CASE(a_page_that_is_gone_says_nothing),
+	KUNIT_CASE(pairs_are_judged_at_their_age),
 	KUNIT_CASE(only_news_are_taken),
 	KUNIT_CASE(some_of_many_are_written_down),
 	{ }

@@ -394,38 +394,10 @@ static void what_it_gains(struct kunit *test)
 	m.free = 1;
 	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.pages, 1U);
-	/* Who is not believed at all has a quarter of a second to gain it in. */
-	mtier_place_audit(&p, MTIER_Q16, 1024, -1024);
+	/* It is gone at once. */
+	mtier_place_audit(&p, 0, MTIER_Q16, 1024, -1024);
 	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
-	KUNIT_EXPECT_LE(test, plan.gain_ns, each / 50);
-	KUNIT_EXPECT_GT(test, plan.gain_ns, 0ULL);
-}
-
-static void trust_follows_what_came_true(struct kunit *test)
-{
-	struct mtier_place p;
-	u32 i;
-
-	mtier_place_init(&p, &machine);
-	KUNIT_EXPECT_EQ(test, mtier_place_trust(&p), MTIER_Q16);
-	mtier_place_audit(&p, MTIER_Q16 / 2, 96, 24);
-	/* (16 + 24) / (16 + 48) */
-	KUNIT_EXPECT_EQ(test, mtier_place_trust(&p), MTIER_Q16 * 5 / 8);
-	mtier_place_audit(&p, MTIER_Q16 / 2, 96, 1000);
-	KUNIT_EXPECT_EQ(test, mtier_place_trust(&p), MTIER_Q16);
-	mtier_place_audit(&p, MTIER_Q16 / 2, 96, -2000);
-	KUNIT_EXPECT_EQ(test, mtier_place_trust(&p), 0U);
-	/* In the end it is tried again. */
-	for (i = 0; i < 40; i++)
-		mtier_place_fade(&p);
-	KUNIT_EXPECT_GE(test, mtier_place_trust(&p), MTIER_Q16 - 1);
-	/* Much that came true long ago does not outweigh what did not since. */
-	for (i = 0; i < 1000; i++)
-		mtier_place_audit(&p, MTIER_Q16 / 2, 8, 4);
-	KUNIT_EXPECT_GE(test, mtier_place_trust(&p), MTIER_Q16 * 9 / 10);
-	for (i = 0; i < 1000; i++)
-		mtier_place_audit(&p, MTIER_Q16 / 2, 8, 0);
-	KUNIT_EXPECT_LE(test, mtier_place_trust(&p), MTIER_Q16 * 3 / 10);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);
 }
 
 static void a_burst_ends_when_others_find_more(struct kunit *test)
@@ -670,7 +642,6 @@ static struct kunit_case mtier_place_cases[] = {
 	KUNIT_CASE(free_memory_is_taken_first),
 	KUNIT_CASE(why_nothing_moves),
 	KUNIT_CASE(what_it_gains),
-	KUNIT_CASE(trust_follows_what_came_true),
 	KUNIT_CASE(a_burst_ends_when_others_find_more),
 	KUNIT_CASE(the_margin_is_the_last_with_room),
 	KUNIT_CASE(idle_pages_are_no_margin),

@@ -213,15 +213,22 @@ MUTANTS = [
     Mutant("the least used first", ".low = min_t(u32, w->looks, MTIER_LOOKS),", ".low = 0,"),
     Mutant("gain of one page for all", "nr * gain_ns", "gain_ns"),
     # place: forecasts
-    Mutant("trust whatever happens", "HORIZON_NS * mtier_place_trust(p) >> Q16_BITS", "HORIZON_NS"),
-    Mutant("distrust ends it all", "max_t(u64, horizon, HORIZON_MIN_NS)", "horizon"),
     Mutant(
-        "more came true than was foretold",
-        "min_t(u64, div64_u64((u64)seen << Q16_BITS, foretold), MTIER_Q16)",
-        "div64_u64((u64)seen << Q16_BITS, foretold)",
+        "it lasts whatever is found",
+        "sum += (age_end_ns(i) - start) * least",
+        "sum += (age_end_ns(i) - start) * MTIER_Q16",
     ),
-    Mutant("old success excuses all", "if (p->foretold > AUDIT_MOST)", "if (0)"),
-    Mutant("distrust for ever", "p->foretold /= 2;", ";"),
+    Mutant("what comes back counts", "least = min_t(u32, least, left[i]);", "least = left[i];"),
+    Mutant("chance counts", "if (left[i] < audit_chance(&p->audit[i]))", "if (!left[i])"),
+    Mutant("an age begins with all", "prior * before", "prior * MTIER_Q16"),
+    Mutant(
+        "every age ends at once",
+        "2 * MTIER_AUDIT_AGE_NS(age) : MTIER_HORIZON_NS",
+        "2 * MTIER_AUDIT_AGE_NS(0) : MTIER_HORIZON_NS",
+    ),
+    Mutant("all are of the last age", "age_ns >= age_end_ns(i)", "true"),
+    Mutant("old success excuses all", "if (sum->foretold > AUDIT_MOST)", "if (0)"),
+    Mutant("gone for ever", "sum->foretold /= 2;", ";"),
     # place: distance and number of looks
     Mutant(
         "a burst never ends early",
@@ -262,7 +269,9 @@ MUTANTS = [
     ),
     Mutant("measure few pages", "if (ptes < MTIER_BURST_PAGES)", "if (!ptes)"),
     Mutant("the last look is the mean", "(m->look_ns + now + 1) / 2", "now"),
-    Mutant("looks cost as long as they waited", "clamp_t(u64, div64_u64(ns, ptes), 1, LOOK_MAX_NS)", "div64_u64(ns, ptes)"),
+    Mutant(
+        "looks cost as long as they waited", "clamp_t(u64, div64_u64(ns, ptes), 1, LOOK_MAX_NS)", "div64_u64(ns, ptes)"
+    ),
     Mutant("look more for nothing", "share /= 2;", ";"),
     Mutant("look no more when it pays", "share = min_t(u32, share, SHARE_MAX) * 4;", ";"),
     Mutant("look no more when it pays a lot", "share = most;", ";"),

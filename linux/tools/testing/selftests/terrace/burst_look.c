@@ -140,18 +140,21 @@ static int pairs_are_found(void)
 /* ---- whether forecasts come true ---- */
 
 #define Q16		65536
-/* So many looks were foretold to find a page: four times what trust begins with. */
+/* So many looks were foretold to find a page: four times what it begins with. */
 #define FORETOLD	64
 
-/* How far forecasts are believed, in percent, after so many; -1 if they do not come. */
-static int trusted(void)
+/*
+ * How much of what was foretold is left after two seconds, in percent, when so much is
+ * known of that; -1 if it does not come.
+ */
+static int left_over(void)
 {
-	bool known = MT_WAIT(mt_burst_value("foretold") >= FORETOLD, 120000);
-	int percent = mt_burst_value("trust_q16") * 100 / Q16;
+	bool known = MT_WAIT(mt_burst_value("foretold2") >= FORETOLD, 120000);
+	int percent = mt_burst_value("left2_q16") * 100 / Q16;
 
-	mt_note("%lld foretold, %lld seen, %lld bursts: %d %%",
-		mt_burst_value("foretold"), mt_burst_value("seen"),
-		mt_burst_value("bursts"), percent);
+	mt_note("%lld foretold, %lld bursts: %d %% left, for %lld ms",
+		mt_burst_value("foretold2"), mt_burst_value("bursts"), percent,
+		mt_burst_value("horizon_ns") / 1000000);
 	return known ? percent : -1;
 }
 
@@ -165,7 +168,7 @@ static int heat_that_lasts_is_believed(void)
 	mt_touch_start(&t, p, SIZE);
 	if (mt_engine_on("observe"))
 		return MT_FAIL;
-	percent = trusted();
+	percent = left_over();
 	mt_touch_stop(&t);
 	mt_engine("visits");
 	MT_ASSERT(percent > 80, "it is not");
@@ -199,7 +202,7 @@ static int heat_that_moves_on_is_not(void)
 	MT_ASSERT(!pthread_create(&thread, NULL, use_in_turn, p), "no thread");
 	if (mt_engine_on("observe"))
 		return MT_FAIL;
-	percent = trusted();
+	percent = left_over();
 	mt_engine("visits");
 	MT_ASSERT(percent >= 0 && percent < 60, "it is");
 	return MT_PASS;

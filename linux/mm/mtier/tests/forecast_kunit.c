@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests of how long pages that changed places go on as they did, ../forecast.c, for
+ * KUnit and, through tools/testing/mtier, for user space.
+ */
+#include <kunit/test.h>
+
+#include <linux/math64.h>
+#include <linux/types.h>
+
+#include "../place.h"
+
+#define MS_NS		1000000ULL
+
+static const struct mtier_place_machine machine = {
+	.pages = { 32768, 32768 },
+};
+
+/* So many looks of a pair of an age, which one finds and the other does not. */
+static void audit(struct mtier_place *p, u32 age, u32 looks, s32 hits)
+{
+	mtier_place_audit(p, MTIER_AUDIT_AGE_NS(age), MTIER_Q16, looks, hits);
+}
+
+static u64 horizon_ms(const struct mtier_place *p)
+{
+	return div64_u64(mtier_place_horizon_ns(p), MS_NS);
+}
+
+static void what_lasts_is_what_was_found(struct kunit *test)
+{
+	u32 left[MTIER_AUDIT_AGES];
+	struct mtier_place p;
+
+	/* Nothing is known. */
+	mtier_place_init(&p, &machine);
+	mtier_place_left(&p, left);
+	KUNIT_EXPECT_EQ(test, left[3], MTIER_Q16);
+	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 30000ULL);
+	/* A half is gone after half a second: (16 + 24) / (16 + 48), then 16 of it. */
+	audit(&p, 1, 48, 24);
+	mtier_place_left(&p, left);
+	KUNIT_EXPECT_EQ(test, left[0], MTIER_Q16);
+	KUNIT_EXPECT_EQ(test, left[1], MTIER_Q16 * 5 / 8);
+	KUNIT_EXPECT_EQ(test, left[3], MTIER_Q16 * 5 / 8);
+	/* All is after two: 0.25 s at 1, 0.75 s at 3/4. */
+	mtier_place_init(&p, &machine);
+	audit(&p, 0, 496, 496);
+	audit(&p, 1, 496, 368);
+	audit(&p, 2, 496, 0);
+	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 250ULL + 562);
+	/* What comes back later does not count: the pair is apart by then. */
+	audit(&p, 3, 496, 496);
+	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 250ULL + 562);
+	mtier_place_init(&p, &machine);
+	audit(&p, 1, 496, 368);
+	audit(&p, 3, 496, 496);
+	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 250ULL + 29750 * 3 / 4);
+	/* Less than two errors, 2 / sqrt(512) of 512 looks and a half of 16, is nothing. */
+	mtier_place_init(&p, &machine);
+	audit(&p, 0, 496, 28);
+	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 0ULL);
+	mtier_place_init(&p, &machine);
+	audit(&p, 0, 496, 31);
+	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 22ULL);
+	mtier_place_init(&p, &machine);
+	audit(&p, 0, 16, -5);
+	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 0ULL);
+}
+
+static void in_the_end_it_is_tried_again(struct kunit *test)
+{
+	struct mtier_place p;
+	u32 i, age;
+
+	mtier_place_init(&p, &machine);
+	/* Much that came true long ago does not outweigh what did not since. */
+	for (i = 0; i < 1000; i++)
+		audit(&p, 0, 8, 8);
+	for (i = 0; i < 128; i++)
+		audit(&p, 0, 8, 0);
+	KUNIT_EXPECT_LE(test, horizon_ms(&p), 6000ULL);
+	for (age = 0; age < MTIER_AUDIT_AGES; age++)
+		audit(&p, age, 512, -512);
+	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 0ULL);
+	for (i = 0; i < 40; i++)
+		mtier_place_fade(&p);
+	KUNIT_EXPECT_GE(test, horizon_ms(&p), 29990ULL);
+}
+
+static struct kunit_case mtier_forecast_cases[] = {
+	KUNIT_CASE(what_lasts_is_what_was_found),
+	KUNIT_CASE(in_the_end_it_is_tried_again),
+	{ }
+};
+
+static struct kunit_suite mtier_forecast_suite = {
+	.name = "mtier_forecast",
+	.test_cases = mtier_forecast_cases,
+};
+
+kunit_test_suite(mtier_forecast_suite);
+
+MODULE_DESCRIPTION("KUnit tests of how long pages that changed places go on as they did");
+MODULE_LICENSE("GPL");
