@@ -12,9 +12,10 @@
  * more than those go down.
  *
  * No more goes up than is free above the high watermark, so that kswapd has no
- * reason to run, or than has come down just before, which leaves as much free as there
- * was: others allocate down to the low watermark, and an allocation that has to take a
- * block of another kind boosts all of them until kswapd runs, which we do not wake.
+ * reason to run. Others allocate down to the low one, and an allocation that has to
+ * take a block of another kind boosts them all until kswapd runs, which we do not wake:
+ * below the high watermark half of what comes down makes room, and as many as the other
+ * half go up, so that nothing waits until there is enough.
  * Between batches that holds for what the zone has free, without the lists of CPUs;
  * within one a CPU takes hundreds for the first. What goes down may take what is free
  * above the low watermark: as much comes free below at once.
@@ -52,7 +53,7 @@ struct mtier_cursor {
  * @left: pages that are still to go up
  * @victims: where those of @victims_of go on
  * @victims_of: a node of the upper tier, or NUMA_NO_NODE
- * @came_free: pages that went down from it, less those that went up to it since
+ * @came_free: pages that went down from it and were not made use of yet
  * @did: what was done
  */
 struct mtier_swap {
@@ -198,7 +199,7 @@ static void mtier_swap_drain(int nid)
 static unsigned long mtier_swap_free(const struct mtier_swap *s, int nid)
 {
 	return max(mtier_node_free_above(nid, WMARK_HIGH),
-		   min(mtier_node_free_above(nid, WMARK_LOW), s->came_free));
+		   min(mtier_node_free_above(nid, WMARK_LOW), s->came_free / 2));
 }
 
 /*
@@ -280,7 +281,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	if (mv->nr_folios)
 		trace_mtier_migrate(nid, target, mv->nr_folios, moved,
 				    mtier_move_outcome(mv, moved));
-	s->came_free -= min(moved, s->came_free);
+	s->came_free -= min(2 * moved, s->came_free);
 	s->did.promoted += moved;
 	return mtier_swap_pay(target, moved);
 }

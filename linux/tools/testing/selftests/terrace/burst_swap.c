@@ -234,38 +234,45 @@ static int for_idle_pages(void)
 	return MT_PASS;
 }
 
+/* How many are promoted until DRAM has its high watermark again; -1 if it never has. */
+static long until_enough(void)
+{
+	bool enough = MT_WAIT(free_pages().all > -NOISE, 120000);
+
+	return enough ? mt_since(&before, "pgpromote_success") : -1;
+}
+
 /*
  * Others take what they need down to the low watermark, and nobody wakes kswapd.
- * Here the high one is far above what is free, and the low one below. To fill
- * DRAM up again is not what pages change places for.
+ * Here the high one is far above what is free, and the low one below. Nothing has to
+ * wait until that is made up for.
  */
-static int what_is_free_stays(void)
+static int nothing_waits(void)
 {
 	char *idle, *p = hot_memory(HOT);
-	struct free_pages was, is;
+	struct free_pages was;
 	struct mt_toucher t;
 	size_t size;
-	bool all;
+	long up;
 
 	MT_ASSERT(p, "no memory on the slow node");
 	size = fill(&idle);
-	MT_NEED(size > HOT && !mt_write(SCALE, "600"), "DRAM cannot be filled");
+	MT_NEED(size > HOT && !mt_write(SCALE, "700"), "DRAM cannot be filled");
 	was = free_pages();
 	mt_note("%ld pages above the low watermark, %ld below the high", was.zone,
 		-was.all);
-	MT_NEED(was.zone > 0 && was.all < -NOISE, "no such watermarks");
+	MT_NEED(was.zone > 0 && was.all < -4 * NOISE, "no such watermarks");
 	mt_snap(&before);
 	mt_touch_start(&t, p, HOT);
 	if (mt_engine_on("bursts"))
 		return MT_FAIL;
-	all = comes(p, HOT, MANY(HOT_PAGES), 120000);
+	up = until_enough();
 	mt_touch_stop(&t);
 	mt_engine("visits");
-	is = free_pages();
+	mt_note("%ld were promoted until it was made up for", up);
 	mt_note_since(&before);
-	MT_ASSERT(all, "it did not come up");
-	MT_ASSERT(labs(is.all - was.all) < -was.all / 3,
-		  "%ld pages more are free", is.all - was.all);
+	MT_ASSERT(up >= 0, "DRAM is short for ever");
+	MT_ASSERT(up > -was.all / 2, "they waited");
 	return MT_PASS;
 }
 
@@ -278,7 +285,7 @@ static int between_the_watermarks(void)
 		mt_read(BOOST, boost, sizeof(boost)) > 0 &&
 		!mt_write(BOOST, "0") && !mt_write(SCALE, "400"),
 		"watermarks cannot be set");
-	verdict = what_is_free_stays();
+	verdict = nothing_waits();
 	mt_write(SCALE, scale);
 	mt_write(BOOST, boost);
 	return verdict;
@@ -315,6 +322,7 @@ static int nothing_for_alike(void)
 static int what_may_not_go_stays(void)
 {
 	char *idle, *p = hot_memory(HOT / 2), *bound, *locked;
+	long nr_bound, nr_locked;
 	struct mt_toucher t;
 	size_t size;
 	bool all;
@@ -326,6 +334,11 @@ static int what_may_not_go_stays(void)
 	locked = idle + HOT;
 	MT_ASSERT(!mt_mbind(bound, HOT, MPOL_BIND, 1UL << mt_fast_node()), "mbind");
 	MT_ASSERT(!mlock(locked, HOT), "mlock");
+	/* Some may lie on the other node: watermarks were boosted meanwhile. */
+	nr_bound = on_fast(bound, HOT);
+	nr_locked = on_fast(locked, HOT);
+	MT_NEED(nr_bound > MANY(HOT_PAGES) && nr_locked > MANY(HOT_PAGES),
+		"DRAM is not filled");
 	mt_snap(&before);
 	mt_touch_start(&t, p, HOT / 2);
 	if (mt_engine_on("bursts"))
@@ -334,8 +347,8 @@ static int what_may_not_go_stays(void)
 	mt_touch_stop(&t);
 	mt_engine("visits");
 	MT_ASSERT(all, "it did not come up");
-	MT_ASSERT(on_fast(bound, HOT) == HOT_PAGES, "P12 bound pages went");
-	MT_ASSERT(on_fast(locked, HOT) == HOT_PAGES, "P12 locked pages went");
+	MT_ASSERT(on_fast(bound, HOT) >= nr_bound, "P12 bound pages went");
+	MT_ASSERT(on_fast(locked, HOT) >= nr_locked, "P12 locked pages went");
 	return MT_PASS;
 }
 
