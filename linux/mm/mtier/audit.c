@@ -93,6 +93,20 @@ struct mtier_picking {
 	unsigned int skipped;
 };
 
+/*
+ * Is a page one that changes places, and can be looked at alone? Of a folio that is
+ * mapped by many entries one page does not stand for the others.
+ */
+static bool mtier_audit_wants(const u8 *page, size_t left)
+{
+	unsigned int nr;
+
+	if (!mtier_page_watched(*page) || !(*page & MTIER_PAGE_GOES))
+		return false;
+	nr = mtier_look_nr(page, min_t(size_t, left, MTIER_RANGE_PAGES));
+	return nr == 1 || nr == MTIER_RANGE_PAGES;
+}
+
 static void mtier_audit_pick(struct mtier_picking *pick, unsigned int index)
 {
 	if (++pick->skipped < pick->every || pick->nr == MTIER_AUDIT_BURST)
@@ -116,7 +130,7 @@ static void mtier_audit_name(struct mtier_audited *page,
 
 static u32 mtier_audit_q(const struct mtier_worth *worth, u8 page)
 {
-	return worth->q[mtier_page_side(page)][page & MTIER_PAGE_COUNT];
+	return worth->q[mtier_page_group(page)][page & MTIER_PAGE_COUNT];
 }
 
 static void mtier_audit_write(const struct mtier_watch *w,
@@ -161,12 +175,10 @@ void mtier_audit_note(const struct mtier_watch *w,
 	struct mtier_picking down = up;
 
 	for (i = 0; i < nr; i++) {
-		u8 page = w->page[i];
-
-		if (page == MTIER_PAGE_NONE || !(page & MTIER_PAGE_GOES))
+		if (!mtier_audit_wants(&w->page[i], nr - i))
 			continue;
-		mtier_audit_pick(mtier_page_side(page) == MTIER_LOW ? &up : &down,
-				 i);
+		mtier_audit_pick(mtier_page_side(w->page[i]) == MTIER_LOW ?
+				 &up : &down, i);
 	}
 	for (i = 0; i < up.nr; i++)
 		mtier_audit_write(w, worth, tau_ns, up.index[i],
@@ -281,13 +293,13 @@ void mtier_audit_take(struct mtier_watch *w)
 
 static bool mtier_audit_goes(const struct mtier_audited *page)
 {
-	return page->slot && *page->page != MTIER_PAGE_NONE &&
+	return page->slot && mtier_page_watched(*page->page) &&
 	       *page->page & MTIER_PAGE_GOES;
 }
 
 static bool mtier_audit_gone(const struct mtier_audited *page)
 {
-	return page->slot && *page->page == MTIER_PAGE_NONE;
+	return page->slot && !mtier_page_watched(*page->page);
 }
 
 static int mtier_audit_hits(const struct mtier_audited *page)

@@ -45,6 +45,8 @@
 #define MTIER_MOVED_LEAST	64
 /* What waits for its rate longer than this is out of date. */
 #define MTIER_DRAIN_NS		(2ULL * NSEC_PER_SEC)
+/* Above there was no block for a large folio: until that is tried again. */
+#define MTIER_SCATTERED_NS	NSEC_PER_SEC
 /* A plan is for so long a time at least, of the rate: those that pay most go first. */
 #define MTIER_PLAN_NS		(100ULL * NSEC_PER_MSEC)
 
@@ -61,6 +63,7 @@
  * @spent_ns: what it took
  * @why: why it found no more
  * @faded_ns: when half of the audits was forgotten
+ * @whole_ns: before that large folios have no place above
  */
 struct mtier_burst {
 	struct mtier_place place;
@@ -74,16 +77,17 @@ struct mtier_burst {
 	u64 spent_ns;
 	enum mtier_plan_why why;
 	u64 faded_ns;
+	u64 whole_ns;
 };
 
 static DEFINE_MUTEX(mtier_burst_lock);
 static struct mtier_burst mtier_burst;
 static struct task_struct *mtier_burst_task;
 
-/* So many of the pages of a side may change places: all that bursts know. */
-static u64 mtier_burst_movable(u32 side, u64 pages)
+/* So many of the pages of a group may change places: all that bursts know. */
+static u64 mtier_burst_movable(u32 group, u64 pages)
 {
-	u32 share = MTIER_Q16 - mtier_burst.fixed[side];
+	u32 share = MTIER_Q16 - mtier_burst.fixed[group % MTIER_LARGE];
 
 	return mul_u64_u32_shr(pages, share, 16);
 }
@@ -103,6 +107,17 @@ static void mtier_burst_fixed(const struct mtier_seen *seen)
 	}
 }
 
+/* Those of a node that are mapped are of its side. */
+static void mtier_burst_pages(struct mtier_place_machine *m, u32 side, int nid)
+{
+	u64 large = mtier_node_mapped_huge(nid);
+	u64 all = mtier_node_mapped(nid);
+
+	large = min(large, all);
+	m->pages[side] += all - large;
+	m->pages[side + MTIER_LARGE] += large;
+}
+
 /* Mapped pages of either side that may change places, and what is free above. */
 static void mtier_burst_machine(struct mtier_place_machine *m)
 {
@@ -111,13 +126,12 @@ static void mtier_burst_machine(struct mtier_place_machine *m)
 	u32 s;
 
 	nodes_andnot(top, top, low);
-	m->pages[MTIER_TOP] = 0;
-	m->pages[MTIER_LOW] = 0;
+	memset(m->pages, 0, sizeof(m->pages));
 	for_each_node_mask(nid, top)
-		m->pages[MTIER_TOP] += mtier_node_mapped(nid);
+		mtier_burst_pages(m, MTIER_TOP, nid);
 	for_each_node_mask(nid, low)
-		m->pages[MTIER_LOW] += mtier_node_mapped(nid);
-	for (s = 0; s < MTIER_SIDES; s++)
+		mtier_burst_pages(m, MTIER_LOW, nid);
+	for (s = 0; s < MTIER_GROUPS; s++)
 		m->pages[s] = mtier_burst_movable(s, m->pages[s]);
 	m->free = mtier_room_above();
 	if (!m->move_ns)
@@ -225,6 +239,8 @@ static u64 mtier_round_swap(struct mtier_round *r,
 	r->seen.promoted += did.promoted;
 	r->seen.demoted += did.demoted;
 	r->free = mtier_room_above();
+	if (did.scattered)
+		mtier_burst.whole_ns = ktime_get_ns() + MTIER_SCATTERED_NS;
 	mutex_lock(&mtier_burst_lock);
 	mtier_burst_move_ns(&mtier_burst.machine, ran_ns,
 			    did.promoted + did.demoted);
@@ -246,6 +262,15 @@ static u64 mtier_round_limit(const struct mtier_round *r)
 	return max(mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC), 1);
 }
 
+/* The pages of a side stay where they are. */
+static void mtier_round_keep(struct mtier_counts *left, u32 side)
+{
+	u32 g;
+
+	for (g = side; g < MTIER_GROUPS; g += MTIER_LARGE)
+		memset(left->pages[g], 0, sizeof(left->pages[g]));
+}
+
 /* Which pages are to change places now? They do. Returns the gain. */
 static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 {
@@ -257,7 +282,10 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 	machine.free = r->free;
 	/* What goes into free memory sends nobody away, and is sure sooner. */
 	if (r->looks < MTIER_LOOKS_LEAST || !READ_ONCE(numa_demotion_enabled))
-		memset(left->pages[MTIER_TOP], 0, sizeof(left->pages[MTIER_TOP]));
+		mtier_round_keep(left, MTIER_TOP);
+	if (ktime_get_ns() < b->whole_ns)
+		memset(left->pages[MTIER_LOW + MTIER_LARGE], 0,
+		       sizeof(left->pages[0]));
 	mtier_place_plan(&b->place, &machine, &b->worth, left,
 			 mtier_round_limit(r), &plan);
 	r->why = plan.why;
@@ -398,16 +426,17 @@ static u64 mtier_burst_run(void)
 		.ran_ns = task_sched_runtime(current),
 	};
 	struct mtier_burst *b = &mtier_burst;
-	u64 rest_ns = MTIER_BURST_IDLE_NS;
+	u64 rest_ns = MTIER_BURST_IDLE_NS, low;
 
 	mtier_audit_expire();
 	mutex_lock(&mtier_burst_lock);
 	mtier_burst_machine(&b->machine);
 	mutex_unlock(&mtier_burst_lock);
 	r.free = b->machine.free;
-	WRITE_ONCE(mtier_scan_state, b->machine.pages[MTIER_LOW] ?
-				     MTIER_STATE_SCANNING : MTIER_STATE_IDLE);
-	if (!b->machine.pages[MTIER_LOW] ||
+	low = b->machine.pages[MTIER_LOW] + b->machine.pages[MTIER_LOW + MTIER_LARGE];
+	WRITE_ONCE(mtier_scan_state, low ? MTIER_STATE_SCANNING :
+					   MTIER_STATE_IDLE);
+	if (!low ||
 	    mtier_sample_draw(&r.watch, mtier_place_pages(&b->place, &b->machine) /
 					MTIER_RANGE_PAGES))
 		return rest_ns;
@@ -500,16 +529,21 @@ void mtier_burst_stop(void)
 
 static int mtier_histogram_show(struct seq_file *m, void *unused)
 {
-	static const char * const sides[] = { "top", "low" };
-	u32 n, side, c;
+	static const char * const groups[] = {
+		[MTIER_TOP] = "top",
+		[MTIER_LOW] = "low",
+		[MTIER_TOP + MTIER_LARGE] = "top_large",
+		[MTIER_LOW + MTIER_LARGE] = "low_large",
+	};
+	u32 n, g, c;
 
 	mutex_lock(&mtier_burst_lock);
 	for (n = 1; n <= MTIER_LOOKS; n++)
-		for (side = 0; side < MTIER_SIDES; side++) {
-			seq_printf(m, "%u %s", n, sides[side]);
+		for (g = 0; g < MTIER_GROUPS; g++) {
+			seq_printf(m, "%u %s", n, groups[g]);
 			for (c = 0; c <= n; c++)
 				seq_printf(m, " %u",
-					   mtier_burst.hist[n].pages[side][c]);
+					   mtier_burst.hist[n].pages[g][c]);
 			seq_putc(m, '\n');
 		}
 	mutex_unlock(&mtier_burst_lock);

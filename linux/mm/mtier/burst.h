@@ -22,13 +22,16 @@ struct mtier_slot;
 
 /*
  * What is known of a page during a burst, in one byte: the looks that found it
- * accessed, the lower tier, that its folio's young flag is not news, and that it is
- * to change places now.
+ * accessed, the lower tier, that its folio's young flag is not news, that it is of a
+ * large folio, and that it is to change places now.
  */
 #define MTIER_PAGE_COUNT	0x0f
 #define MTIER_PAGE_LOW		BIT(4)
 #define MTIER_PAGE_TOLD		BIT(5)
+#define MTIER_PAGE_LARGE	BIT(6)
 #define MTIER_PAGE_GOES		BIT(7)
+/* Of the same folio as the page before it, which stands for all of them. */
+#define MTIER_PAGE_REST		0xfe
 /* Not looked at, or no longer. */
 #define MTIER_PAGE_NONE		0xff
 
@@ -91,8 +94,8 @@ struct mtier_watch {
  * @pages: pages that were looked at, by side, in the first look of each burst
  * @fixed: and those that were not, as they may not change places
  * @left: ranges that left a burst, since somebody else was at work there
- * @large: pages that were not looked at for being part of a large folio
- * @shared: and for being mapped by others, too
+ * @large: how many of @pages were parts of large folios
+ * @shared: pages that were not looked at for being mapped by others, too
  * @told: accesses known from the young flag: somebody else cleared the bit
  * @taken: pages that should go up
  * @promoted: pages that did
@@ -123,10 +126,12 @@ struct mtier_seen {
  * struct mtier_swapped - what came of a plan
  * @promoted: base pages that went up
  * @demoted: base pages that went down
+ * @scattered: above there was no block for a large folio
  */
 struct mtier_swapped {
 	unsigned long promoted;
 	unsigned long demoted;
+	bool scattered;
 };
 
 /**
@@ -153,6 +158,29 @@ static inline enum mtier_side mtier_page_side(u8 page)
 	return page & MTIER_PAGE_LOW ? MTIER_LOW : MTIER_TOP;
 }
 
+/**
+ * mtier_page_watched() - is a page looked at, for itself or for its folio?
+ * @page: what is known of it
+ *
+ * Return: true if so; false, too, where another one stands for it.
+ */
+static inline bool mtier_page_watched(u8 page)
+{
+	return page < MTIER_PAGE_REST;
+}
+
+/**
+ * mtier_page_group() - with which others is a page counted?
+ * @page: what is known of it; it is looked at
+ *
+ * Return: the group, see place.h.
+ */
+static inline u32 mtier_page_group(u8 page)
+{
+	return mtier_page_side(page) +
+	       (page & MTIER_PAGE_LARGE ? MTIER_LARGE : 0);
+}
+
 /* ---- sample.c ---- */
 
 int mtier_sample_draw(struct mtier_watch *watch, unsigned long want);
@@ -163,6 +191,7 @@ void mtier_sample_drop(struct mtier_watch *watch);
 void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen);
 void mtier_look_count(const struct mtier_watch *watch,
 		      struct mtier_counts *counts);
+unsigned int mtier_look_nr(const u8 *page, unsigned int most);
 void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan,
 		     u32 start);
 void mtier_look_drop(struct mtier_watch *watch);

@@ -15,10 +15,11 @@
  * that was not there before in this burst, but not where it was. An access that
  * reclaim has asked for is used up, and lost.
  *
- * Pages are looked at that nobody else maps, one by one: what several address
- * spaces map would be judged by one of them; and large folios move as one, and are
- * used so much more often that they need counts of their own.  KSM's and devices'
- * are not looked at.  What may not move, for its memory policy, say, is left alone
+ * Pages are looked at that nobody else maps: what several address spaces map would
+ * be judged by one of them.  A large folio moves as one, and so its first page here
+ * stands for all that is mapped here of it, by one entry or by many; it is counted
+ * apart, as looks find it so much more often.  KSM's and devices' pages are not
+ * looked at.  What may not move, for its memory policy, say, is left alone
  * after the first look: it is no sample of what may, and takes no part in who is to
  * lie where.
  *
@@ -69,11 +70,6 @@ struct mtier_look {
 	struct mtier_seen *seen;
 };
 
-static bool mtier_page_watched(u8 page)
-{
-	return page != MTIER_PAGE_NONE;
-}
-
 /* On which side lies a folio? MTIER_SIDES for neither. */
 static enum mtier_side mtier_look_side(const struct mtier_look *l, int nid)
 {
@@ -82,40 +78,109 @@ static enum mtier_side mtier_look_side(const struct mtier_look *l, int nid)
 	return node_isset(nid, l->top) ? MTIER_TOP : MTIER_SIDES;
 }
 
-/* The folio of an entry that is looked at, or NULL; asked once in a burst. */
-static struct folio *mtier_look_folio(struct mtier_look *l,
-				      struct vm_area_struct *vma,
-				      unsigned long addr, pte_t entry)
+/* Tell others, who ask the folio, that its bit was set, and is not any more. */
+static __always_inline void mtier_look_tell(struct mtier_look *l,
+					    struct folio *folio)
 {
-	struct folio *folio = vm_normal_folio(vma, addr, entry);
-
-	if (!folio || is_zero_pfn(pte_pfn(entry)) ||
-	    folio_is_zone_device(folio) || folio_test_ksm(folio))
-		return NULL;
-	if (folio_test_large(folio)) {
-		l->seen->large++;
-		return NULL;
-	}
-	if (folio_likely_mapped_shared(folio)) {
-		l->seen->shared++;
-		return NULL;
-	}
-	return folio;
-}
-
-/* Clear the bit, and tell others, who ask the folio. True if it was set. */
-static bool mtier_look_clear(struct mtier_look *l, struct vm_area_struct *vma,
-			     unsigned long addr, pte_t *pte,
-			     struct folio *folio)
-{
-	if (!ptep_test_and_clear_young(vma, addr, pte))
-		return false;
 	l->nr_cleared++;
 	if (!folio_test_young(folio))
 		folio_set_young(folio);
 	if (folio_test_idle(folio))
 		folio_clear_idle(folio);
-	return true;
+}
+
+/*
+ * ---- the entries of a folio ----
+ *
+ * Nearly all are one entry of a single page, and there are many: where that is known
+ * to the compiler nothing is left of what is done for others.
+ */
+
+/**
+ * struct mtier_entries - what maps a page, or what is here of a large folio
+ * @vma: where
+ * @addr: at which address
+ * @pmd: the entry of a huge page, or NULL
+ * @pte: else: the entries
+ * @nr: base pages that they map
+ */
+struct mtier_entries {
+	struct vm_area_struct *vma;
+	unsigned long addr;
+	pmd_t *pmd;
+	pte_t *pte;
+	unsigned int nr;
+};
+
+/* The folio that they map, or NULL. */
+static __always_inline struct folio *
+mtier_entries_folio(const struct mtier_entries *e)
+{
+	pte_t entry;
+
+	if (e->pmd)
+		return pmd_present(pmdp_get(e->pmd)) ?
+		       vm_normal_folio_pmd(e->vma, e->addr, pmdp_get(e->pmd)) :
+		       NULL;
+	entry = ptep_get(e->pte);
+	return pte_present(entry) && !is_zero_pfn(pte_pfn(entry)) ?
+	       vm_normal_folio(e->vma, e->addr, entry) : NULL;
+}
+
+/* Of several some may map something else by now. */
+static bool mtier_entries_same(const struct mtier_entries *e, unsigned int i,
+			       pte_t entry)
+{
+	return pte_present(entry) &&
+	       pte_pfn(entry) == pte_pfn(ptep_get(e->pte)) + i;
+}
+
+/* Was any of their Accessed bits set? */
+static __always_inline bool mtier_entries_young(const struct mtier_entries *e)
+{
+	unsigned int i;
+
+	if (e->pmd)
+		return pmd_young(pmdp_get(e->pmd));
+	if (e->nr == 1)
+		return pte_young(ptep_get(e->pte));
+	for (i = 0; i < e->nr; i++) {
+		pte_t entry = ptep_get(e->pte + i);
+
+		if (pte_young(entry) && mtier_entries_same(e, i, entry))
+			return true;
+	}
+	return false;
+}
+
+/* Clear these bits. True if any was set. */
+static __always_inline bool mtier_entries_clear(const struct mtier_entries *e)
+{
+	unsigned long addr = e->addr;
+	bool young = false;
+	unsigned int i;
+
+	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE) && e->pmd)
+		return pmdp_test_and_clear_young(e->vma, addr, e->pmd);
+	if (e->nr == 1)
+		return ptep_test_and_clear_young(e->vma, addr, e->pte);
+	for (i = 0; i < e->nr; i++, addr += PAGE_SIZE)
+		if (mtier_entries_same(e, i, ptep_get(e->pte + i)) &&
+		    ptep_test_and_clear_young(e->vma, addr, e->pte + i))
+			young = true;
+	return young;
+}
+
+/* How many entries, @most at most, map what comes next of the same folio? */
+static unsigned int mtier_entries_nr(const struct mtier_entries *e,
+				     struct folio *folio, unsigned int most)
+{
+	const fpb_t flags = FPB_IGNORE_DIRTY | FPB_IGNORE_SOFT_DIRTY;
+
+	if (!folio || !folio_test_large(folio))
+		return 1;
+	return folio_pte_batch(folio, e->addr, e->pte, ptep_get(e->pte), most,
+			       flags, NULL, NULL, NULL);
 }
 
 /* May a page not change places, whatever is found? */
@@ -128,30 +193,52 @@ static bool mtier_look_stays(struct mtier_look *l, struct folio *folio,
 	       (down && mtier_folio_protected(folio, &l->memcg));
 }
 
-/* The first look: what is to be known of a page before it is looked at? */
-static void mtier_look_begin(struct mtier_look *l, struct vm_area_struct *vma,
-			     unsigned long addr, pte_t *pte, u8 *page)
+/* Is a folio one that is looked at? Asked once in a burst. */
+static __always_inline bool mtier_look_wants(struct mtier_look *l,
+					     struct folio *folio,
+					     unsigned int nr)
 {
-	pte_t entry = ptep_get(pte);
-	struct folio *folio;
-	enum mtier_side side;
+	if (!folio || folio_is_zone_device(folio) || folio_test_ksm(folio))
+		return false;
+	if (!folio_likely_mapped_shared(folio))
+		return true;
+	l->seen->shared += nr;
+	return false;
+}
 
-	folio = pte_present(entry) ?
-		mtier_look_folio(l, vma, addr, entry) : NULL;
-	side = folio ? mtier_look_side(l, folio_nid(folio)) : MTIER_SIDES;
-	*page = MTIER_PAGE_NONE;
+/* Nothing is looked at there, or no longer. */
+static __always_inline void mtier_look_none(u8 *page, unsigned int nr)
+{
+	memset(page, MTIER_PAGE_NONE, nr);
+}
+
+/* The first look: what is to be known of a folio before it is looked at? */
+static __always_inline void mtier_look_begin(struct mtier_look *l,
+					     const struct mtier_entries *e,
+					     struct folio *folio, u8 *page)
+{
+	enum mtier_side side = MTIER_SIDES;
+
+	mtier_look_none(page, e->nr);
+	if (mtier_look_wants(l, folio, e->nr))
+		side = mtier_look_side(l, folio_nid(folio));
 	if (side == MTIER_SIDES)
 		return;
 	if (mtier_look_stays(l, folio, side)) {
-		l->seen->fixed[side]++;
+		l->seen->fixed[side] += e->nr;
 		return;
 	}
-	l->seen->pages[side]++;
-	if (pte_young(entry))
-		mtier_look_clear(l, vma, addr, pte, folio);
+	l->seen->pages[side] += e->nr;
+	if (mtier_entries_young(e) && mtier_entries_clear(e))
+		mtier_look_tell(l, folio);
 	*page = side == MTIER_LOW ? MTIER_PAGE_LOW : 0;
 	if (folio_test_young(folio))
 		*page |= MTIER_PAGE_TOLD;
+	if (!folio_test_large(folio))
+		return;
+	l->seen->large += e->nr;
+	*page |= MTIER_PAGE_LARGE;
+	memset(page + 1, MTIER_PAGE_REST, e->nr - 1);
 }
 
 /*
@@ -160,24 +247,26 @@ static void mtier_look_begin(struct mtier_look *l, struct vm_area_struct *vma,
  * clear, there is nothing to learn, and the folio, which is not in any cache, is
  * left alone.
  */
-static void mtier_look_again(struct mtier_look *l, struct vm_area_struct *vma,
-			     unsigned long addr, pte_t *pte, u8 *page)
+static __always_inline void mtier_look_again(struct mtier_look *l,
+					     const struct mtier_entries *e,
+					     u8 *page)
 {
-	pte_t entry = ptep_get(pte);
+	bool present = e->pmd ? pmd_present(pmdp_get(e->pmd)) :
+				pte_present(ptep_get(e->pte));
+	bool young = present && mtier_entries_young(e);
 	struct folio *folio;
 
-	if (*page == MTIER_PAGE_NONE)
+	if (present && !young && *page & MTIER_PAGE_TOLD)
 		return;
-	if (pte_present(entry) && !pte_young(entry) && *page & MTIER_PAGE_TOLD)
-		return;
-	folio = pte_present(entry) ? vm_normal_folio(vma, addr, entry) : NULL;
+	folio = mtier_entries_folio(e);
 	/* Another one by now, or not where it was. */
-	if (!folio || mtier_look_side(l, folio_nid(folio)) !=
-		      mtier_page_side(*page)) {
-		*page = MTIER_PAGE_NONE;
+	if (!folio || folio_test_large(folio) != !!(*page & MTIER_PAGE_LARGE) ||
+	    mtier_look_side(l, folio_nid(folio)) != mtier_page_side(*page)) {
+		mtier_look_none(page, e->nr);
 		return;
 	}
-	if (pte_young(entry) && mtier_look_clear(l, vma, addr, pte, folio)) {
+	if (young && mtier_entries_clear(e)) {
+		mtier_look_tell(l, folio);
 		*page = (*page | MTIER_PAGE_TOLD) + 1;
 	} else if (!(*page & MTIER_PAGE_TOLD) && folio_test_young(folio)) {
 		*page = (*page | MTIER_PAGE_TOLD) + 1;
@@ -185,38 +274,113 @@ static void mtier_look_again(struct mtier_look *l, struct vm_area_struct *vma,
 	}
 }
 
-/* Nothing is looked at there, or no longer; @page is of @addr. */
-static void mtier_look_none(unsigned long addr, unsigned long end, u8 *page)
+/**
+ * mtier_look_nr() - for how many pages does one stand?
+ * @page: what is known of it and those after it
+ * @most: how many these are
+ *
+ * Return: base pages, of its folio.
+ */
+unsigned int mtier_look_nr(const u8 *page, unsigned int most)
 {
-	memset(page, MTIER_PAGE_NONE, (end - addr) >> PAGE_SHIFT);
+	unsigned int nr = 1;
+
+	while (nr < most && page[nr] == MTIER_PAGE_REST)
+		nr++;
+	return nr;
+}
+
+/* A huge page, or false if there is none; @page is of @addr. */
+static bool mtier_look_huge(struct mtier_look *l, struct vm_area_struct *vma,
+			    pmd_t *pmd, unsigned long addr, unsigned int nr,
+			    u8 *page)
+{
+	struct mtier_entries e = {
+		.vma = vma, .addr = addr & PMD_MASK, .pmd = pmd, .nr = nr,
+	};
+	spinlock_t *ptl = pmd_trans_huge_lock(pmd, vma);
+
+	if (!ptl)
+		return false;
+	__acquire(ptl);		/* which sparse cannot see */
+	if (l->first)
+		mtier_look_begin(l, &e, mtier_entries_folio(&e), page);
+	else if (mtier_page_watched(*page) && *page & MTIER_PAGE_LARGE &&
+		 mtier_look_nr(page, nr) == nr)
+		mtier_look_again(l, &e, page);
+	else	/* It was made of what was looked at. */
+		mtier_look_none(page, nr);
+	l->seen->ptes += nr;
+	spin_unlock(ptl);
+	return true;
+}
+
+/* The next entries of a page table: what there is of a folio. Returns how many. */
+static __always_inline unsigned int
+mtier_look_first(struct mtier_look *l, struct vm_area_struct *vma,
+		 unsigned long addr, pte_t *pte, unsigned int most, u8 *page)
+{
+	struct mtier_entries e = {
+		.vma = vma, .addr = addr, .pte = pte, .nr = 1,
+	};
+	struct folio *folio = mtier_entries_folio(&e);
+
+	if (!folio || !folio_test_large(folio)) {
+		mtier_look_begin(l, &e, folio, page);
+		return 1;
+	}
+	e.nr = mtier_entries_nr(&e, folio, most);
+	mtier_look_begin(l, &e, folio, page);
+	return e.nr;
+}
+
+/* The same in another look. */
+static __always_inline unsigned int
+mtier_look_next(struct mtier_look *l, struct vm_area_struct *vma,
+		unsigned long addr, pte_t *pte, unsigned int most, u8 *page)
+{
+	struct mtier_entries e = {
+		.vma = vma, .addr = addr, .pte = pte, .nr = 1,
+	};
+
+	if (!mtier_page_watched(*page))
+		return 1;
+	if (!(*page & MTIER_PAGE_LARGE)) {
+		mtier_look_again(l, &e, page);
+		return 1;
+	}
+	e.nr = mtier_look_nr(page, most);
+	mtier_look_again(l, &e, page);
+	return e.nr;
 }
 
 /* The pages of one page table; @page is of @addr. */
 static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 			     unsigned long addr, unsigned long end, u8 *page)
 {
-	unsigned int nr = (end - addr) >> PAGE_SHIFT;
+	unsigned int i, nr = (end - addr) >> PAGE_SHIFT;
 	pmd_t *pmd = mm_find_pmd(l->mm, addr & PMD_MASK);
-	pte_t *start, *pte;
+	unsigned int did;
+	pte_t *start = NULL;
 	spinlock_t *ptl;	/* of this page table */
 
-	/* A huge page needs no look for us to know that. */
-	if (pmd && pmd_trans_huge(pmdp_get_lockless(pmd))) {
-		l->seen->large += l->first ? nr : 0;
-		pmd = NULL;
-	}
-	start = pmd ? pte_offset_map_lock(l->mm, pmd, addr, &ptl) : NULL;
+	if (pmd && mtier_look_huge(l, vma, pmd, addr, nr, page))
+		return;
+	if (pmd)
+		start = pte_offset_map_lock(l->mm, pmd, addr, &ptl);
 	if (!start) {
-		mtier_look_none(addr, end, page);
+		mtier_look_none(page, nr);
 		return;
 	}
-	__acquire(ptl);		/* which sparse cannot see */
-	for (pte = start; addr < end; pte++, page++, addr += PAGE_SIZE)
+	__acquire(ptl);		/* nor this */
+	for (i = 0; i < nr; i += did, addr += did * PAGE_SIZE)
 		if (l->first)
-			mtier_look_begin(l, vma, addr, pte, page);
+			did = mtier_look_first(l, vma, addr, start + i, nr - i,
+					       page + i);
 		else
-			mtier_look_again(l, vma, addr, pte, page);
-	l->seen->ptes += pte - start;
+			did = mtier_look_next(l, vma, addr, start + i, nr - i,
+					      page + i);
+	l->seen->ptes += nr;
 	pte_unmap_unlock(start, ptl);
 }
 
@@ -262,7 +426,7 @@ static void mtier_look_at(struct mtier_look *l, struct vm_area_struct *vma,
 			  unsigned long addr, unsigned long end, u8 *page)
 {
 	if (!mtier_vma_eligible(vma)) {
-		mtier_look_none(addr, end, page);
+		mtier_look_none(page, (end - addr) >> PAGE_SHIFT);
 		return;
 	}
 	if (l->first)
@@ -285,7 +449,7 @@ static bool mtier_look_range(struct mtier_look *l, unsigned long start,
 		if (!vma)
 			next = end;
 		/* What is between VMAs may have been mapped in the last look. */
-		mtier_look_none(addr, next, page);
+		mtier_look_none(page, (next - addr) >> PAGE_SHIFT);
 		page += (next - addr) >> PAGE_SHIFT;
 		addr = next;
 		if (!vma)
@@ -389,14 +553,17 @@ void mtier_look_count(const struct mtier_watch *watch,
 {
 	size_t i, nr = (size_t)watch->nr * MTIER_RANGE_PAGES;
 	u32 alike[MTIER_PAGE_NONE + 1] = { };
-	unsigned int page;
+	unsigned int page = MTIER_PAGE_NONE;
 
 	*counts = (struct mtier_counts) { };
-	for (i = 0; i < nr; i++)
-		alike[watch->page[i]]++;
-	for (page = 0; page < MTIER_PAGE_NONE; page++)
+	for (i = 0; i < nr; i++) {
+		if (watch->page[i] != MTIER_PAGE_REST)
+			page = watch->page[i];
+		alike[page]++;
+	}
+	for (page = 0; page < MTIER_PAGE_REST; page++)
 		if (alike[page])
-			counts->pages[mtier_page_side(page)]
+			counts->pages[mtier_page_group(page)]
 				     [page & MTIER_PAGE_COUNT] += alike[page];
 }
 
@@ -408,35 +575,39 @@ void mtier_look_count(const struct mtier_watch *watch,
  *
  * Not always the same is to be the first. Else after some bursts only pages in use
  * were left there that looks have missed by chance, and they changed places for ever.
+ *
+ * The last folio that is taken may be larger than what was left to take.
  */
 void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan,
 		     u32 start)
 {
 	size_t i, nr = (size_t)watch->nr * MTIER_RANGE_PAGES;
-	u32 want[MTIER_SIDES][MTIER_LOOKS + 1] = { };
-	u32 left = 0;
+	u32 want[MTIER_GROUPS][MTIER_LOOKS + 1] = { };
+	u32 left = 0, took;
 
 	for (i = 0; i < plan->nr; i++) {
 		const struct mtier_run *run = &plan->run[i];
 
-		want[MTIER_LOW][run->low] += run->pages;
+		want[run->low_group][run->low] += run->pages;
 		left += run->pages;
 		if (run->top == MTIER_NO_VICTIM)
 			continue;
-		want[MTIER_TOP][run->top] += run->pages;
+		want[run->top_group][run->top] += run->pages;
 		left += run->pages;
 	}
 	for (i = 0; i < nr && left; i++) {
-		u8 *page = &watch->page[(start + i) % nr];
+		size_t at = (start + i) % nr;
+		u8 *page = &watch->page[at];
 		u32 *more;
 
 		if (!mtier_page_watched(*page))
 			continue;
-		more = &want[mtier_page_side(*page)][*page & MTIER_PAGE_COUNT];
+		more = &want[mtier_page_group(*page)][*page & MTIER_PAGE_COUNT];
 		if (!*more)
 			continue;
-		--*more;
-		left--;
+		took = min(*more, mtier_look_nr(page, nr - at));
+		*more -= took;
+		left -= took;
 		*page |= MTIER_PAGE_GOES;
 	}
 }
@@ -452,8 +623,10 @@ void mtier_look_drop(struct mtier_watch *watch)
 	size_t i, nr = (size_t)watch->nr * MTIER_RANGE_PAGES;
 
 	for (i = 0; i < nr; i++)
-		if (watch->page[i] & MTIER_PAGE_GOES)
-			watch->page[i] = MTIER_PAGE_NONE;
+		if (mtier_page_watched(watch->page[i]) &&
+		    watch->page[i] & MTIER_PAGE_GOES)
+			mtier_look_none(&watch->page[i],
+					mtier_look_nr(&watch->page[i], nr - i));
 }
 
 #ifdef CONFIG_MTIER_KUNIT_TEST

@@ -169,8 +169,9 @@ bool mtier_move_fits(struct mtier_move *mv, struct folio *folio)
 	struct mem_cgroup *memcg;
 	bool known;
 
+	/* Whoever looks at pages has made sure that there is so much room, no more. */
 	if (!mv->nr_folios)
-		return true;
+		return !mv->marked || folio_nr_pages(folio) <= mv->max_pages;
 	if (mv->nr_folios == mv->cap ||
 	    mv->nr_pages + folio_nr_pages(folio) > mv->max_pages)
 		return false;

@@ -146,6 +146,7 @@ unsigned long mtier_room_above(void);
 bool mtier_node_room(int nid);
 bool mtier_node_full(int nid);
 unsigned long mtier_node_mapped(int nid);
+unsigned long mtier_node_mapped_huge(int nid);
 int mtier_fallback(int source, unsigned long nr_pages);
 int mtier_nearest(int nid, const nodemask_t *targets);
 int mtier_slot_weigh(struct mtier_slot *slot);

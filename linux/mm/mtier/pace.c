@@ -129,54 +129,53 @@ bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns)
 	       mul_sat(gain_ns, looks + 1) < total_gain_ns;
 }
 
-/* Pages of either side by what they are worth, from the most used down. */
+/* Pages of every group by what looks find of them, from the most down. */
 struct ranking {
 	const struct mtier_worth *w;
-	u64 pages[MTIER_SIDES][MTIER_LOOKS + 1];
-	u32 left[MTIER_SIDES];		/* counts to come */
+	u64 pages[MTIER_GROUPS][MTIER_LOOKS + 1];
+	u32 left[MTIER_GROUPS];		/* counts to come */
 };
 
-/* What was seen stands for all pages of its side. */
+/* What was seen stands for all pages of its group. */
 static void rank_all(const struct mtier_place *p,
 		     const struct mtier_place_machine *m,
 		     const struct mtier_worth *w, struct ranking *r)
 {
 	const struct mtier_counts *hist = &p->hist[w->looks];
-	u32 s, c;
+	u32 g, c;
 
 	*r = (struct ranking) { .w = w };
-	for (s = 0; s < MTIER_SIDES; s++) {
+	for (g = 0; g < MTIER_GROUPS; g++) {
 		u64 seen = 0;
 
 		for (c = 0; c <= w->looks; c++)
-			seen += hist->pages[s][c];
-		if (!w->known[s] || !seen)
+			seen += hist->pages[g][c];
+		if (!w->known[g] || !seen)
 			continue;
-		r->left[s] = w->looks + 1;
+		r->left[g] = w->looks + 1;
 		for (c = 0; c <= w->looks; c++)
-			r->pages[s][c] =
-				mul_u64_u64_div_u64(m->pages[s],
-						    hist->pages[s][c], seen);
+			r->pages[g][c] =
+				mul_u64_u64_div_u64(m->pages[g],
+						    hist->pages[g][c], seen);
 	}
 }
 
 /* The next pages: how many, and what they are worth; false if there are no more. */
 static bool rank_next(struct ranking *r, u64 *pages, u32 *q)
 {
-	u32 at[MTIER_SIDES] = { 0 };
-	u32 s, c;
+	u32 g, best = MTIER_GROUPS;
 
-	for (s = 0; s < MTIER_SIDES; s++)
-		if (r->left[s])
-			at[s] = r->w->q[s][r->left[s] - 1];
-	if (!r->left[MTIER_TOP] && !r->left[MTIER_LOW])
+	for (g = 0; g < MTIER_GROUPS; g++) {
+		u32 at = r->left[g] ? r->w->q[g][r->left[g] - 1] : 0;
+
+		if (!r->left[g] || (best < MTIER_GROUPS && at <= *q))
+			continue;
+		best = g;
+		*q = at;
+	}
+	if (best == MTIER_GROUPS)
 		return false;
-	s = !r->left[MTIER_LOW] ||
-	    (r->left[MTIER_TOP] && at[MTIER_TOP] >= at[MTIER_LOW]) ?
-		MTIER_TOP : MTIER_LOW;
-	c = --r->left[s];
-	*pages = r->pages[s][c];
-	*q = at[s];
+	*pages = r->pages[best][--r->left[best]];
 	return true;
 }
 
@@ -198,8 +197,9 @@ u32 mtier_place_margin(const struct mtier_place *p,
 		       const struct mtier_place_machine *m,
 		       const struct mtier_worth *w)
 {
-	u64 room = add_sat(m->pages[MTIER_TOP], m->free);
-	u32 q, with_room = 0, in_use = 0;
+	u64 top = add_sat(m->pages[MTIER_TOP], m->pages[MTIER_TOP + MTIER_LARGE]);
+	u64 room = add_sat(top, m->free);
+	u32 q = 0, with_room = 0, in_use = 0;
 	u64 pages, used = 0;
 	struct ranking r;
 
@@ -251,6 +251,16 @@ void mtier_place_steer(struct mtier_place *p,
 		p->hist[n] = (struct mtier_counts) { 0 };
 }
 
+static u64 all_pages(const struct mtier_place_machine *m)
+{
+	u64 pages = 0;
+	u32 g;
+
+	for (g = 0; g < MTIER_GROUPS; g++)
+		pages = add_sat(pages, m->pages[g]);
+	return pages;
+}
+
 /**
  * mtier_place_paid - book the CPU time of looks
  * @p: state
@@ -265,8 +275,8 @@ void mtier_place_paid(struct mtier_place *p,
 		      const struct mtier_place_machine *m, u64 passed_ns,
 		      u64 spent_ns)
 {
-	u64 pages = add_sat(m->pages[MTIER_TOP], m->pages[MTIER_LOW]);
-	u64 most = mul_sat(mul_sat(pages, max_t(u32, m->look_ns, 1)), CREDIT_VISITS);
+	u64 look_ns = max_t(u32, m->look_ns, 1);
+	u64 most = mul_sat(mul_sat(all_pages(m), look_ns), CREDIT_VISITS);
 	s64 cap = min_t(u64, most, S64_MAX / 4);
 	s64 saved = min_t(u64, mul_sat(passed_ns, SHARE_LONG) >> Q16_BITS, S64_MAX / 4);
 	s64 spent = min_t(u64, spent_ns, S64_MAX / 4);

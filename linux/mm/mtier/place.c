@@ -48,6 +48,16 @@
 #define RATIO_NUM	5		/* 5/4 of the rate */
 #define RATIO_DEN	4
 
+/*
+ * What a look finds of a folio may be one access to it, or one to each of its pages:
+ * any order of magnitude is as likely, which is 511 / ln(512) on average.
+ */
+#define LARGE_ACCESSES	82
+/* Of a large folio no more is remembered than of so many. */
+#define LARGE_FOLIOS	256
+/* A page of one takes such a part of a single one's time to move: it is copied. */
+#define LARGE_MOVE	4
+
 #define LATENCY_NS	150
 #define LATENCY_MAX_NS	1000000U
 #define GAIN_MAX_NS	BIT_ULL(31)	/* of one page */
@@ -116,6 +126,27 @@ u32 mtier_place_q_at(u32 q, u64 tau_ns, u64 other_ns)
 	return MTIER_Q16 - rest;
 }
 
+/* Add what was seen of a group of each side; no more than @most is kept of others. */
+static void remember(struct mtier_counts *hist, u32 looks,
+		     const struct mtier_counts *seen, u32 top, u32 most)
+{
+	u64 pages = 0;
+	u32 keep;
+	u32 g, c;
+
+	for (g = top; g < top + MTIER_SIDES; g++)
+		for (c = 0; c <= looks; c++)
+			pages += seen->pages[g][c];
+	keep = most - min_t(u64, pages, most);
+	for (g = top; g < top + MTIER_SIDES; g++)
+		for (c = 0; c <= looks; c++) {
+			u32 *n = &hist->pages[g][c];
+
+			*n = min_t(u64, (u64)*n * keep / most + seen->pages[g][c],
+				   U32_MAX);
+		}
+}
+
 /**
  * mtier_place_look - add what was found by a look
  * @p: state
@@ -123,28 +154,17 @@ u32 mtier_place_q_at(u32 q, u64 tau_ns, u64 other_ns)
  * @seen: pages of the burst by count; those that moved in it left out, since
  *	where they lie now is no evidence
  *
- * A burst of MTIER_BURST_PAGES stands for itself; smaller ones add up.
+ * A burst of MTIER_BURST_PAGES stands for itself; smaller ones add up.  That there
+ * are fewer large folios than pages makes up for some: they are remembered longer.
  */
 void mtier_place_look(struct mtier_place *p, u32 looks,
 		      const struct mtier_counts *seen)
 {
-	u64 pages = 0;
-	u32 keep;
-	u32 s, c;
-
 	if (!looks || looks > MTIER_LOOKS)
 		return;
-	for (s = 0; s < MTIER_SIDES; s++)
-		for (c = 0; c <= looks; c++)
-			pages += seen->pages[s][c];
-	keep = MTIER_BURST_PAGES - min_t(u64, pages, MTIER_BURST_PAGES);
-	for (s = 0; s < MTIER_SIDES; s++)
-		for (c = 0; c <= looks; c++) {
-			u32 *n = &p->hist[looks].pages[s][c];
-
-			*n = (u64)*n * keep / MTIER_BURST_PAGES +
-			     seen->pages[s][c];
-		}
+	remember(&p->hist[looks], looks, seen, MTIER_TOP, MTIER_BURST_PAGES);
+	remember(&p->hist[looks], looks, seen, MTIER_TOP + MTIER_LARGE,
+		 LARGE_FOLIOS * MTIER_LARGE_PAGES);
 }
 
 /*
@@ -159,11 +179,10 @@ struct share {
 	u32 counts;
 };
 
-/* False if nothing was seen of this side. */
-static bool side_shares(const u32 *hist, u32 looks, struct share *share)
+/* False if nothing was seen of this group; @shift makes folios of its pages. */
+static bool group_shares(const u32 *hist, u32 looks, u32 shift, struct share *share)
 {
 	u64 pages = 0, hits = 0, all;
-	u32 shift = 0;
 	u32 c;
 
 	for (c = 0; c <= looks; c++)
@@ -239,15 +258,21 @@ static u32 share_se(const struct share *share, u32 q)
 	return div64_u64(spread, max_t(u64, int_sqrt64(share->weight << 8), 1));
 }
 
-static void side_worth(const u32 *hist, u32 side, struct mtier_worth *w)
+static bool is_large(u32 group)
+{
+	return group >= MTIER_LARGE;
+}
+
+static void group_worth(const u32 *hist, u32 g, struct mtier_worth *w)
 {
 	struct share share[MTIER_LOOKS];
 	u32 q[MTIER_LOOKS], se[MTIER_LOOKS];
 	u32 n = w->looks;
 	u32 nr, i, k, c = 0;
 
-	w->known[side] = side_shares(hist, n, share);
-	if (!w->known[side])
+	w->known[g] = group_shares(hist, n, is_large(g) ? MTIER_LARGE_BITS : 0,
+				   share);
+	if (!w->known[g])
 		return;
 	nr = pool(share, n);
 	for (i = 0; i < nr; i++)
@@ -260,8 +285,8 @@ static void side_worth(const u32 *hist, u32 side, struct mtier_worth *w)
 		u32 same = min_t(u32, c, n - 1);
 		u32 less = c ? c - 1 : 0;
 
-		w->q[side][c] = ((n - c) * q[same] + c * q[less]) / n;
-		w->se[side][c] = ((n - c) * se[same] + c * se[less]) / n;
+		w->q[g][c] = ((n - c) * q[same] + c * q[less]) / n;
+		w->se[g][c] = ((n - c) * se[same] + c * se[less]) / n;
 	}
 }
 
@@ -274,13 +299,13 @@ static void side_worth(const u32 *hist, u32 side, struct mtier_worth *w)
 void mtier_place_worth(const struct mtier_place *p, u32 looks,
 		       struct mtier_worth *w)
 {
-	u32 s;
+	u32 g;
 
 	*w = (struct mtier_worth) {
 		.looks = clamp_t(u32, looks, 1, MTIER_LOOKS),
 	};
-	for (s = 0; s < MTIER_SIDES; s++)
-		side_worth(p->hist[w->looks].pages[s], s, w);
+	for (g = 0; g < MTIER_GROUPS; g++)
+		group_worth(p->hist[w->looks].pages[g], g, w);
 }
 
 static u32 latency_ns(const struct mtier_place_machine *m)
@@ -288,14 +313,23 @@ static u32 latency_ns(const struct mtier_place_machine *m)
 	return min_t(u32, m->latency_ns ?: LATENCY_NS, LATENCY_MAX_NS);
 }
 
-/* What a page saves that is accessed so much more often between two looks. */
+/*
+ * What a page saves if MTIER_LARGE_PAGES of its kind are accessed so much more often
+ * between two looks.
+ */
 static u64 saving_ns(const struct mtier_place *p,
-		     const struct mtier_place_machine *m, u32 rate)
+		     const struct mtier_place_machine *m, u64 rate)
 {
 	u64 tau = max_t(u64, p->tau_ns, MTIER_TAU_MIN_NS);
 	u64 worth = mtier_place_horizon_ns(p) * latency_ns(m);
 
-	return min_t(u64, div64_u64(worth, tau) * rate >> Q16_BITS, GAIN_MAX_NS);
+	return min_t(u64, div64_u64(worth, tau) * rate >>
+			  (Q16_BITS + MTIER_LARGE_BITS), GAIN_MAX_NS);
+}
+
+static u32 move_ns(const struct mtier_place_machine *m, u32 group)
+{
+	return is_large(group) ? m->move_ns / LARGE_MOVE : m->move_ns;
 }
 
 /* What is left to take while a plan is made. */
@@ -303,74 +337,170 @@ struct taking {
 	struct mtier_counts left;
 	u64 limit;
 	u64 free;
-	u32 low;
-	u32 top;
+	u32 at[MTIER_GROUPS];
+	bool over[MTIER_GROUPS];
 };
 
-/* Go on to the next page of the lower side, from the most used down. */
-static bool next_low(struct taking *t)
+/* Go on to the next page of a lower group, from the most used down. */
+static bool next_low(struct taking *t, u32 g)
 {
-	while (!t->left.pages[MTIER_LOW][t->low]) {
-		if (!t->low)
+	while (!t->left.pages[g][t->at[g]]) {
+		if (!t->at[g])
 			return false;
-		t->low--;
+		t->at[g]--;
 	}
 	/* Idle pages are many, and would use up what is free before others come. */
-	return t->low || !t->free;
+	return t->at[g] || !t->free;
 }
 
-/* Go on to the next page of the upper side, from the least used up. */
-static bool next_top(struct taking *t, u32 looks)
+/* Go on to the next page of an upper group, from the least used up. */
+static bool next_top(struct taking *t, u32 g, u32 looks)
 {
-	while (!t->left.pages[MTIER_TOP][t->top]) {
-		if (t->top == looks)
+	while (!t->left.pages[g][t->at[g]]) {
+		if (t->at[g] == looks)
 			return false;
-		t->top++;
+		t->at[g]++;
 	}
 	return true;
 }
 
-/* What stands against the next pair? Fills in the run and what a page of it gains. */
+/* How often does a look find the next pages of a lower group, at the least? */
+static u32 low_found(const struct mtier_worth *w, const struct taking *t, u32 g)
+{
+	u32 q = w->q[g][t->at[g]], se = w->se[g][t->at[g]];
+
+	return mtier_place_rate(q - min_t(u32, q, se * ERRORS_X2 / 2));
+}
+
+/* And those of an upper group, at the most? */
+static u32 top_found(const struct mtier_worth *w, const struct taking *t, u32 g)
+{
+	u32 q = w->q[g][t->at[g]], se = w->se[g][t->at[g]];
+
+	return mtier_place_rate(q + se * ERRORS_X2 / 2);
+}
+
+/*
+ * How often are MTIER_LARGE_PAGES accessed between two looks: at the least, if they are
+ * on the lower side, at the most on the upper one?  With another folio one is compared
+ * as that is counted.
+ */
+static u64 low_rate(const struct mtier_worth *w, const struct taking *t, u32 g)
+{
+	return (u64)low_found(w, t, g) << (is_large(g) ? 0 : MTIER_LARGE_BITS);
+}
+
+static u64 top_rate(const struct mtier_worth *w, const struct taking *t, u32 g,
+		    u32 low)
+{
+	return (u64)top_found(w, t, g) << (is_large(low) ? 0 : MTIER_LARGE_BITS);
+}
+
+/* And on average? */
+static u64 mean_rate(u32 found, u32 g)
+{
+	return (u64)found * (is_large(g) ? LARGE_ACCESSES : MTIER_LARGE_PAGES);
+}
+
+/*
+ * The group of the next victim for a page of @low, MTIER_GROUPS if there is none.
+ * What comes free of single pages is scattered, and of no use for a large folio.
+ */
+static u32 victim_for(const struct mtier_worth *w, struct taking *t, u32 low)
+{
+	u32 g, best = MTIER_GROUPS;
+	u64 rate, best_rate = 0;
+
+	for (g = MTIER_TOP; g < MTIER_GROUPS; g += MTIER_LARGE) {
+		if ((is_large(low) && !is_large(g)) || !w->known[g] ||
+		    !next_top(t, g, w->looks))
+			continue;
+		rate = top_rate(w, t, g, low);
+		if (best == MTIER_GROUPS || rate < best_rate) {
+			best = g;
+			best_rate = rate;
+		}
+	}
+	return best;
+}
+
+/* The lower group whose next pages are used most, MTIER_GROUPS if none is left. */
+static u32 hottest(const struct mtier_worth *w, struct taking *t)
+{
+	u32 g, best = MTIER_GROUPS;
+
+	for (g = MTIER_LOW; g < MTIER_GROUPS; g += MTIER_LARGE) {
+		if (t->over[g] || !w->known[g] || !next_low(t, g))
+			continue;
+		if (best == MTIER_GROUPS ||
+		    low_rate(w, t, g) > low_rate(w, t, best))
+			best = g;
+	}
+	return best;
+}
+
+/*
+ * What stands against the next pages of a lower group changing places, MTIER_PLAN_RATE
+ * if nothing does? Fills in the run and what a page of it gains.
+ */
+static enum mtier_plan_why pair_up(const struct mtier_place *p,
+				   const struct mtier_place_machine *m,
+				   const struct mtier_worth *w, struct taking *t,
+				   u32 g, struct mtier_run *run, u64 *gain_ns)
+{
+	u64 more = mean_rate(low_found(w, t, g), g), less = 0, cold = 0;
+	u32 cost = move_ns(m, g);
+
+	*run = (struct mtier_run) {
+		.low = t->at[g],
+		.low_group = g,
+		.top = MTIER_NO_VICTIM,
+		.gap = w->q[g][t->at[g]],
+	};
+	if (!t->free) {
+		u32 v = victim_for(w, t, g);
+
+		if (v == MTIER_GROUPS)
+			return MTIER_PLAN_NO_VICTIM;
+		run->top = t->at[v];
+		run->top_group = v;
+		run->gap -= min_t(u32, run->gap, w->q[v][t->at[v]]);
+		cold = top_rate(w, t, v, g);
+		less = mean_rate(top_found(w, t, v), v);
+		cost += move_ns(m, v);
+	}
+	if (low_rate(w, t, g) * RATIO_DEN <= cold * RATIO_NUM)
+		return MTIER_PLAN_ALIKE;
+	*gain_ns = saving_ns(p, m, more - less);
+	if (*gain_ns < cost)
+		return MTIER_PLAN_COST;
+	*gain_ns -= cost;
+	return MTIER_PLAN_RATE;
+}
+
+/* The next run; where a group has none any more the other one goes on. */
 static bool next_run(const struct mtier_place *p,
 		     const struct mtier_place_machine *m,
 		     const struct mtier_worth *w, struct taking *t,
 		     struct mtier_run *run, u64 *gain_ns, enum mtier_plan_why *why)
 {
-	u32 hot, cold = 0, hot_rate, cold_rate;
-	u64 cost = m->move_ns;
+	enum mtier_plan_why is;
+	u32 g;
 
-	*why = MTIER_PLAN_RATE;
-	if (!t->limit)
-		return false;
-	*why = MTIER_PLAN_NOBODY;
-	if (!w->known[MTIER_LOW] || !next_low(t))
-		return false;
-	hot = w->q[MTIER_LOW][t->low];
-	run->low = t->low;
-	run->top = MTIER_NO_VICTIM;
-	run->gap = hot;
-	hot -= min_t(u32, hot, w->se[MTIER_LOW][t->low] * ERRORS_X2 / 2);
-	if (!t->free) {
-		*why = MTIER_PLAN_NO_VICTIM;
-		if (!w->known[MTIER_TOP] || !next_top(t, w->looks))
+	while (t->limit) {
+		g = hottest(w, t);
+		if (g == MTIER_GROUPS)
 			return false;
-		cold = w->q[MTIER_TOP][t->top];
-		run->top = t->top;
-		run->gap -= min_t(u32, run->gap, cold);
-		cold += w->se[MTIER_TOP][t->top] * ERRORS_X2 / 2;
-		cost *= 2;
+		is = pair_up(p, m, w, t, g, run, gain_ns);
+		if (is == MTIER_PLAN_RATE)
+			return true;
+		t->over[g] = true;
+		/* That of single pages is said, if there are any. */
+		if (!is_large(g) || *why == MTIER_PLAN_NOBODY)
+			*why = is;
 	}
-	*why = MTIER_PLAN_ALIKE;
-	hot_rate = mtier_place_rate(hot);
-	cold_rate = mtier_place_rate(cold);
-	if (hot_rate * RATIO_DEN <= cold_rate * RATIO_NUM)
-		return false;
-	*why = MTIER_PLAN_COST;
-	*gain_ns = saving_ns(p, m, hot_rate - cold_rate);
-	if (*gain_ns < cost)
-		return false;
-	*gain_ns -= cost;
-	return true;
+	*why = MTIER_PLAN_RATE;
+	return false;
 }
 
 /**
@@ -386,6 +516,11 @@ static bool next_run(const struct mtier_place *p,
  * pair, while what that saves is more than what it costs, and the two are further
  * apart than chance would have them.  Free memory is a victim worth nothing, and not
  * for pages that no look has found.
+ *
+ * Of a large folio it is not known how much of it was used.  So it goes up into what
+ * is free, or for another one that is used less; it goes down, too, for single pages
+ * that are used more than each of its own may be.  Whether that pays is asked of what
+ * it is on average.
  */
 void mtier_place_plan(const struct mtier_place *p,
 		      const struct mtier_place_machine *m,
@@ -393,25 +528,29 @@ void mtier_place_plan(const struct mtier_place *p,
 		      const struct mtier_counts *movable, u64 limit,
 		      struct mtier_plan *plan)
 {
+	u32 looks = min_t(u32, w->looks, MTIER_LOOKS);
 	struct taking t = {
 		.left = *movable,
 		.limit = limit,
 		.free = m->free,
-		.low = min_t(u32, w->looks, MTIER_LOOKS),
+		.at = {
+			[MTIER_LOW] = looks,
+			[MTIER_LOW + MTIER_LARGE] = looks,
+		},
 	};
 	struct mtier_run run = { 0 };
 	u64 gain_ns;
 
-	*plan = (struct mtier_plan) { 0 };
+	*plan = (struct mtier_plan) { .why = MTIER_PLAN_NOBODY };
 	while (next_run(p, m, w, &t, &run, &gain_ns, &plan->why)) {
-		u32 *low = &t.left.pages[MTIER_LOW][run.low];
+		u32 *low = &t.left.pages[run.low_group][run.low];
 		u64 nr = min_t(u64, t.limit, *low);
 
 		if (t.free) {
 			nr = min_t(u64, nr, t.free);
 			t.free -= nr;
 		} else {
-			u32 *top = &t.left.pages[MTIER_TOP][run.top];
+			u32 *top = &t.left.pages[run.top_group][run.top];
 
 			nr = min_t(u64, nr, *top);
 			*top -= nr;

@@ -18,6 +18,7 @@
 #ifndef _MM_MTIER_PLACE_H
 #define _MM_MTIER_PLACE_H
 
+#include <linux/bits.h>
 #include <linux/types.h>
 
 /* Looks of a burst; the first clears only, and does not count. */
@@ -57,38 +58,50 @@ enum mtier_side {
 	MTIER_SIDES,
 };
 
+/*
+ * Pages of large folios are a group of their own on each side: a look finds a huge
+ * page accessed that one access was to, or any number to any of its pages.  Whatever
+ * is kept by group has that of single pages at its side, that of these behind it:
+ * MTIER_TOP + MTIER_LARGE, for one.
+ */
+#define MTIER_LARGE		MTIER_SIDES
+#define MTIER_GROUPS		(2 * MTIER_SIDES)
+/* What they are taken for, whatever their size: the most that one entry maps. */
+#define MTIER_LARGE_BITS	9
+#define MTIER_LARGE_PAGES	((u32)BIT(MTIER_LARGE_BITS))
+
 /**
  * struct mtier_counts - how many pages have which count
- * @pages: base pages, by side and by looks that found them accessed
+ * @pages: base pages, by group and by looks that found them accessed
  */
 struct mtier_counts {
-	u32 pages[MTIER_SIDES][MTIER_LOOKS + 1];
+	u32 pages[MTIER_GROUPS][MTIER_LOOKS + 1];
 };
 
 /**
  * struct mtier_worth - what the counts say after some look
  * @looks: how many there were
- * @known: sides of which enough was seen
+ * @known: groups of which enough was seen
  * @q: Q16 probability that one more look finds a page of this count accessed
  * @se: Q16 standard error of that
  */
 struct mtier_worth {
 	u32 looks;
-	bool known[MTIER_SIDES];
-	u32 q[MTIER_SIDES][MTIER_LOOKS + 1];
-	u32 se[MTIER_SIDES][MTIER_LOOKS + 1];
+	bool known[MTIER_GROUPS];
+	u32 q[MTIER_GROUPS][MTIER_LOOKS + 1];
+	u32 se[MTIER_GROUPS][MTIER_LOOKS + 1];
 };
 
 /**
  * struct mtier_place_machine - what the decision has to know of the machine
- * @pages: base pages that may be looked at, by side
+ * @pages: base pages that may be looked at, by group
  * @free: pages that the top tier can take before anything has to leave it
  * @latency_ns: by how much an access to the lower tier takes longer; 0: the usual
- * @move_ns: CPU time that moving a page takes
+ * @move_ns: CPU time that moving a single page takes
  * @look_ns: CPU time that looking at a page takes, MTIER_LOOK_NS at first
  */
 struct mtier_place_machine {
-	u64 pages[MTIER_SIDES];
+	u64 pages[MTIER_GROUPS];
 	u64 free;
 	u32 latency_ns;
 	u32 move_ns;
@@ -144,18 +157,22 @@ enum mtier_plan_why {
  * struct mtier_run - pages that change places, all alike
  * @low: count of those that go up
  * @top: count of those that go down for them, or MTIER_NO_VICTIM
+ * @low_group: the group of those that go up
+ * @top_group: and of those that go down
  * @pages: how many
  * @gap: Q16 by how much the two differ in what one more look would find
  */
 struct mtier_run {
 	u8 low;
 	u8 top;
+	u8 low_group;
+	u8 top_group;
 	u32 pages;
 	u32 gap;
 };
 
-/* Each run but the last uses up a count of one side, or what is free. */
-#define MTIER_RUNS_MAX		(2 * (MTIER_LOOKS + 1) + 1)
+/* Each run but the last uses up a count of one group, or what is free. */
+#define MTIER_RUNS_MAX		(MTIER_GROUPS * (MTIER_LOOKS + 1) + 1)
 
 /**
  * struct mtier_plan - what is to be done after a look

@@ -20,6 +20,9 @@
  * within one a CPU takes hundreds for the first. What goes down may take what is free
  * above the low watermark: as much comes free below at once.
  *
+ * A large folio goes in one piece. Where it does not fit into what is left of a batch
+ * the next one begins with it, and where it gives way it may be for more than one.
+ *
  * Locking: none of its own. See gather.c for what is held while pages move.
  */
 #include <linux/bitmap.h>
@@ -54,6 +57,7 @@ struct mtier_cursor {
  * @victims: where those of @victims_of go on
  * @victims_of: a node of the upper tier, or NUMA_NO_NODE
  * @came_free: pages that went down from it and were not made use of yet
+ * @least: room that a batch has to have for the largest folio of a side
  * @did: what was done
  */
 struct mtier_swap {
@@ -64,7 +68,18 @@ struct mtier_swap {
 	struct mtier_cursor victims;
 	int victims_of;
 	unsigned long came_free;
+	unsigned long least[MTIER_SIDES];
 	struct mtier_swapped did;
+};
+
+/**
+ * struct mtier_turns - marked folios that had their turn
+ * @folios: how many
+ * @pages: base pages of them
+ */
+struct mtier_turns {
+	unsigned long folios;
+	unsigned long pages;
 };
 
 /* Used again and again by kmtierd. */
@@ -80,7 +95,7 @@ static bool mtier_marked(const u8 *page, u8 low, unsigned long *todo)
 
 	bitmap_zero(todo, MTIER_RANGE_PAGES);
 	for (i = 0; i < MTIER_RANGE_PAGES; i++)
-		if (page[i] != MTIER_PAGE_NONE &&
+		if (mtier_page_watched(page[i]) &&
 		    (page[i] & mask) == (MTIER_PAGE_GOES | low))
 			__set_bit(i, todo);
 	return !bitmap_empty(todo, MTIER_RANGE_PAGES);
@@ -100,27 +115,44 @@ static bool mtier_marked_next(struct mtier_watch *w, struct mtier_cursor *at,
 	return false;
 }
 
-/* Those that had their turn are not in the burst any more; returns how many. */
-static unsigned int mtier_marked_done(u8 *page, const unsigned long *done)
+/* Those that had their turn are not in the burst any more. */
+static void mtier_marked_done(u8 *page, const unsigned long *done,
+			      struct mtier_turns *turns)
+{
+	unsigned int i, nr;
+
+	for_each_set_bit(i, done, MTIER_RANGE_PAGES) {
+		nr = mtier_look_nr(page + i, MTIER_RANGE_PAGES - i);
+		memset(page + i, MTIER_PAGE_NONE, nr);
+		turns->pages += nr;
+		turns->folios++;
+	}
+}
+
+/* Is a large folio left, of those that are @todo and not @done? */
+static bool mtier_marked_large(const u8 *page, const unsigned long *todo,
+			       const unsigned long *done)
 {
 	unsigned int i;
 
-	for_each_set_bit(i, done, MTIER_RANGE_PAGES)
-		page[i] = MTIER_PAGE_NONE;
-	return bitmap_weight(done, MTIER_RANGE_PAGES);
+	for_each_andnot_bit(i, todo, done, MTIER_RANGE_PAGES)
+		if (page[i] & MTIER_PAGE_LARGE)
+			return true;
+	return false;
 }
 
 /*
  * Isolate marked pages from the cursor on, before range @end, until the move is
- * full. Returns how many had their turn.
+ * full. Returns what had its turn.
  */
-static unsigned long mtier_swap_gather(struct mtier_watch *w,
-				       struct mtier_move *mv,
-				       struct mtier_cursor *at,
-				       unsigned int end, u8 low)
+static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
+					    struct mtier_move *mv,
+					    struct mtier_cursor *at,
+					    unsigned int end, u8 low)
 {
-	unsigned long nr = 0;
+	struct mtier_turns turns = { };
 	bool open = true;
+	u8 *page;
 
 	while (open && mv->nr_pages < mv->max_pages &&
 	       mtier_marked_next(w, at, end, low, mv->todo)) {
@@ -133,14 +165,17 @@ static unsigned long mtier_swap_gather(struct mtier_watch *w,
 		};
 
 		open = mtier_gather(mv, &range);
-		nr += mtier_marked_done(mtier_watch_range(w, at->range),
-					mv->done);
+		page = mtier_watch_range(w, at->range);
+		/* What does not fit begins the next batch. */
+		if (mv->nr_pages && mtier_marked_large(page, mv->todo, mv->done))
+			open = false;
+		mtier_marked_done(page, mv->done, &turns);
 		/* Who is left lies on another node of this side. */
 		if (open)
 			at->range++;
 		cond_resched();
 	}
-	return nr;
+	return turns;
 }
 
 /* ---- down ---- */
@@ -165,7 +200,8 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 
 	if (below == NUMA_NO_NODE)
 		return 0;
-	want = min(want, mtier_node_free_above(below, WMARK_LOW));
+	want = min(max(want, s->least[MTIER_TOP]),
+		   mtier_node_free_above(below, WMARK_LOW));
 	if (!want)
 		return 0;
 	mtier_move_marked(mv, nid, below, true, want);
@@ -262,21 +298,24 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 						   part->first + part->nr;
 	int target = mtier_swap_target(part->slot, nid, up);
 	struct mtier_move *mv = s->up;
-	unsigned long room, moved, nr;
+	struct mtier_turns turns;
+	unsigned long room, moved;
 
-	room = min_t(unsigned long, s->left, READ_ONCE(mtier_conf.batch_pages));
-	room = mtier_swap_room(s, target, room);
+	room = max_t(unsigned long, READ_ONCE(mtier_conf.batch_pages),
+		     s->least[MTIER_LOW]);
+	room = mtier_swap_room(s, target, min(room, s->left));
 	/* Elsewhere may be some. */
 	if (!room) {
 		at->range = end;
 		return true;
 	}
 	mtier_move_marked(mv, nid, target, false, room);
-	nr = mtier_swap_gather(s->watch, mv, at, end, MTIER_PAGE_LOW);
-	s->left -= min(nr, s->left);
+	turns = mtier_swap_gather(s->watch, mv, at, end, MTIER_PAGE_LOW);
+	s->left -= min(turns.pages, s->left);
 	moved = mtier_move_run(mv);
+	s->did.scattered |= mv->nomem_large;
 	mtier_swap_drain(target);
-	count_vm_events(MTIER_QUEUED, nr);
+	count_vm_events(MTIER_QUEUED, turns.folios);
 	mtier_promote_count(NULL, mv);
 	if (mv->nr_folios)
 		trace_mtier_migrate(nid, target, mv->nr_folios, moved,
@@ -301,6 +340,21 @@ static bool mtier_swap_up(struct mtier_swap *s, int nid)
 	return true;
 }
 
+/* How large is the largest folio of a plan, on either side? Or as good as. */
+static void mtier_swap_least(struct mtier_swap *s, const struct mtier_plan *plan)
+{
+	u32 i;
+
+	for (i = 0; i < plan->nr; i++) {
+		const struct mtier_run *run = &plan->run[i];
+
+		if (run->low_group >= MTIER_LARGE)
+			s->least[MTIER_LOW] = MTIER_RANGE_PAGES;
+		if (run->top != MTIER_NO_VICTIM && run->top_group >= MTIER_LARGE)
+			s->least[MTIER_TOP] = MTIER_RANGE_PAGES;
+	}
+}
+
 /**
  * mtier_swap() - have the pages change places that a plan has marked
  * @watch: what they are marked in; they are not in the burst any more afterwards
@@ -322,6 +376,7 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 	};
 	int nid;
 
+	mtier_swap_least(&s, plan);
 	for_each_node_mask(nid, low)
 		if (!s.left || !mtier_swap_up(&s, nid))
 			break;

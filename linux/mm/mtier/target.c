@@ -275,6 +275,21 @@ unsigned long mtier_node_mapped(int nid)
 }
 
 /**
+ * mtier_node_mapped_huge() - how many of them does one entry map with others?
+ * @nid: the node
+ *
+ * Return: base pages.
+ */
+unsigned long mtier_node_mapped_huge(int nid)
+{
+	pg_data_t *pgdat = NODE_DATA(nid);
+
+	return node_page_state(pgdat, NR_ANON_THPS) +
+	       node_page_state(pgdat, NR_SHMEM_PMDMAPPED) +
+	       node_page_state(pgdat, NR_FILE_PMDMAPPED);
+}
+
+/**
  * mtier_room_above() - room for promotion, wherever
  *
  * Return: free base pages above the high watermarks of all nodes that hot

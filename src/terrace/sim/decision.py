@@ -25,15 +25,16 @@ Q16 = 65536
 #: In the order of enum mtier_plan_why.
 WHY = ("rate", "nobody", "no-victim", "alike", "cost")
 
-_SIDES = 2
-_RUNS_MAX = 2 * (LOOKS + 1) + 1
+#: Single pages of either side, then those of large folios; there are none of these in a simulation.
+_GROUPS = 4
+_RUNS_MAX = _GROUPS * (LOOKS + 1) + 1
 _PLACES = Path("linux/tools/testing/mtier")
 
 
 class Counts(c.Structure):
     """struct mtier_counts"""
 
-    _fields_ = [("pages", (c.c_uint32 * (LOOKS + 1)) * _SIDES)]
+    _fields_ = [("pages", (c.c_uint32 * (LOOKS + 1)) * _GROUPS)]
 
 
 class Worth(c.Structure):
@@ -41,9 +42,9 @@ class Worth(c.Structure):
 
     _fields_ = [
         ("looks", c.c_uint32),
-        ("known", c.c_bool * _SIDES),
-        ("q", (c.c_uint32 * (LOOKS + 1)) * _SIDES),
-        ("se", (c.c_uint32 * (LOOKS + 1)) * _SIDES),
+        ("known", c.c_bool * _GROUPS),
+        ("q", (c.c_uint32 * (LOOKS + 1)) * _GROUPS),
+        ("se", (c.c_uint32 * (LOOKS + 1)) * _GROUPS),
     ]
 
 
@@ -51,7 +52,7 @@ class Machine(c.Structure):
     """struct mtier_place_machine"""
 
     _fields_ = [
-        ("pages", c.c_uint64 * _SIDES),
+        ("pages", c.c_uint64 * _GROUPS),
         ("free", c.c_uint64),
         ("latency_ns", c.c_uint32),
         ("move_ns", c.c_uint32),
@@ -80,7 +81,14 @@ class Place(c.Structure):
 class Run(c.Structure):
     """struct mtier_run"""
 
-    _fields_ = [("low", c.c_uint8), ("top", c.c_uint8), ("pages", c.c_uint32), ("gap", c.c_uint32)]
+    _fields_ = [
+        ("low", c.c_uint8),
+        ("top", c.c_uint8),
+        ("low_group", c.c_uint8),
+        ("top_group", c.c_uint8),
+        ("pages", c.c_uint32),
+        ("gap", c.c_uint32),
+    ]
 
 
 class Plan(c.Structure):

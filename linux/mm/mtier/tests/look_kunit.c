@@ -51,8 +51,14 @@ static void a_plan_takes_as_many_as_it_says(struct kunit *test)
 	static const struct mtier_plan plan = {
 		.nr = 2,
 		.run = {
-			{ .low = 8, .top = MTIER_NO_VICTIM, .pages = 2 },
-			{ .low = 8, .top = 1, .pages = 3 },
+			{
+				.low_group = MTIER_LOW, .low = 8,
+				.top = MTIER_NO_VICTIM, .pages = 2,
+			},
+			{
+				.low_group = MTIER_LOW, .low = 8, .top = 1,
+				.pages = 3,
+			},
 		},
 		.pages = 5,
 	};
@@ -82,7 +88,9 @@ static void a_plan_for_more_than_there_are_ends(struct kunit *test)
 {
 	static const struct mtier_plan plan = {
 		.nr = 1,
-		.run = { { .low = 8, .top = 0, .pages = U32_MAX } },
+		.run = { {
+			.low_group = MTIER_LOW, .low = 8, .top = 0, .pages = U32_MAX,
+		} },
 		.pages = U32_MAX,
 	};
 	struct mtier_watch w;
@@ -101,7 +109,9 @@ static void a_plan_takes_from_where_it_is_told_to(struct kunit *test)
 {
 	static const struct mtier_plan plan = {
 		.nr = 1,
-		.run = { { .low = 8, .top = 0, .pages = 2 } },
+		.run = { {
+			.low_group = MTIER_LOW, .low = 8, .top = 0, .pages = 2,
+		} },
 		.pages = 2,
 	};
 	struct mtier_watch w;
@@ -118,15 +128,73 @@ static void a_plan_takes_from_where_it_is_told_to(struct kunit *test)
 /* The state of a page has room for each count, whatever else is known of it. */
 static void the_highest_count_changes_nothing_else(struct kunit *test)
 {
-	u8 page = MTIER_PAGE_LOW | MTIER_PAGE_GOES | MTIER_PAGE_TOLD;
+	const u8 known = MTIER_PAGE_LOW | MTIER_PAGE_GOES | MTIER_PAGE_TOLD |
+			 MTIER_PAGE_LARGE;
+	u8 page = known;
 	unsigned int i;
 
 	for (i = 0; i < MTIER_LOOKS; i++)
 		page++;
 	KUNIT_EXPECT_EQ(test, page & MTIER_PAGE_COUNT, MTIER_LOOKS);
-	KUNIT_EXPECT_EQ(test, page & ~MTIER_PAGE_COUNT,
-			MTIER_PAGE_LOW | MTIER_PAGE_GOES | MTIER_PAGE_TOLD);
-	KUNIT_EXPECT_NE(test, page, MTIER_PAGE_NONE);
+	KUNIT_EXPECT_EQ(test, page & ~MTIER_PAGE_COUNT, known);
+	KUNIT_EXPECT_TRUE(test, mtier_page_watched(page));
+	KUNIT_EXPECT_FALSE(test, mtier_page_watched(MTIER_PAGE_REST));
+	KUNIT_EXPECT_FALSE(test, mtier_page_watched(MTIER_PAGE_NONE));
+}
+
+/* Two folios of 16 and 8 pages, and a page between them. */
+static void look_folios(struct mtier_watch *w)
+{
+	const u8 large = MTIER_PAGE_LOW | MTIER_PAGE_LARGE | 5;
+
+	memset(w->page, MTIER_PAGE_REST, 25);
+	w->page[0] = large;
+	w->page[16] = MTIER_PAGE_LOW | 5;
+	w->page[17] = large;
+}
+
+static void a_folio_counts_for_all_of_its_pages(struct kunit *test)
+{
+	struct mtier_counts counts;
+	struct mtier_watch w;
+
+	look_watch(test, &w, 1);
+	look_folios(&w);
+	mtier_look_count(&w, &counts);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][5], 24);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][5], 1);
+	KUNIT_EXPECT_EQ(test, mtier_look_nr(w.page, MTIER_RANGE_PAGES), 16);
+	KUNIT_EXPECT_EQ(test, mtier_look_nr(w.page, 4), 4);
+	/* Nothing is left of one that goes. */
+	mtier_look_none(w.page + 17, 1);
+	mtier_look_count(&w, &counts);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][5], 16);
+}
+
+static void a_plan_takes_whole_folios(struct kunit *test)
+{
+	static const struct mtier_plan plan = {
+		.nr = 1,
+		.run = { {
+			.low_group = MTIER_LOW + MTIER_LARGE, .low = 5,
+			.top = MTIER_NO_VICTIM, .pages = 9,
+		} },
+		.pages = 9,
+	};
+	struct mtier_counts counts;
+	struct mtier_watch w;
+
+	look_watch(test, &w, 1);
+	look_folios(&w);
+	mtier_look_mark(&w, &plan, 1);
+	KUNIT_EXPECT_TRUE(test, w.page[17] & MTIER_PAGE_GOES);
+	KUNIT_EXPECT_TRUE(test, w.page[0] & MTIER_PAGE_GOES);
+	KUNIT_EXPECT_FALSE(test, w.page[16] & MTIER_PAGE_GOES);
+	mtier_look_drop(&w);
+	mtier_look_count(&w, &counts);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][5], 0);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][5], 1);
+	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
 }
 
 /* A range of base pages of this thread's own, all of them there. */
@@ -194,6 +262,8 @@ static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(a_plan_for_more_than_there_are_ends),
 	KUNIT_CASE(a_plan_takes_from_where_it_is_told_to),
 	KUNIT_CASE(the_highest_count_changes_nothing_else),
+	KUNIT_CASE(a_folio_counts_for_all_of_its_pages),
+	KUNIT_CASE(a_plan_takes_whole_folios),
 	KUNIT_CASE(what_is_unmapped_leaves_the_burst),
 	{ }
 };

@@ -85,7 +85,29 @@ static void referenced_stays(struct kunit *test)
 	folio_put(folio);
 }
 
+/* Who looks at pages has made sure of so much room; a batch of any size has more. */
+static void larger_than_the_room_does_not_fit(struct kunit *test)
+{
+	struct folio *folio = folio_alloc(GFP_HIGHUSER_MOVABLE, 2);
+	struct mtier_move *mv = test->priv;
+	int nid;
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	nid = folio_nid(folio);
+	mtier_move_marked(mv, nid, nid, false, 3);
+	KUNIT_EXPECT_FALSE(test, mtier_move_fits(mv, folio));
+	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
+	mtier_move_marked(mv, nid, nid, false, 4);
+	KUNIT_EXPECT_TRUE(test, mtier_move_fits(mv, folio));
+	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
+	mtier_move_up(mv, nid, nid, 1);
+	KUNIT_EXPECT_TRUE(test, mtier_move_fits(mv, folio));
+	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
+	folio_put(folio);
+}
+
 static struct kunit_case mtier_move_cases[] = {
+	KUNIT_CASE(larger_than_the_room_does_not_fit),
 	KUNIT_CASE(freed_meanwhile_is_not_moved),
 	KUNIT_CASE(freed_on_its_way_down_is_not_moved),
 	KUNIT_CASE(referenced_stays),

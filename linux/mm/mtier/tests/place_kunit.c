@@ -10,44 +10,10 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-#include "../place.h"
+#include "place_scene.h"
 
-#define PPM		1000000U
 #define SECOND_NS	1000000000ULL
 #define MS_NS		1000000ULL
-
-/* 256 MiB, half of it in DRAM, all of which is in use. */
-static const struct mtier_place_machine machine = {
-	.pages = { 32768, 32768 },
-	.latency_ns = 150,
-	.move_ns = 2500,
-	.look_ns = 20,
-};
-
-/* What so many looks find of @pages pages, each accessed with @ppm. */
-static void add_binomial(struct mtier_counts *counts, u32 side, u32 looks,
-			 u32 pages, u32 ppm)
-{
-	u64 choose = 1;
-	u32 c, i;
-
-	for (c = 0; c <= looks; c++) {
-		u64 nr = (u64)pages * choose;
-
-		for (i = 0; i < looks; i++)
-			nr = div_u64(nr * (i < c ? ppm : PPM - ppm) + PPM / 2, PPM);
-		counts->pages[side][c] += nr;
-		choose = div_u64(choose * (looks - c), c + 1);
-	}
-}
-
-static void start(struct mtier_place *p, u32 looks,
-		  const struct mtier_counts *counts, struct mtier_worth *w)
-{
-	mtier_place_init(p, &machine);
-	mtier_place_look(p, looks, counts);
-	mtier_place_worth(p, looks, w);
-}
 
 static u32 diff(u32 a, u32 b)
 {

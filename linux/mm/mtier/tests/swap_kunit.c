@@ -28,6 +28,7 @@ static void marked_pages_of_a_side_come_in_order(struct kunit *test)
 	const u8 up = MTIER_PAGE_GOES | MTIER_PAGE_LOW | 8;
 	struct mtier_cursor at = { }, down = { };
 	DECLARE_BITMAP(todo, MTIER_RANGE_PAGES);
+	struct mtier_turns turns = { };
 	struct mtier_watch w;
 
 	swap_watch(test, &w);
@@ -44,12 +45,14 @@ static void marked_pages_of_a_side_come_in_order(struct kunit *test)
 	/* It comes again until it had its turn. */
 	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
 	KUNIT_EXPECT_EQ(test, at.range, 1);
-	KUNIT_EXPECT_EQ(test, mtier_marked_done(mtier_watch_range(&w, 1), todo), 1);
+	mtier_marked_done(mtier_watch_range(&w, 1), todo, &turns);
+	KUNIT_EXPECT_EQ(test, turns.pages, 1);
 	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
 	KUNIT_EXPECT_EQ(test, at.range, 3);
 	KUNIT_EXPECT_EQ(test, at.part, 1);
 	KUNIT_EXPECT_TRUE(test, test_bit(511, todo));
-	mtier_marked_done(mtier_watch_range(&w, 3), todo);
+	mtier_marked_done(mtier_watch_range(&w, 3), todo, &turns);
+	KUNIT_EXPECT_EQ(test, turns.folios, 2);
 	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
 
 	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &down, 4, 0, todo));
@@ -72,7 +75,64 @@ static void a_search_ends_where_it_is_told_to(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, at.part, 1);
 }
 
+static void a_folio_has_its_turn_as_one(struct kunit *test)
+{
+	const u8 up = MTIER_PAGE_GOES | MTIER_PAGE_LOW | MTIER_PAGE_LARGE | 8;
+	DECLARE_BITMAP(none, MTIER_RANGE_PAGES) = { };
+	DECLARE_BITMAP(todo, MTIER_RANGE_PAGES);
+	struct mtier_turns turns = { };
+	struct mtier_cursor at = { };
+	struct mtier_watch w;
+	u8 *page;
+
+	swap_watch(test, &w);
+	page = mtier_watch_range(&w, 1);
+	page[16] = up;
+	memset(page + 17, MTIER_PAGE_REST, 15);
+	page[32] = up & ~MTIER_PAGE_LARGE;
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_EQ(test, bitmap_weight(todo, MTIER_RANGE_PAGES), 2);
+	KUNIT_EXPECT_TRUE(test, mtier_marked_large(page, todo, none));
+	KUNIT_EXPECT_FALSE(test, mtier_marked_large(page, todo, todo));
+	mtier_marked_done(page, todo, &turns);
+	KUNIT_EXPECT_EQ(test, turns.pages, 17);
+	KUNIT_EXPECT_EQ(test, turns.folios, 2);
+	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_EQ(test, page[31], MTIER_PAGE_NONE);
+}
+
+/* What a batch has to have room for is said by the plan. */
+static void the_least_room_is_for_the_largest(struct kunit *test)
+{
+	static const struct mtier_plan up = {
+		.nr = 1,
+		.run = { {
+			.low_group = MTIER_LOW + MTIER_LARGE,
+			.top = MTIER_NO_VICTIM,
+			.top_group = MTIER_TOP + MTIER_LARGE,
+		} },
+	};
+	static const struct mtier_plan down = {
+		.nr = 1,
+		.run = { {
+			.low_group = MTIER_LOW,
+			.top_group = MTIER_TOP + MTIER_LARGE,
+		} },
+	};
+	struct mtier_swap s = { };
+
+	mtier_swap_least(&s, &up);
+	KUNIT_EXPECT_EQ(test, s.least[MTIER_LOW], MTIER_RANGE_PAGES);
+	KUNIT_EXPECT_EQ(test, s.least[MTIER_TOP], 0);
+	s = (struct mtier_swap) { };
+	mtier_swap_least(&s, &down);
+	KUNIT_EXPECT_EQ(test, s.least[MTIER_LOW], 0);
+	KUNIT_EXPECT_EQ(test, s.least[MTIER_TOP], MTIER_RANGE_PAGES);
+}
+
 static struct kunit_case mtier_swap_cases[] = {
+	KUNIT_CASE(a_folio_has_its_turn_as_one),
+	KUNIT_CASE(the_least_room_is_for_the_largest),
 	KUNIT_CASE(marked_pages_of_a_side_come_in_order),
 	KUNIT_CASE(a_search_ends_where_it_is_told_to),
 	{ }

@@ -17,15 +17,17 @@ static u32 wild32(struct rng *rng)
 
 static void wild_counts(struct rng *rng, struct mtier_counts *counts)
 {
-	for (u32 s = 0; s < MTIER_SIDES; s++)
+	for (u32 g = 0; g < MTIER_GROUPS; g++)
 		for (u32 c = 0; c <= MTIER_LOOKS; c++)
-			counts->pages[s][c] = wild32(rng);
+			counts->pages[g][c] = wild32(rng);
 }
 
 static void wild_machine(struct rng *rng, struct mtier_place_machine *m)
 {
 	*m = (struct mtier_place_machine) {
-		.pages = { rng_wild(rng), rng_wild(rng) },
+		.pages = {
+			rng_wild(rng), rng_wild(rng), rng_wild(rng), rng_wild(rng),
+		},
 		.free = rng_chance(rng, 0.5) ? 0 : rng_wild(rng),
 		.latency_ns = wild32(rng),
 		.move_ns = wild32(rng),
@@ -48,11 +50,11 @@ static void wild_place(struct rng *rng, struct mtier_place *p)
 
 static void check_worth(struct kunit *test, const struct mtier_worth *w)
 {
-	for (u32 s = 0; s < MTIER_SIDES; s++)
+	for (u32 g = 0; g < MTIER_GROUPS; g++)
 		for (u32 c = 0; c <= w->looks; c++) {
-			KUNIT_EXPECT_LE(test, w->q[s][c], MTIER_Q16);
+			KUNIT_EXPECT_LE(test, w->q[g][c], MTIER_Q16);
 			if (c)
-				KUNIT_EXPECT_GE(test, w->q[s][c], w->q[s][c - 1]);
+				KUNIT_EXPECT_GE(test, w->q[g][c], w->q[g][c - 1]);
 		}
 }
 
@@ -68,9 +70,12 @@ static void check_plan(struct kunit *test, const struct mtier_plan *plan,
 		const struct mtier_run *run = &plan->run[i];
 
 		KUNIT_ASSERT_LE(test, run->low, looks);
-		KUNIT_ASSERT_LE(test, run->pages, left.pages[MTIER_LOW][run->low]);
+		KUNIT_ASSERT_LT(test, run->low_group, MTIER_GROUPS);
+		KUNIT_ASSERT_EQ(test, run->low_group % MTIER_LARGE, MTIER_LOW);
+		KUNIT_ASSERT_LE(test, run->pages,
+				left.pages[run->low_group][run->low]);
 		KUNIT_EXPECT_GT(test, run->pages, 0U);
-		left.pages[MTIER_LOW][run->low] -= run->pages;
+		left.pages[run->low_group][run->low] -= run->pages;
 		pages += run->pages;
 		if (run->top == MTIER_NO_VICTIM) {
 			KUNIT_ASSERT_LE(test, run->pages, free);
@@ -80,8 +85,14 @@ static void check_plan(struct kunit *test, const struct mtier_plan *plan,
 		}
 		KUNIT_EXPECT_EQ(test, free, 0ULL);
 		KUNIT_ASSERT_LE(test, run->top, looks);
-		KUNIT_ASSERT_LE(test, run->pages, left.pages[MTIER_TOP][run->top]);
-		left.pages[MTIER_TOP][run->top] -= run->pages;
+		KUNIT_ASSERT_LT(test, run->top_group, MTIER_GROUPS);
+		KUNIT_ASSERT_EQ(test, run->top_group % MTIER_LARGE, MTIER_TOP);
+		KUNIT_ASSERT_LE(test, run->pages,
+				left.pages[run->top_group][run->top]);
+		left.pages[run->top_group][run->top] -= run->pages;
+		/* Single frames are of no use to a large folio. */
+		if (run->low_group >= MTIER_LARGE)
+			KUNIT_EXPECT_GE(test, run->top_group, MTIER_LARGE);
 	}
 	KUNIT_EXPECT_EQ(test, plan->pages, pages);
 	KUNIT_EXPECT_LE(test, pages, limit);

@@ -25,13 +25,14 @@
 
 #define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
 
-enum side { TOP, LOW };
+enum group { TOP, LOW, LOW_LARGE };
 
 /* Pages that @looks looks have found accessed @count times. */
-static long counted(unsigned int looks, enum side side, unsigned int count)
+static long counted(unsigned int looks, enum group group, unsigned int count)
 {
+	static const char * const words[] = { "top", "low", "low_large" };
 	FILE *f = fopen(MT_BURST_DIR "histogram", "re");
-	char line[256], word[8];
+	char line[256], word[16];
 	long pages = -1;
 	unsigned int n;
 	int at;
@@ -40,8 +41,8 @@ static long counted(unsigned int looks, enum side side, unsigned int count)
 		char *p = line;
 		unsigned int c;
 
-		if (sscanf(line, "%u %7s%n", &n, word, &at) != 2 ||
-		    n != looks || strcmp(word, side == LOW ? "low" : "top"))
+		if (sscanf(line, "%u %15s%n", &n, word, &at) != 2 ||
+		    n != looks || strcmp(word, words[group]))
 			continue;
 		for (c = 0, p += at; c <= count; c++)
 			pages = strtol(p, &p, 10);
@@ -71,7 +72,7 @@ static int used_and_unused(struct mt_toucher *t)
 static bool all_counted(unsigned int bursts, long sum[2][3])
 {
 	unsigned int i, c;
-	enum side side;
+	enum group side;
 
 	memset(sum, 0, sizeof(long) * 6);
 	for (i = 0; i < bursts; i++) {
@@ -102,6 +103,7 @@ static int tells_hot_from_cold(void)
 	if (used_and_unused(&t))
 		return MT_FAIL;
 	seen = all_counted(bursts, sum);
+	mt_note("a look at a page takes %lld ns", mt_burst_value("look_ns"));
 	mt_touch_stop(&t);
 	mt_engine("visits");
 	MT_ASSERT(seen, "not enough bursts");
@@ -272,14 +274,21 @@ static int the_delay_begins_with_the_process(void)
 static int huge_pages_are_counted_apart(void)
 {
 	char *p = mt_place_thp(SIZE, mt_slow_node());
+	struct mt_toucher t;
 	long long large;
+	long used;
 
 	MT_NEED(p && mt_is_thp(p), "no huge pages to be had");
+	mt_touch_start(&t, p, SIZE);
 	if (mt_engine_on("observe") || !mt_bursts_pass(6))
 		return MT_FAIL;
 	large = mt_burst_value("large");
+	used = counted(1, LOW_LARGE, 1);
+	mt_touch_stop(&t);
 	mt_engine("visits");
 	MT_ASSERT(large >= PAGES, "%lld pages of large folios were met", large);
+	MT_ASSERT(used >= (long)(MT_HUGE / MT_PAGE),
+		  "%ld of them were found in use", used);
 	return MT_PASS;
 }
 
@@ -414,7 +423,7 @@ int main(void)
 			 who_asks_not_to_be_scanned_is_not_looked_at),
 		MT_CHECK("a process is as old as it is when it is switched on",
 			 the_delay_begins_with_the_process),
-		MT_CHECK("large folios are left out", huge_pages_are_counted_apart),
+		MT_CHECK("large folios are counted apart", huge_pages_are_counted_apart),
 		MT_CHECK("what others map is left out",
 			 what_others_map_is_left_out),
 		MT_CHECK("P7 one flush for each address space and look at most",

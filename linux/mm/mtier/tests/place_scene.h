@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the tests of the decision which pages belong into the top tier have in common.
+ */
+#ifndef _MM_MTIER_PLACE_SCENE_H
+#define _MM_MTIER_PLACE_SCENE_H
+
+#include <linux/math64.h>
+#include <linux/types.h>
+
+#include "../place.h"
+
+#define PPM		1000000U
+
+/* 256 MiB, half of it in DRAM, all of which is in use. */
+static const struct mtier_place_machine machine = {
+	.pages = { 32768, 32768 },
+	.latency_ns = 150,
+	.move_ns = 2500,
+	.look_ns = 20,
+};
+
+/* What so many looks find of @pages pages, each accessed with @ppm. */
+static inline void add_binomial(struct mtier_counts *counts, u32 group, u32 looks,
+				u32 pages, u32 ppm)
+{
+	u64 choose = 1;
+	u32 c, i;
+
+	for (c = 0; c <= looks; c++) {
+		u64 nr = (u64)pages * choose;
+
+		for (i = 0; i < looks; i++)
+			nr = div_u64(nr * (i < c ? ppm : PPM - ppm) + PPM / 2, PPM);
+		counts->pages[group][c] += nr;
+		choose = div_u64(choose * (looks - c), c + 1);
+	}
+}
+
+static inline void start(struct mtier_place *p, u32 looks,
+			 const struct mtier_counts *counts, struct mtier_worth *w)
+{
+	mtier_place_init(p, &machine);
+	mtier_place_look(p, looks, counts);
+	mtier_place_worth(p, looks, w);
+}
+
+#endif
