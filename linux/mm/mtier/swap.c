@@ -289,6 +289,17 @@ static bool mtier_swap_pay(int target, unsigned long pages)
 	return !kthread_should_stop();
 }
 
+/*
+ * How many a batch is to have: a folio goes in one piece, also where less than it has
+ * is left, as it is with a low limit of the rate.
+ */
+static unsigned long mtier_swap_want(const struct mtier_swap *s)
+{
+	unsigned long most = READ_ONCE(mtier_conf.batch_pages);
+
+	return max(min(most, s->left), s->least[MTIER_LOW]);
+}
+
 /* A batch of pages of a node; false to stop. */
 static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 			     int nid, const nodemask_t *up)
@@ -301,9 +312,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	struct mtier_turns turns;
 	unsigned long room, moved;
 
-	room = max_t(unsigned long, READ_ONCE(mtier_conf.batch_pages),
-		     s->least[MTIER_LOW]);
-	room = mtier_swap_room(s, target, min(room, s->left));
+	room = mtier_swap_room(s, target, mtier_swap_want(s));
 	/* Elsewhere may be some. */
 	if (!room) {
 		at->range = end;

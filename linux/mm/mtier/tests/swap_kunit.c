@@ -124,6 +124,11 @@ static void the_least_room_is_for_the_largest(struct kunit *test)
 	mtier_swap_least(&s, &up);
 	KUNIT_EXPECT_EQ(test, s.least[MTIER_LOW], MTIER_RANGE_PAGES);
 	KUNIT_EXPECT_EQ(test, s.least[MTIER_TOP], 0);
+	/* A low rate allows less at a time; what is over is paid for later. */
+	s.left = 26;
+	KUNIT_EXPECT_EQ(test, mtier_swap_want(&s), MTIER_RANGE_PAGES);
+	s.least[MTIER_LOW] = 0;
+	KUNIT_EXPECT_EQ(test, mtier_swap_want(&s), 26);
 	s = (struct mtier_swap) { };
 	mtier_swap_least(&s, &down);
 	KUNIT_EXPECT_EQ(test, s.least[MTIER_LOW], 0);
