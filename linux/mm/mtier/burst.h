@@ -88,7 +88,7 @@ struct mtier_watch {
  * struct mtier_seen - what bursts did, summed up since the start
  * @bursts: bursts
  * @looks: looks, the first of each burst with them
- * @ptes: page table entries read
+ * @ptes: pages whose entries were read, which huge pages share
  * @flushes: TLB flushes of an address space
  * @mms: address spaces looked at, in all looks; one flush for each at most
  * @pages: pages that were looked at, by side, in the first look of each burst

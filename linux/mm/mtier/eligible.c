@@ -206,8 +206,8 @@ bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma)
 }
 
 /**
- * mtier_single_stays() - does a base page stay that one VMA maps, which is not locked?
- * @folio: the page
+ * mtier_single_stays() - does a folio stay that one mm maps, whose VMA is not locked?
+ * @folio: the folio
  * @down: may it have to give way?
  *
  * Return: true if it stays where it is.

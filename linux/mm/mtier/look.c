@@ -171,14 +171,12 @@ static __always_inline bool mtier_entries_clear(const struct mtier_entries *e)
 	return young;
 }
 
-/* How many entries, @most at most, map what comes next of the same folio? */
+/* How many entries, @most at most, map what comes next of the same large folio? */
 static unsigned int mtier_entries_nr(const struct mtier_entries *e,
 				     struct folio *folio, unsigned int most)
 {
 	const fpb_t flags = FPB_IGNORE_DIRTY | FPB_IGNORE_SOFT_DIRTY;
 
-	if (!folio || !folio_test_large(folio))
-		return 1;
 	return folio_pte_batch(folio, e->addr, e->pte, ptep_get(e->pte), most,
 			       flags, NULL, NULL, NULL);
 }

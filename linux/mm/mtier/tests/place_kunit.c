@@ -62,7 +62,7 @@ static void looks_of_another_distance_find_as_many_more(struct kunit *test)
 static void alike_pages_are_worth_the_same(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	struct mtier_plan plan;
 	u32 looks, c;
@@ -98,7 +98,7 @@ static u32 eighth_look(const struct mtier_counts *hot,
 static void two_rates_are_told_apart(struct kunit *test)
 {
 	struct mtier_counts seen = { 0 }, hot = { 0 }, all = { 0 };
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	u32 c;
 
@@ -124,7 +124,7 @@ static void two_rates_are_told_apart(struct kunit *test)
 static void the_side_is_evidence(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	u32 c;
 
@@ -141,7 +141,7 @@ static void the_side_is_evidence(struct kunit *test)
 static void errors_follow_the_number(struct kunit *test)
 {
 	struct mtier_counts few = { 0 }, many = { 0 };
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	u32 se;
 
@@ -171,7 +171,7 @@ static void what_may_be_chance_stays(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(pages); i++) {
 		struct mtier_counts counts = { 0 };
-		struct mtier_place p;
+		static struct mtier_place p;
 		struct mtier_worth w;
 		struct mtier_plan plan;
 
@@ -186,7 +186,7 @@ static void what_may_be_chance_stays(struct kunit *test)
 static void a_burst_stands_for_itself(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	mtier_place_init(&p, &machine);
 	counts.pages[MTIER_LOW][1] = MTIER_BURST_PAGES / 4;
@@ -220,7 +220,7 @@ static void wrong_way_round(struct mtier_counts *counts)
 static void the_best_pairs_come_first(struct kunit *test)
 {
 	struct mtier_counts counts;
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	struct mtier_plan plan;
 	u64 pages = 0;
@@ -251,7 +251,7 @@ static void the_best_pairs_come_first(struct kunit *test)
 static void a_limit_is_kept(struct kunit *test)
 {
 	struct mtier_counts counts;
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	struct mtier_plan all, some;
 
@@ -271,7 +271,7 @@ static void free_memory_is_taken_first(struct kunit *test)
 {
 	struct mtier_place_machine roomy = machine;
 	struct mtier_counts counts;
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	struct mtier_plan plan;
 	u32 c, found = 0;
@@ -299,7 +299,7 @@ static void why_nothing_moves(struct kunit *test)
 {
 	struct mtier_place_machine slow = machine;
 	struct mtier_counts counts, movable;
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	struct mtier_plan plan;
 	u32 c;
@@ -332,7 +332,7 @@ static void what_it_gains(struct kunit *test)
 {
 	struct mtier_place_machine m = machine;
 	struct mtier_counts counts;
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	struct mtier_plan plan;
 	u64 each;
@@ -383,7 +383,7 @@ static void the_margin_is_the_last_with_room(struct kunit *test)
 {
 	struct mtier_place_machine m = machine;
 	struct mtier_counts counts = { 0 };
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 
 	/* On either side a quarter is hot, and three quarters are not. */
@@ -415,7 +415,7 @@ static void idle_pages_are_no_margin(struct kunit *test)
 	const struct mtier_place_machine large = { .pages = { 40000, 4000 } };
 	const struct mtier_place_machine tight = { .pages = { 4000, 16200 } };
 	struct mtier_counts counts = { 0 };
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	u32 margin;
 
@@ -448,7 +448,7 @@ static void the_distance_follows_the_margin(struct kunit *test)
 {
 	const u64 most = mtier_place_tau_max_ns(&machine);
 	struct mtier_counts counts = { 0 };
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_worth w;
 	u64 tau;
 	u32 i;
@@ -483,7 +483,7 @@ static void the_distance_follows_the_margin(struct kunit *test)
 
 static void pauses_vary_by_a_quarter(struct kunit *test)
 {
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	mtier_place_init(&p, &machine);
 	p.tau_ns = 100 * MS_NS;
@@ -496,7 +496,7 @@ static void pauses_vary_by_a_quarter(struct kunit *test)
 static void a_burst_is_as_large_as_it_may_cost(struct kunit *test)
 {
 	struct mtier_place_machine m = machine;
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	mtier_place_init(&p, &m);
 	p.tau_ns = 10 * MS_NS;
@@ -548,7 +548,7 @@ static u64 rest_after(struct mtier_place *p, u64 gain_ns)
 
 static void looks_follow_what_they_find(struct kunit *test)
 {
-	struct mtier_place p;
+	static struct mtier_place p;
 	u32 i;
 
 	mtier_place_init(&p, &machine);
@@ -575,7 +575,7 @@ static void looks_follow_what_they_find(struct kunit *test)
 
 static void credit_is_used_up(struct kunit *test)
 {
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	mtier_place_init(&p, &machine);
 	/* 16 visits to 65536 pages, 20 ns each */

@@ -35,7 +35,7 @@ static void plan_for(const struct mtier_counts *counts, u64 free,
 {
 	struct mtier_place_machine m = machine;
 	struct mtier_worth w;
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	start(&p, LOOKS, counts, &w);
 	m.free = free;
@@ -99,7 +99,7 @@ static void folios_alike_stay(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
 }
 
-/* It is as cold as its least used page can be, at the least: then it goes. */
+/* It goes where single pages are used more than each of its own may be. */
 static void an_idle_folio_makes_way_for_single_pages(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
@@ -134,33 +134,33 @@ static void why_is_said_of_single_pages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
 }
 
-static void a_page_of_a_folio_gains_its_part(struct kunit *test)
+/* What the first page of a group gains that goes into free memory. */
+static u64 gain_of(u32 group, u32 pages, u32 move_ns)
 {
 	struct mtier_place_machine m = machine;
 	struct mtier_counts counts = { 0 };
 	struct mtier_worth w;
-	struct mtier_place p;
+	static struct mtier_place p;
 	struct mtier_plan plan;
-	u64 single, large;
 
 	m.free = U64_MAX;
-	m.move_ns = 0;
-	add_binomial(&counts, MTIER_LOW, LOOKS, 4096, 900000);
+	m.move_ns = move_ns;
+	add_binomial(&counts, group, LOOKS, pages, 900000);
 	start(&p, LOOKS, &counts, &w);
 	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
-	single = plan.gain_ns;
-	counts = (struct mtier_counts) { 0 };
-	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(4096), 900000);
-	start(&p, LOOKS, &counts, &w);
-	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
-	large = plan.gain_ns;
+	return plan.gain_ns;
+}
+
+static void a_page_of_a_folio_gains_its_part(struct kunit *test)
+{
+	u64 single = gain_of(MTIER_LOW, 4096, 0);
+	u64 large = gain_of(LOW_LARGE, FOLIOS(4096), 0);
+
 	/* 82 accesses to 512 pages. */
 	KUNIT_EXPECT_GE(test, large, single * 80 / 512);
 	KUNIT_EXPECT_LE(test, large, single * 84 / 512);
 	/* And costs a quarter. */
-	m.move_ns = 400;
-	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
-	KUNIT_EXPECT_EQ(test, plan.gain_ns, large - 100);
+	KUNIT_EXPECT_EQ(test, gain_of(LOW_LARGE, FOLIOS(4096), 400), large - 100);
 }
 
 /* Their number decides what is known of them, not that of their pages. */
@@ -168,7 +168,7 @@ static void errors_are_of_folios(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
 	struct mtier_worth w;
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	add_binomial(&counts, MTIER_LOW, LOOKS, 4096, 400000);
 	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(4096), 400000);
@@ -182,7 +182,7 @@ static void errors_are_of_folios(struct kunit *test)
 static void folios_are_remembered_longer(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	mtier_place_init(&p, &machine);
 	counts.pages[LOW_LARGE][1] = FOLIOS(64);
@@ -199,7 +199,7 @@ static void folios_have_room_as_pages_have(struct kunit *test)
 	struct mtier_place_machine m = machine;
 	struct mtier_counts counts = { 0 };
 	struct mtier_worth w;
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	/* Room for three quarters of all; a half is large, and used a lot. */
 	m.pages[MTIER_TOP] = 0;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the tests of the decision which pages belong into the top tier have in common.
+ *
+ * The state is static in each of them, since it is too large for a stack beside what
+ * is asked of it.  They run one at a time, and each sets it up.
  */
 #ifndef _MM_MTIER_PLACE_SCENE_H
 #define _MM_MTIER_PLACE_SCENE_H

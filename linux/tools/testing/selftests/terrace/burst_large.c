@@ -141,16 +141,15 @@ static int folios_of_64k(void)
 	return whole(p, SIZE);
 }
 
-/* Fill DRAM with huge pages, and what is too small for them with @rest. */
-static char *fill(size_t *size, char **rest, size_t *rest_size)
+/* Fill DRAM with huge pages; what is too small for them is taken, and stays. */
+static char *fill(size_t *size)
 {
-	char *p = mt_map_aligned(FILL_MAX);
+	char *p = mt_map_aligned(FILL_MAX), *rest = mt_map_aligned(FILL_MAX);
+	size_t rest_size = 0;
 
-	*rest = mt_map_aligned(FILL_MAX);
 	*size = 0;
-	*rest_size = 0;
-	if (!p || !*rest || madvise(p, FILL_MAX, MADV_HUGEPAGE) ||
-	    madvise(*rest, FILL_MAX, MADV_NOHUGEPAGE))
+	if (!p || !rest || madvise(p, FILL_MAX, MADV_HUGEPAGE) ||
+	    madvise(rest, FILL_MAX, MADV_NOHUGEPAGE))
 		return NULL;
 	mt_set_policy(MPOL_PREFERRED, 1UL << mt_fast_node());
 	while (mt_node_room(mt_fast_node()) > 2 * HUGE_PAGES && *size < FILL_MAX) {
@@ -160,28 +159,28 @@ static char *fill(size_t *size, char **rest, size_t *rest_size)
 			break;
 		*size += MT_HUGE;
 	}
-	for (; mt_node_room(mt_fast_node()) > 16 && *rest_size < FILL_MAX;
-	     *rest_size += 16 * MT_PAGE)
-		mt_touch(*rest + *rest_size, 16 * MT_PAGE, true);
+	for (; mt_node_room(mt_fast_node()) > 16 && rest_size < FILL_MAX;
+	     rest_size += 16 * MT_PAGE)
+		mt_touch(rest + rest_size, 16 * MT_PAGE, true);
 	mt_note("DRAM has %zu MiB in huge pages, and %zu MiB of others",
-		*size / MT_MB, *rest_size / MT_MB);
+		*size / MT_MB, rest_size / MT_MB);
 	mt_bind_default();
 	mt_write(DEMOTION, "1");
-	return *size >= 2 * SIZE && *rest_size < FILL_MAX ? p : NULL;
+	if (*size < 2 * SIZE || rest_size == FILL_MAX || mlock(rest, rest_size))
+		return NULL;
+	return p;
 }
 
 static int for_idle_ones(void)
 {
-	char *p = mt_place_thp(SIZE, mt_slow_node()), *idle, *rest;
-	size_t size, rest_size;
+	char *p = mt_place_thp(SIZE, mt_slow_node()), *idle;
+	size_t size;
 	struct mt_toucher t;
 	bool most;
 
 	MT_NEED(p, "no huge pages on the slow node");
-	idle = fill(&size, &rest, &rest_size);
+	idle = fill(&size);
 	MT_NEED(idle, "DRAM cannot be filled with huge pages");
-	/* Not for these. */
-	MT_ASSERT(!mlock(rest, rest_size), "mlock");
 	most = comes(&t, p, MT_PAGE, PAGES / 2);
 	end(&t);
 	MT_ASSERT(most, "they did not come up");
@@ -192,16 +191,15 @@ static int for_idle_ones(void)
 
 static int idle_ones_for_single_pages(void)
 {
-	char *p = mt_place(SIZE, mt_slow_node()), *idle, *rest;
-	size_t size, rest_size;
+	char *p = mt_place(SIZE, mt_slow_node()), *idle;
+	size_t size;
 	struct mt_toucher t;
 	long left;
 	bool most;
 
 	MT_ASSERT(p, "no memory on the slow node");
-	idle = fill(&size, &rest, &rest_size);
+	idle = fill(&size);
 	MT_NEED(idle, "DRAM cannot be filled with huge pages");
-	MT_ASSERT(!mlock(rest, rest_size), "mlock");
 	most = comes(&t, p, MT_PAGE, PAGES / 2);
 	end(&t);
 	left = on_fast(idle, size);
@@ -218,16 +216,15 @@ static int idle_ones_for_single_pages(void)
  */
 static int used_ones_stay(void)
 {
-	char *p = mt_place(SIZE, mt_slow_node()), *used, *rest;
-	size_t size, rest_size;
+	char *p = mt_place(SIZE, mt_slow_node()), *used;
+	size_t size;
 	struct mt_toucher t, u;
 	long was, left;
 	bool pass;
 
 	MT_ASSERT(p, "no memory on the slow node");
-	used = fill(&size, &rest, &rest_size);
+	used = fill(&size);
 	MT_NEED(used, "DRAM cannot be filled with huge pages");
-	MT_ASSERT(!mlock(rest, rest_size), "mlock");
 	was = on_fast(used, size);
 	u = (struct mt_toucher) {
 		.p = used, .size = size, .step = MT_HUGE, .cpu = -1,
