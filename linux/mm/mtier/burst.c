@@ -380,6 +380,7 @@ static void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s)
 	}
 	sum->left += s->left;
 	sum->large += s->large;
+	sum->common += s->common;
 	sum->shared += s->shared;
 	sum->told += s->told;
 	sum->taken += s->taken;
@@ -575,8 +576,8 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 		   s->bursts, s->looks, s->ptes, s->mms, s->flushes);
 	seq_printf(m, "fixed_top %llu\nfixed_low %llu\n", s->fixed[MTIER_TOP],
 		   s->fixed[MTIER_LOW]);
-	seq_printf(m, "left %llu\nlarge %llu\nshared %llu\ntold %llu\n",
-		   s->left, s->large, s->shared, s->told);
+	seq_printf(m, "left %llu\nlarge %llu\ncommon %llu\nshared %llu\ntold %llu\n",
+		   s->left, s->large, s->common, s->shared, s->told);
 	mtier_place_left(&b->place, left);
 	seq_printf(m, "horizon_ns %llu\n", mtier_place_horizon_ns(&b->place));
 	for (i = 0; i < MTIER_AUDIT_AGES; i++)

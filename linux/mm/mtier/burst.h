@@ -2,8 +2,8 @@
 /*
  * Page promotion by bursts of looks: what its parts know of each other.
  *
- *   sample.c: which memory --> look.c: used or not --> burst.c: how often, how
- *   far apart, what that says (place.c) --> swap.c: change places --> audit.c: was
+ *   sample.c: which memory --> look.c, others.c: used or not --> burst.c: how often,
+ *   how far apart, what that says (place.c) --> swap.c: change places --> audit.c: was
  *   that right?
  *
  * All of it is done by one thread, kmtierd, so that nothing here is locked but
@@ -12,12 +12,17 @@
 #ifndef _MM_MTIER_BURST_H
 #define _MM_MTIER_BURST_H
 
+#include <linux/bitmap.h>
 #include <linux/bits.h>
+#include <linux/mm.h>
 #include <linux/types.h>
 
+#include "eligible.h"
 #include "place.h"
 #include "range.h"
 
+struct mtier_entries;
+struct mtier_look;
 struct mtier_slot;
 
 /*
@@ -90,12 +95,15 @@ struct mtier_watch {
  * @looks: looks, the first of each burst with them
  * @ptes: pages whose entries were read, which huge pages share
  * @flushes: TLB flushes of an address space
- * @mms: address spaces looked at, in all looks; one flush for each at most
+ * @mms: address spaces looked at, in all looks; one flush for each at most, and with
+ *	each part of it for others that map the same
  * @pages: pages that were looked at, by side, in the first look of each burst
  * @fixed: and those that were not, as they may not change places
  * @left: ranges that left a burst, since somebody else was at work there
  * @large: how many of @pages were parts of large folios
- * @shared: pages that were not looked at for being mapped by others, too
+ * @common: and how many were mapped by several, who were all asked
+ * @shared: pages that were not looked at for being mapped by others, too: shared
+ *	copy-on-write, or by somebody who is not looked at
  * @told: accesses known from the young flag: somebody else cleared the bit
  * @taken: pages that should go up
  * @promoted: pages that did
@@ -113,6 +121,7 @@ struct mtier_seen {
 	u64 fixed[MTIER_SIDES];
 	u64 left;
 	u64 large;
+	u64 common;
 	u64 shared;
 	u64 told;
 	u64 taken;
@@ -120,6 +129,49 @@ struct mtier_seen {
 	u64 demoted;
 	u64 spent_ns;
 	u64 moved_ns;
+};
+
+/* Address spaces that are noted; for one more all are flushed. */
+#define MTIER_FLUSH_MMS		32
+
+/**
+ * struct mtier_flush - whose TLB entries are to be flushed
+ * @mm: address spaces, each held (mmgrab)
+ * @nr: how many
+ */
+struct mtier_flush {
+	struct mm_struct *mm[MTIER_FLUSH_MMS];
+	unsigned int nr;
+};
+
+/**
+ * struct mtier_others - what others say who map the same part of a file
+ * @top: nodes of the upper tier
+ * @low: those of the lower
+ * @flush: whose Accessed bits were cleared
+ * @seen: what is to be counted
+ * @theirs: pages that another VMA stands for
+ * @nobodys: pages that are not looked at
+ * @met: pages that somebody has mapped, in the first look
+ * @stays: pages that may not go up, or not down: MTIER_LOW or MTIER_TOP
+ * @used: pages that any of them has used
+ * @before: what was known of the pages before a look
+ * @found: pages of the VMA that is asked
+ * @rules: of its address space
+ */
+struct mtier_others {
+	nodemask_t top;
+	nodemask_t low;
+	struct mtier_flush *flush;
+	struct mtier_seen *seen;
+	DECLARE_BITMAP(theirs, MTIER_RANGE_PAGES);
+	DECLARE_BITMAP(nobodys, MTIER_RANGE_PAGES);
+	DECLARE_BITMAP(met, MTIER_RANGE_PAGES);
+	unsigned long stays[MTIER_SIDES][BITS_TO_LONGS(MTIER_RANGE_PAGES)];
+	DECLARE_BITMAP(used, MTIER_RANGE_PAGES);
+	u8 before[MTIER_RANGE_PAGES];
+	DECLARE_BITMAP(found, MTIER_RANGE_PAGES);
+	struct mtier_rules rules;
 };
 
 /**
@@ -195,6 +247,21 @@ unsigned int mtier_look_nr(const u8 *page, unsigned int most);
 void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan,
 		     u32 start);
 void mtier_look_drop(struct mtier_watch *watch);
+void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,
+		    struct folio *folio, u8 *page);
+
+/* ---- others.c ---- */
+
+bool mtier_others_own(struct mtier_others *o, struct vm_area_struct *vma,
+		      unsigned long addr, unsigned int nr);
+int mtier_others_ask(struct mtier_others *o, struct vm_area_struct *vma,
+		     unsigned long addr, unsigned int nr);
+bool mtier_others_look(struct mtier_others *o, struct vm_area_struct *vma,
+		       unsigned long addr, unsigned int nr, u8 *page,
+		       struct mtier_look *look);
+void mtier_flush_later(struct mtier_flush *f, struct mm_struct *mm,
+		       struct mtier_seen *seen);
+void mtier_flush_now(struct mtier_flush *f, struct mtier_seen *seen);
 
 /* ---- audit.c ---- */
 

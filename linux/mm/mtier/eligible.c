@@ -20,8 +20,8 @@
  * others, as it would not to reclaim. Nor does what is locked into memory, which
  * is not even noted: idle, it would take the places of what can go. Nor what a
  * secondary MMU maps: its TLBs are not flushed between two looks, so that what it
- * uses looks idle. Nor what several address spaces map: each look tells of one of
- * them, and six that do not use a page would outvote the one that does.
+ * uses looks idle. Nor what several address spaces map, where each look tells of one
+ * of them (walk.c): six that do not use a page would outvote the one that does.
  *
  * Locking, outer first; all but the last two are only tried:
  *
@@ -165,6 +165,19 @@ bool mtier_vma_eligible(struct vm_area_struct *vma)
 }
 
 /**
+ * mtier_shared_stays() - does a VMA keep where they are folios that others map, too?
+ * @vma: the VMA
+ * @on_disk: they are page cache of a file system on disk
+ *
+ * Return: true for text of shared libraries, and memory shared copy-on-write.
+ */
+bool mtier_shared_stays(struct vm_area_struct *vma, bool on_disk)
+{
+	return (on_disk && vma->vm_flags & VM_EXEC) ||
+	       is_cow_mapping(vma->vm_flags);
+}
+
+/**
  * mtier_folio_stays() - is a folio one that nobody moves?
  * @folio: the folio
  * @vma: a VMA that maps it
@@ -180,12 +193,18 @@ enum mtier_why mtier_folio_stays(struct folio *folio,
 		return MTIER_WHY_GONE;
 	if (folio_test_anon(folio) && folio_maybe_dma_pinned(folio))
 		return MTIER_WHY_PINNED;
-	/* Text of shared libraries, and memory shared copy-on-write. */
-	if (((folio_is_file_lru(folio) && (vma->vm_flags & VM_EXEC)) ||
-	     is_cow_mapping(vma->vm_flags)) &&
+	if (mtier_shared_stays(vma, folio_is_file_lru(folio)) &&
 	    folio_likely_mapped_shared(folio))
 		return MTIER_WHY_KIND;
 	return MTIER_MAY;
+}
+
+/* Is a folio one that has to stay in fast memory, whoever uses what? */
+static bool mtier_folio_locked(struct folio *folio, struct vm_area_struct *vma)
+{
+	/* SHM_LOCK is no flag of a VMA. */
+	return vma->vm_flags & VM_LOCKED || folio_test_unevictable(folio) ||
+	       mm_has_notifiers(vma->vm_mm);
 }
 
 /**
@@ -199,9 +218,7 @@ enum mtier_why mtier_folio_stays(struct folio *folio,
 bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma)
 {
 	return mtier_folio_stays(folio, vma) == MTIER_MAY &&
-	       /* SHM_LOCK is no flag of a VMA. */
-	       !(vma->vm_flags & VM_LOCKED) && !folio_test_unevictable(folio) &&
-	       !mm_has_notifiers(vma->vm_mm) &&
+	       !mtier_folio_locked(folio, vma) &&
 	       !folio_likely_mapped_shared(folio);
 }
 
@@ -385,24 +402,45 @@ struct mtier_guarded *mtier_guard_at(struct mtier_guard *guard,
 	return NULL;
 }
 
+/**
+ * mtier_rules_ask() - where does a VMA that rmap has found let a page be moved to?
+ * @rules: set to what its mm says
+ * @vma: the VMA, which rmap's lock keeps
+ * @addr: an address in it
+ * @up: set to the nodes that a page there may be promoted to
+ * @down: set to those that it may have to give way to
+ *
+ * Return: false if somebody is about to change it, or is on its way out.
+ */
+bool mtier_rules_ask(struct mtier_rules *rules, struct vm_area_struct *vma,
+		     unsigned long addr, nodemask_t *up, nodemask_t *down)
+{
+	bool asked;
+
+	if (!mtier_vma_lock(vma))
+		return false;
+	asked = mmget_not_zero(vma->vm_mm);
+	if (asked) {
+		mtier_rules_of(vma->vm_mm, rules);
+		mtier_rules_at(rules, vma, addr, up, down);
+		mmput_async(vma->vm_mm);
+	}
+	vma_end_read(vma);
+	return asked;
+}
+
 /* More VMAs map a folio than can be held: ask this one all the same. */
 static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
 				      struct vm_area_struct *vma,
 				      unsigned long addr)
 {
-	enum mtier_why why = MTIER_WHY_BUSY;
+	nodemask_t up, down;
 
-	if (!mtier_vma_lock(vma))
-		return why;
-	if (mmget_not_zero(vma->vm_mm)) {
-		mtier_rules_of(vma->vm_mm, &g->spare);
-		why = mtier_vma_eligible(vma) &&
-		      mtier_allows(g, &g->spare, vma, addr) ?
-		      MTIER_MAY : MTIER_WHY_POLICY;
-		mmput_async(vma->vm_mm);
-	}
-	vma_end_read(vma);
-	return why;
+	if (!mtier_rules_ask(&g->spare, vma, addr, &up, &down))
+		return MTIER_WHY_BUSY;
+	return mtier_vma_eligible(vma) &&
+	       node_isset(g->nid, g->down ? down : up) ? MTIER_MAY :
+							 MTIER_WHY_POLICY;
 }
 
 /**
@@ -434,10 +472,13 @@ static enum mtier_why mtier_ask_kind(const struct mtier_guard *g,
 				     struct vm_area_struct *vma)
 {
 	enum mtier_why why = mtier_folio_stays(folio, vma);
+	bool goes;
 
-	if (why == MTIER_MAY && g->down && !mtier_folio_gives_way(folio, vma))
-		return MTIER_WHY_KIND;
-	return why;
+	if (why != MTIER_MAY || !g->down)
+		return why;
+	goes = g->judged ? !mtier_folio_locked(folio, vma) :
+			   mtier_folio_gives_way(folio, vma);
+	return goes ? MTIER_MAY : MTIER_WHY_KIND;
 }
 
 static enum mtier_why mtier_ask_vma(struct mtier_question *q,
@@ -484,6 +525,7 @@ void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down)
 	WARN_ON_ONCE(guard->nr_vmas || guard->nr_mms);
 	guard->nid = nid;
 	guard->down = down;
+	guard->judged = false;
 	guard->memcg = (struct mtier_protection) { };
 }
 
@@ -529,8 +571,12 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 
 	if (guard->down && mtier_folio_protected(folio, &guard->memcg))
 		return MTIER_WHY_POLICY;
-	/* A large one may be mapped once, but by several VMAs of an mm. */
-	if (folio_test_large(folio) || folio_likely_mapped_shared(folio))
+	/*
+	 * A large one may be mapped once, but by several VMAs of an mm; and what was
+	 * judged for others by others only.
+	 */
+	if (folio_test_large(folio) || folio_likely_mapped_shared(folio) ||
+	    (guard->judged && mtier_may_be_others(held->vma)))
 		return mtier_ask_all(guard, folio, first);
 	why = mtier_ask_kind(guard, folio, held->vma);
 	return why == MTIER_MAY ? mtier_ask_held(guard, held, addr) : why;

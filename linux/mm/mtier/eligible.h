@@ -5,6 +5,7 @@
 #ifndef _MM_MTIER_ELIGIBLE_H
 #define _MM_MTIER_ELIGIBLE_H
 
+#include <linux/mm.h>
 #include <linux/nodemask.h>
 #include <linux/types.h>
 
@@ -90,6 +91,7 @@ struct mtier_protection {
  * struct mtier_guard - whom the folios of a batch belong to
  * @nid: node that they are to be moved to
  * @down: to make room, not because they are hot
+ * @judged: by looks at all that map them, which know of every use
  * @nr_mms: used part of @rules
  * @nr_vmas: used part of @vmas
  * @rules: address spaces, each with a reference to its users
@@ -100,6 +102,7 @@ struct mtier_protection {
 struct mtier_guard {
 	int nid;
 	bool down;
+	bool judged;
 	unsigned int nr_mms;
 	unsigned int nr_vmas;
 	struct mtier_rules rules[MTIER_GUARD_MMS];
@@ -108,11 +111,25 @@ struct mtier_guard {
 	struct mtier_protection memcg;
 };
 
+/**
+ * mtier_may_be_others() - may the pages of a VMA be judged though others map them?
+ * @vma: the VMA
+ *
+ * Return: true for shared mappings of files and of shared memory.
+ */
+static inline bool mtier_may_be_others(const struct vm_area_struct *vma)
+{
+	return vma->vm_file && !is_cow_mapping(vma->vm_flags);
+}
+
 void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules);
 void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
 		    unsigned long addr, nodemask_t *up, nodemask_t *down);
+bool mtier_rules_ask(struct mtier_rules *rules, struct vm_area_struct *vma,
+		     unsigned long addr, nodemask_t *up, nodemask_t *down);
 bool mtier_policy_varies(struct vm_area_struct *vma);
 bool mtier_vma_eligible(struct vm_area_struct *vma);
+bool mtier_shared_stays(struct vm_area_struct *vma, bool on_disk);
 enum mtier_why mtier_folio_stays(struct folio *folio,
 				 struct vm_area_struct *vma);
 bool mtier_single_stays(struct folio *folio, bool down);

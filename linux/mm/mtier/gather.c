@@ -18,6 +18,7 @@
 #include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
+#include <linux/pagemap.h>
 #include <linux/rmap.h>
 
 #include "../internal.h"
@@ -84,6 +85,26 @@ static struct folio *mtier_pte_folio(struct vm_area_struct *vma,
 	return pte_present(entry) ? vm_normal_folio(vma, addr, entry) : NULL;
 }
 
+/*
+ * The same where looks have asked all who map a part of a file: some of its pages may
+ * not be mapped in this VMA at all.
+ */
+static void mtier_find_file(struct mtier_move *mv, struct vm_area_struct *vma,
+			    unsigned long start, unsigned int page,
+			    unsigned int end)
+{
+	struct folio *folio;
+
+	for (; page < end; page = find_next_bit(mv->todo, end, page + 1)) {
+		folio = filemap_get_folio(vma->vm_file->f_mapping,
+					  linear_page_index(vma, start +
+							    page * PAGE_SIZE));
+		mtier_found_add(mv, IS_ERR(folio) ? NULL : folio, page);
+		if (!IS_ERR(folio))
+			folio_put(folio);
+	}
+}
+
 /* Look what is in a VMA by now of the pages that wait, from @page to @end. */
 static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
 		       unsigned long start, unsigned int page, unsigned int end)
@@ -93,6 +114,10 @@ static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
 	spinlock_t *ptl;	/* of this page table */
 
 	mv->nr_found = 0;
+	if (mv->marked && mtier_may_be_others(vma)) {
+		mtier_find_file(mv, vma, start, page, end);
+		return;
+	}
 	if (pmd && mtier_find_huge(mv, vma, pmd, start, page, end))
 		return;
 	if (pmd)

@@ -15,13 +15,13 @@
  * that was not there before in this burst, but not where it was. An access that
  * reclaim has asked for is used up, and lost.
  *
- * Pages are looked at that nobody else maps: what several address spaces map would
- * be judged by one of them.  A large folio moves as one, and so its first page here
- * stands for all that is mapped here of it, by one entry or by many; it is counted
- * apart, as looks find it so much more often.  KSM's and devices' pages are not
- * looked at.  What may not move, for its memory policy, say, is left alone
- * after the first look: it is no sample of what may, and takes no part in who is to
- * lie where.
+ * What several map is judged once, for all of them (others.c); but not what they
+ * share copy-on-write, or program text, which stays where it is.  A large folio moves
+ * as one, and so its first page here stands for all that is mapped here of it, by one
+ * entry or by many; it is counted apart, as looks find it so much more often.  KSM's
+ * and devices' pages are not looked at.  What may not move, for its memory policy,
+ * say, is left alone after the first look: it is no sample of what may, and takes no
+ * part in who is to lie where.
  *
  * Where somebody is about to change a VMA the range leaves the burst, that none is
  * counted in part.
@@ -35,15 +35,12 @@
 #include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
-#include <linux/page_idle.h>
 #include <linux/pgtable.h>
 #include <linux/sched/mm.h>
 
-#include <asm/tlbflush.h>
-
-#include "../internal.h"
 #include "burst.h"
 #include "eligible.h"
+#include "entries.h"
 #include "mtier.h"
 
 /**
@@ -54,6 +51,8 @@
  * @top: nodes of the upper tier
  * @low: those of the lower
  * @fixed: pages of the VMA may not go up, or not down: MTIER_PAGE_LOW set or not
+ * @others: what those say who map the pages, too; NULL where they are not judged then
+ * @base: the page that their bits begin with
  * @memcg: whom was asked last whether it is protected
  * @nr_cleared: Accessed bits cleared
  * @seen: what is to be counted
@@ -65,10 +64,16 @@ struct mtier_look {
 	nodemask_t top;
 	nodemask_t low;
 	bool fixed[MTIER_SIDES];
+	struct mtier_others *others;
+	const u8 *base;
 	struct mtier_protection memcg;
 	unsigned long nr_cleared;
 	struct mtier_seen *seen;
 };
+
+/* Both are kmtierd's, and too large for its stack. */
+static struct mtier_others mtier_look_others;
+static struct mtier_flush mtier_look_flush;
 
 /* On which side lies a folio? MTIER_SIDES for neither. */
 static enum mtier_side mtier_look_side(const struct mtier_look *l, int nid)
@@ -78,126 +83,73 @@ static enum mtier_side mtier_look_side(const struct mtier_look *l, int nid)
 	return node_isset(nid, l->top) ? MTIER_TOP : MTIER_SIDES;
 }
 
-/* Tell others, who ask the folio, that its bit was set, and is not any more. */
+/* Its bit is clear now, and others are told that it was not. */
 static __always_inline void mtier_look_tell(struct mtier_look *l,
 					    struct folio *folio)
 {
 	l->nr_cleared++;
-	if (!folio_test_young(folio))
-		folio_set_young(folio);
-	if (folio_test_idle(folio))
-		folio_clear_idle(folio);
+	mtier_folio_tell(folio);
 }
 
-/*
- * ---- the entries of a folio ----
- *
- * Nearly all are one entry of a single page, and there are many: where that is known
- * to the compiler nothing is left of what is done for others.
- */
-
-/**
- * struct mtier_entries - what maps a page, or what is here of a large folio
- * @vma: where
- * @addr: at which address
- * @pmd: the entry of a huge page, or NULL
- * @pte: else: the entries
- * @nr: base pages that they map
- */
-struct mtier_entries {
-	struct vm_area_struct *vma;
-	unsigned long addr;
-	pmd_t *pmd;
-	pte_t *pte;
-	unsigned int nr;
-};
-
-/* The folio that they map, or NULL. */
-static __always_inline struct folio *
-mtier_entries_folio(const struct mtier_entries *e)
+/* Is a bit set of any of the pages? */
+static bool mtier_look_any(const struct mtier_look *l,
+			   const unsigned long *bits, const u8 *page,
+			   unsigned int nr)
 {
-	pte_t entry;
+	unsigned int i = page - l->base;
 
-	if (e->pmd)
-		return pmd_present(pmdp_get(e->pmd)) ?
-		       vm_normal_folio_pmd(e->vma, e->addr, pmdp_get(e->pmd)) :
-		       NULL;
-	entry = ptep_get(e->pte);
-	return pte_present(entry) && !is_zero_pfn(pte_pfn(entry)) ?
-	       vm_normal_folio(e->vma, e->addr, entry) : NULL;
+	return find_next_bit(bits, i + nr, i) < i + nr;
 }
 
-/* Of several some may map something else by now. */
-static bool mtier_entries_same(const struct mtier_entries *e, unsigned int i,
-			       pte_t entry)
+/* Do those say so who map it as well? */
+static bool mtier_look_others_stay(struct mtier_look *l,
+				   const struct mtier_entries *e,
+				   struct folio *folio, const u8 *page,
+				   enum mtier_side side)
 {
-	return pte_present(entry) &&
-	       pte_pfn(entry) == pte_pfn(ptep_get(e->pte)) + i;
-}
-
-/* Was any of their Accessed bits set? */
-static __always_inline bool mtier_entries_young(const struct mtier_entries *e)
-{
-	unsigned int i;
-
-	if (e->pmd)
-		return pmd_young(pmdp_get(e->pmd));
-	if (e->nr == 1)
-		return pte_young(ptep_get(e->pte));
-	for (i = 0; i < e->nr; i++) {
-		pte_t entry = ptep_get(e->pte + i);
-
-		if (pte_young(entry) && mtier_entries_same(e, i, entry))
-			return true;
-	}
-	return false;
-}
-
-/* Clear these bits. True if any was set. */
-static __always_inline bool mtier_entries_clear(const struct mtier_entries *e)
-{
-	unsigned long addr = e->addr;
-	bool young = false;
-	unsigned int i;
-
-	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE) && e->pmd)
-		return pmdp_test_and_clear_young(e->vma, addr, e->pmd);
-	if (e->nr == 1)
-		return ptep_test_and_clear_young(e->vma, addr, e->pte);
-	for (i = 0; i < e->nr; i++, addr += PAGE_SIZE)
-		if (mtier_entries_same(e, i, ptep_get(e->pte + i)) &&
-		    ptep_test_and_clear_young(e->vma, addr, e->pte + i))
-			young = true;
-	return young;
-}
-
-/* How many entries, @most at most, map what comes next of the same large folio? */
-static unsigned int mtier_entries_nr(const struct mtier_entries *e,
-				     struct folio *folio, unsigned int most)
-{
-	const fpb_t flags = FPB_IGNORE_DIRTY | FPB_IGNORE_SOFT_DIRTY;
-
-	return folio_pte_batch(folio, e->addr, e->pte, ptep_get(e->pte), most,
-			       flags, NULL, NULL, NULL);
+	return mtier_look_any(l, l->others->stays[side], page, e->nr) ||
+	       mtier_folio_stays(folio, e->vma) != MTIER_MAY;
 }
 
 /* May a page not change places, whatever is found? */
-static bool mtier_look_stays(struct mtier_look *l, struct folio *folio,
+static bool mtier_look_stays(struct mtier_look *l,
+			     const struct mtier_entries *e,
+			     struct folio *folio, const u8 *page,
 			     enum mtier_side side)
 {
 	bool down = side == MTIER_TOP;
 
 	return l->fixed[side] || mtier_single_stays(folio, down) ||
+	       (l->others &&
+		mtier_look_others_stay(l, e, folio, page, side)) ||
 	       (down && mtier_folio_protected(folio, &l->memcg));
+}
+
+/* What others map, too: is it looked at here, for all of them? */
+static bool mtier_look_for_others(struct mtier_look *l, struct folio *folio,
+				  const u8 *page, unsigned int nr)
+{
+	bitmap_set(l->others->met, page - l->base, nr);
+	if (mtier_look_any(l, l->others->nobodys, page, nr)) {
+		l->seen->shared += nr;
+		return false;
+	}
+	if (mtier_look_any(l, l->others->theirs, page, nr))
+		return false;
+	if (folio_likely_mapped_shared(folio))
+		l->seen->common += nr;
+	return true;
 }
 
 /* Is a folio one that is looked at? Asked once in a burst. */
 static __always_inline bool mtier_look_wants(struct mtier_look *l,
 					     struct folio *folio,
-					     unsigned int nr)
+					     const u8 *page, unsigned int nr)
 {
 	if (!folio || folio_is_zone_device(folio) || folio_test_ksm(folio))
 		return false;
+	if (l->others)
+		return mtier_look_for_others(l, folio, page, nr);
 	if (!folio_likely_mapped_shared(folio))
 		return true;
 	l->seen->shared += nr;
@@ -218,11 +170,11 @@ static __always_inline void mtier_look_begin(struct mtier_look *l,
 	enum mtier_side side = MTIER_SIDES;
 
 	mtier_look_none(page, e->nr);
-	if (mtier_look_wants(l, folio, e->nr))
+	if (mtier_look_wants(l, folio, page, e->nr))
 		side = mtier_look_side(l, folio_nid(folio));
 	if (side == MTIER_SIDES)
 		return;
-	if (mtier_look_stays(l, folio, side)) {
+	if (mtier_look_stays(l, e, folio, page, side)) {
 		l->seen->fixed[side] += e->nr;
 		return;
 	}
@@ -239,22 +191,36 @@ static __always_inline void mtier_look_begin(struct mtier_look *l,
 	memset(page + 1, MTIER_PAGE_REST, e->nr - 1);
 }
 
+/**
+ * mtier_look_met() - look at a folio from now on that was met where others map it
+ * @l: the first look
+ * @e: the entries that map it there
+ * @folio: the folio
+ * @page: what is known of it
+ *
+ * Context: under their page table lock.
+ */
+void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,
+		    struct folio *folio, u8 *page)
+{
+	mtier_look_begin(l, e, folio, page);
+}
+
 /*
  * Another look. Whoever clears the bit says so by the young flag, we as well;
  * MTIER_PAGE_TOLD says that it was set when we left. Where it was, and the bit is
  * clear, there is nothing to learn, and the folio, which is not in any cache, is
- * left alone.
+ * left alone. So is what only others have mapped.
  */
 static __always_inline void mtier_look_again(struct mtier_look *l,
 					     const struct mtier_entries *e,
 					     u8 *page)
 {
-	bool present = e->pmd ? pmd_present(pmdp_get(e->pmd)) :
-				pte_present(ptep_get(e->pte));
+	bool present = mtier_entries_present(e);
 	bool young = present && mtier_entries_young(e);
 	struct folio *folio;
 
-	if (present && !young && *page & MTIER_PAGE_TOLD)
+	if (!young && (present ? *page & MTIER_PAGE_TOLD : !!l->others))
 		return;
 	folio = mtier_entries_folio(e);
 	/* Another one by now, or not where it was. */
@@ -419,17 +385,49 @@ static struct vm_area_struct *mtier_look_vma(struct mm_struct *mm,
 	return vma ?: ERR_PTR(-EBUSY);
 }
 
-/* What a VMA that is locked has of a range. */
-static void mtier_look_at(struct mtier_look *l, struct vm_area_struct *vma,
+/*
+ * The same of a VMA whose pages others may map as well. False if they could not be
+ * asked.
+ */
+static bool mtier_look_with_others(struct mtier_look *l,
+				   struct vm_area_struct *vma,
+				   unsigned long addr, unsigned long end,
+				   u8 *page)
+{
+	unsigned int nr = (end - addr) >> PAGE_SHIFT;
+	struct mtier_others *o = &mtier_look_others;
+	int theirs = l->first ? mtier_others_ask(o, vma, addr, nr) : 0;
+	bool known;
+
+	if (theirs) {
+		mtier_look_none(page, nr);
+		return theirs > 0;
+	}
+	memcpy(o->before, page, nr);
+	l->others = o;
+	l->base = page;
+	mtier_look_table(l, vma, addr, end, page);
+	known = !(l->first || memchr_inv(page, MTIER_PAGE_NONE, nr)) ||
+		mtier_others_look(o, vma, addr, nr, page,
+				  l->first ? l : NULL);
+	l->others = NULL;
+	return known;
+}
+
+/* What a VMA that is locked has of a range; false if that is not known. */
+static bool mtier_look_at(struct mtier_look *l, struct vm_area_struct *vma,
 			  unsigned long addr, unsigned long end, u8 *page)
 {
 	if (!mtier_vma_eligible(vma)) {
 		mtier_look_none(page, (end - addr) >> PAGE_SHIFT);
-		return;
+		return true;
 	}
 	if (l->first)
 		mtier_look_rules(l, vma, addr);
+	if (mtier_may_be_others(vma))
+		return mtier_look_with_others(l, vma, addr, end, page);
 	mtier_look_table(l, vma, addr, end, page);
+	return true;
 }
 
 /* All VMAs of a range, one after the other; false if one was not to be had. */
@@ -438,8 +436,9 @@ static bool mtier_look_range(struct mtier_look *l, unsigned long start,
 {
 	unsigned long addr = start, end = start + MTIER_RANGE_SIZE, next;
 	struct vm_area_struct *vma;
+	bool ok = true;
 
-	while (addr < end) {
+	while (ok && addr < end) {
 		next = addr;
 		vma = mtier_look_vma(l->mm, &next, end);
 		if (IS_ERR(vma))
@@ -453,12 +452,12 @@ static bool mtier_look_range(struct mtier_look *l, unsigned long start,
 		if (!vma)
 			break;
 		next = min(end, vma->vm_end);
-		mtier_look_at(l, vma, addr, next, page);
+		ok = mtier_look_at(l, vma, addr, next, page);
 		vma_end_read(vma);
 		page += (next - addr) >> PAGE_SHIFT;
 		addr = next;
 	}
-	return true;
+	return ok;
 }
 
 /* A page that is looked at alone. */
@@ -470,7 +469,8 @@ static void mtier_look_page(struct mtier_look *l, struct mtier_audited *a)
 		a->own = MTIER_PAGE_NONE;
 		return;
 	}
-	mtier_look_at(l, vma, a->addr, a->addr + PAGE_SIZE, &a->own);
+	if (!mtier_look_at(l, vma, a->addr, a->addr + PAGE_SIZE, &a->own))
+		a->own = MTIER_PAGE_NONE;
 	vma_end_read(vma);
 }
 
@@ -510,10 +510,9 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 	}
 	for (a = part->audited; a; a = a->next)
 		mtier_look_page(l, a);
-	if (l->nr_cleared && READ_ONCE(mtier_conf.flush_tlb)) {
-		flush_tlb_mm(l->mm);
-		l->seen->flushes++;
-	}
+	if (l->nr_cleared)
+		mtier_flush_later(&mtier_look_flush, l->mm, l->seen);
+	mtier_flush_now(&mtier_look_flush, l->seen);
 	mmput_async(l->mm);
 }
 
@@ -536,6 +535,10 @@ void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen)
 	unsigned int i;
 
 	nodes_andnot(look.top, look.top, look.low);
+	mtier_look_others.top = look.top;
+	mtier_look_others.low = look.low;
+	mtier_look_others.flush = &mtier_look_flush;
+	mtier_look_others.seen = seen;
 	for (i = 0; i < watch->nr_parts; i++)
 		mtier_look_part(&look, watch, &watch->part[i]);
 	seen->looks++;

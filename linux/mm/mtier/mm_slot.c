@@ -31,6 +31,8 @@ static struct timerqueue_head mtier_due;
 static LIST_HEAD(mtier_slots);
 static bool mtier_slots_open;
 static unsigned long mtier_nr_slots;
+/* Changes when one goes that may have stood for others who map the same. */
+static unsigned int mtier_nr_shares;
 static struct kmem_cache *mtier_slot_cache;
 
 static void mtier_slot_free(struct mtier_slot *slot)
@@ -107,6 +109,8 @@ void __mtier_del_mm(struct mm_struct *mm)
 	slot = mm->mtier_slot;
 	if (slot) {
 		mm->mtier_slot = NULL;
+		if (READ_ONCE(slot->sample.stands))
+			WRITE_ONCE(mtier_nr_shares, mtier_nr_shares + 1);
 		mtier_nr_slots--;
 		slot->dead = true;
 		if (!slot->busy)
@@ -233,6 +237,25 @@ struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now)
 }
 
 /**
+ * mtier_slot_ready() - does mtier_slot_after() come to an address space?
+ * @mm: the mm
+ * @now: the time
+ *
+ * Return: true if so; if it is old enough, and known at all.
+ */
+bool mtier_slot_ready(struct mm_struct *mm, ktime_t now)
+{
+	struct mtier_slot *slot;
+	bool ready;
+
+	spin_lock(&mtier_slot_lock);
+	slot = mm->mtier_slot;
+	ready = slot && slot->not_before <= now;
+	spin_unlock(&mtier_slot_lock);
+	return ready;
+}
+
+/**
  * mtier_slot_rouse() - an address space asks for more attention than it had
  * @mm: the mm, which may have no slot
  *
@@ -260,6 +283,16 @@ void mtier_slot_rouse(struct mm_struct *mm)
 	}
 	spin_unlock(&mtier_slot_lock);
 	mtier_scan_kick(due);
+}
+
+/**
+ * mtier_slots_shares() - who stands for those who map the same memory?
+ *
+ * Return: a number that is another one when some of them have gone.
+ */
+unsigned int mtier_slots_shares(void)
+{
+	return READ_ONCE(mtier_nr_shares);
 }
 
 /**

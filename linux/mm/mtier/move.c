@@ -153,6 +153,7 @@ void mtier_move_marked(struct mtier_move *mv, int source, int target,
 {
 	mtier_move_begin(mv, source, target, down, max_pages);
 	mv->marked = true;
+	mv->guard.judged = true;
 	/* They do not wait for anybody. */
 	mv->hot = (struct mtier_hot_params) { };
 }

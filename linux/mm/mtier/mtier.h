@@ -160,6 +160,10 @@ int mtier_slot_weigh(struct mtier_slot *slot);
  * @next: those before it were drawn since the order was made anew
  * @rss: pages that were mapped when they were listed
  * @old: all were drawn: list them anew
+ * @shared: some of its memory may be mapped by others, too
+ * @stands: of that some is listed here
+ * @shares: mtier_slots_shares() when they were listed
+ * @listed_ns: when that was
  */
 struct mtier_sample {
 	unsigned long *at;
@@ -167,6 +171,10 @@ struct mtier_sample {
 	unsigned int next;
 	unsigned long rss;
 	bool old;
+	bool shared;
+	bool stands;
+	unsigned int shares;
+	u64 listed_ns;
 };
 
 /**
@@ -292,6 +300,8 @@ void mtier_slot_rouse(struct mm_struct *mm);
 void mtier_slot_get(struct mtier_slot *slot);
 void mtier_slot_put(struct mtier_slot *slot);
 struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now);
+bool mtier_slot_ready(struct mm_struct *mm, ktime_t now);
+unsigned int mtier_slots_shares(void);
 unsigned long mtier_slots_count(void);
 
 /* ---- walk.c ---- */

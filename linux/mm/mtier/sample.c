@@ -12,6 +12,10 @@
  * is mapped than before: what has come meanwhile, a new process above all, is met
  * in its turn and not after all that was there before.
  *
+ * What several map of a file, or of shared memory, is listed for one of them, as it is
+ * looked at for all (others.c). When that one exits the others are listed anew, but
+ * not again and again where many come and go.
+ *
  * Left out are those whose scan scale is 0, those that are too young
  * (scan/delay_ms), and those with secondary MMUs: the TLBs of these are not flushed
  * between two looks, so that what they use looks idle.
@@ -32,6 +36,8 @@
 #include "eligible.h"
 #include "mtier.h"
 
+/* What is listed for another is asked again after so long a time, if one has gone. */
+#define MTIER_SHARES_NS		(10ULL * NSEC_PER_SEC)
 /* Ranges that are listed under one hold of mmap_lock: a page of them. */
 #define MTIER_LISTED_MAX	(PAGE_SIZE / sizeof(unsigned long))
 
@@ -39,17 +45,23 @@
  * struct mtier_listing - a walk that lists ranges
  * @at: those found since the lock was taken
  * @nr: how many
+ * @shared: it has come to what others may map, too
+ * @stands: and has listed some of it
  * @cursor: where to go on
  * @deadline: when to let go of the lock
  */
 struct mtier_listing {
 	unsigned long at[MTIER_LISTED_MAX];
 	unsigned int nr;
+	bool shared;
+	bool stands;
 	unsigned long cursor;
 	u64 deadline;
 };
 
 static struct mtier_listing mtier_listing;
+/* To ask who stands for what others map, too. */
+static struct mtier_others mtier_listed_others;
 
 /* Enough for now? Nonzero ends the walk. */
 static int mtier_list_pause(struct mtier_listing *l, struct mm_struct *mm,
@@ -60,6 +72,21 @@ static int mtier_list_pause(struct mtier_listing *l, struct mm_struct *mm,
 	       need_resched() || mmap_lock_is_contended(mm);
 }
 
+/* Does another VMA stand for those who map this? */
+static bool mtier_list_theirs(struct mtier_listing *l,
+			      struct vm_area_struct *vma, unsigned long addr,
+			      unsigned long next)
+{
+	if (!mtier_may_be_others(vma))
+		return false;
+	l->shared = true;
+	if (!mtier_others_own(&mtier_listed_others, vma, addr,
+			      (next - addr) >> PAGE_SHIFT))
+		return true;
+	l->stands = true;
+	return false;
+}
+
 static int mtier_list_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
 			  struct mm_walk *walk)
 {
@@ -68,7 +95,8 @@ static int mtier_list_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
 
 	/* Two VMAs may be parts of the same range. */
 	if (!pmd_none(pmdp_get_lockless(pmd)) &&
-	    (!l->nr || l->at[l->nr - 1] != at))
+	    (!l->nr || l->at[l->nr - 1] != at) &&
+	    !mtier_list_theirs(l, walk->vma, addr, next))
 		l->at[l->nr++] = at;
 	return mtier_list_pause(l, walk->mm, next);
 }
@@ -139,12 +167,18 @@ static bool mtier_list_keep(struct mtier_sample *new, unsigned int *room,
 /* List the ranges of an address space; what there was stays if that fails. */
 static void mtier_sample_list(struct mtier_slot *slot)
 {
-	struct mtier_sample new = { .rss = get_mm_rss(slot->mm) };
+	struct mtier_sample new = {
+		.rss = get_mm_rss(slot->mm),
+		.shares = mtier_slots_shares(),
+		.listed_ns = ktime_get_ns(),
+	};
 	struct mtier_listing *l = &mtier_listing;
 	struct mm_struct *mm = slot->mm;
 	unsigned int room = 0;
 
 	l->cursor = 0;
+	l->shared = false;
+	l->stands = false;
 	while (l->cursor < mm->task_size) {
 		if (!mtier_list_some(l, mm) || !mtier_list_keep(&new, &room, l)) {
 			kvfree(new.at);
@@ -153,7 +187,16 @@ static void mtier_sample_list(struct mtier_slot *slot)
 		cond_resched();
 	}
 	kvfree(slot->sample.at);
+	new.shared = l->shared;
+	new.stands = l->stands;
 	slot->sample = new;
+}
+
+/* May others have gone that stood for memory that is mapped here, too? */
+static bool mtier_sample_shares(const struct mtier_sample *s)
+{
+	return s->shared && s->shares != mtier_slots_shares() &&
+	       ktime_get_ns() - s->listed_ns >= MTIER_SHARES_NS;
 }
 
 /* Is a list to be made, or made anew? */
@@ -162,7 +205,7 @@ static bool mtier_sample_stale(const struct mtier_slot *slot)
 	unsigned long rss = get_mm_rss(slot->mm), then = slot->sample.rss;
 	unsigned long apart = max(rss, then) - min(rss, then);
 
-	if (slot->sample.old)
+	if (slot->sample.old || mtier_sample_shares(&slot->sample))
 		return true;
 	return apart > then / 8 + (slot->sample.nr ? MTIER_RANGE_PAGES / 2 : 0);
 }

@@ -4,7 +4,8 @@
  * ../look.c.
  */
 #include <kunit/test.h>
-#include <linux/mman.h>
+
+#include "map_file.h"
 
 static void look_watch(struct kunit *test, struct mtier_watch *w,
 		       unsigned int ranges)
@@ -197,31 +198,6 @@ static void a_plan_takes_whole_folios(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
 }
 
-/* A range of base pages of this thread's own, all of them there. */
-static unsigned long look_map(struct kunit *test)
-{
-	struct vm_area_struct *vma;
-	unsigned long at, i;
-	struct page *page;
-
-	at = kunit_vm_mmap(test, NULL, 0, 2 * MTIER_RANGE_SIZE,
-			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			   0);
-	KUNIT_ASSERT_NE(test, at, 0);
-	at = ALIGN(at, MTIER_RANGE_SIZE);
-	mmap_write_lock(current->mm);
-	vma = vma_lookup(current->mm, at);
-	if (vma)
-		vm_flags_set(vma, VM_NOHUGEPAGE);
-	mmap_write_unlock(current->mm);
-	for (i = 0; i < MTIER_RANGE_PAGES; i++) {
-		KUNIT_ASSERT_EQ(test, get_user_pages_fast(at + i * PAGE_SIZE, 1,
-							  FOLL_WRITE, &page), 1);
-		put_page(page);
-	}
-	return at;
-}
-
 static void what_is_unmapped_leaves_the_burst(struct kunit *test)
 {
 	struct mtier_seen seen = { };
@@ -232,10 +208,11 @@ static void what_is_unmapped_leaves_the_burst(struct kunit *test)
 		.top = node_states[N_MEMORY],
 		.seen = &seen,
 	};
-	unsigned long at = look_map(test);
+	unsigned long at = map_file(test, NULL);
 	struct mtier_watch w;
 	unsigned int i;
 
+	map_touch(test, at, MTIER_RANGE_PAGES);
 	look_watch(test, &w, 1);
 	look.mm = current->mm;
 	mtier_rules_of(current->mm, &look.rules);
@@ -256,6 +233,58 @@ static void what_is_unmapped_leaves_the_burst(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 0);
 }
 
+/* What the first look at a range finds to be looked at. */
+static unsigned int look_first(struct kunit *test, struct mtier_look *look,
+			       unsigned long at)
+{
+	struct mtier_watch w;
+
+	look_watch(test, &w, 1);
+	KUNIT_EXPECT_TRUE(test, mtier_look_range(look, at, w.page));
+	mtier_flush_now(&mtier_look_flush, look->seen);
+	return look_watched(&w);
+}
+
+/*
+ * Of those that map the same the lowest one stands for all, for what is mapped of it
+ * anywhere, and sees who has used it.
+ */
+static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
+{
+	struct file *file = map_file_make(test);
+	struct mtier_seen seen = { };
+	struct mtier_look look = {
+		.first = true,
+		.low = node_states[N_MEMORY],
+		.top = node_states[N_MEMORY],
+		.seen = &seen,
+	};
+	unsigned long lowest, low, high;
+
+	high = map_file(test, file);
+	map_touch(test, high, MTIER_RANGE_PAGES);
+	look.mm = current->mm;
+	mtier_rules_of(current->mm, &look.rules);
+	mtier_look_others.low = look.low;
+	mtier_look_others.top = look.top;
+	mtier_look_others.flush = &mtier_look_flush;
+	mtier_look_others.seen = &seen;
+	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), MTIER_RANGE_PAGES);
+	KUNIT_EXPECT_EQ(test, seen.flushes, 0);
+	low = map_file(test, file);
+	KUNIT_ASSERT_LT(test, low, high);
+	map_touch(test, low, MTIER_RANGE_PAGES);
+	lowest = map_file(test, file);
+	KUNIT_ASSERT_LT(test, lowest, low);
+	map_touch(test, lowest, 1);
+	KUNIT_EXPECT_EQ(test, look_first(test, &look, lowest),
+			MTIER_RANGE_PAGES);
+	KUNIT_EXPECT_EQ(test, seen.flushes, 1);
+	KUNIT_EXPECT_EQ(test, look_first(test, &look, low), 0);
+	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), 0);
+	fput(file);
+}
+
 static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(counts_are_by_side_and_by_looks),
 	KUNIT_CASE(a_plan_takes_as_many_as_it_says),
@@ -265,6 +294,7 @@ static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(a_folio_counts_for_all_of_its_pages),
 	KUNIT_CASE(a_plan_takes_whole_folios),
 	KUNIT_CASE(what_is_unmapped_leaves_the_burst),
+	KUNIT_CASE(what_is_mapped_twice_is_looked_at_once),
 	{ }
 };
 

@@ -5,6 +5,8 @@
  */
 #include <kunit/test.h>
 
+#include "map_file.h"
+
 #define SAMPLE_RANGES	100
 
 static void sample_fill(struct kunit *test, struct mtier_sample *s,
@@ -140,6 +142,57 @@ static void nobody_gets_more_than_there_is(struct kunit *test)
 	}
 }
 
+static bool sample_has(const struct mtier_sample *s, unsigned long at)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->nr; i++)
+		if (s->at[i] == at)
+			return true;
+	return false;
+}
+
+/* One stands for both: they are drawn once, not twice. */
+static void what_is_mapped_twice_is_listed_once(struct kunit *test)
+{
+	struct file *file = map_file_make(test);
+	unsigned long low, high = map_file(test, file);
+	struct mtier_slot slot = { .mm = current->mm };
+
+	map_touch(test, high, 1);
+	mtier_sample_list(&slot);
+	KUNIT_EXPECT_TRUE(test, sample_has(&slot.sample, high));
+	KUNIT_EXPECT_TRUE(test, slot.sample.shared && slot.sample.stands);
+	low = map_file(test, file);
+	KUNIT_ASSERT_LT(test, low, high);
+	map_touch(test, low, 1);
+	mtier_sample_list(&slot);
+	KUNIT_EXPECT_TRUE(test, sample_has(&slot.sample, low));
+	KUNIT_EXPECT_FALSE(test, sample_has(&slot.sample, high));
+	kvfree(slot.sample.at);
+	fput(file);
+}
+
+/* Who stood for it may have gone; but it is not asked all the time. */
+static void what_another_stood_for_is_listed_anew(struct kunit *test)
+{
+	struct mtier_sample s = {
+		.shared = true,
+		.shares = mtier_slots_shares() - 1,
+		.listed_ns = ktime_get_ns() - 2 * MTIER_SHARES_NS,
+	};
+
+	KUNIT_EXPECT_TRUE(test, mtier_sample_shares(&s));
+	s.listed_ns = ktime_get_ns();
+	KUNIT_EXPECT_FALSE(test, mtier_sample_shares(&s));
+	s.listed_ns -= 2 * MTIER_SHARES_NS;
+	s.shares = mtier_slots_shares();
+	KUNIT_EXPECT_FALSE(test, mtier_sample_shares(&s));
+	s.shares--;
+	s.shared = false;
+	KUNIT_EXPECT_FALSE(test, mtier_sample_shares(&s));
+}
+
 static struct kunit_case mtier_sample_cases[] = {
 	KUNIT_CASE(a_round_has_each_range_once),
 	KUNIT_CASE(what_is_left_of_a_round_comes_first),
@@ -147,6 +200,8 @@ static struct kunit_case mtier_sample_cases[] = {
 	KUNIT_CASE(a_range_in_two_walks_is_listed_once),
 	KUNIT_CASE(address_spaces_have_their_share),
 	KUNIT_CASE(nobody_gets_more_than_there_is),
+	KUNIT_CASE(what_is_mapped_twice_is_listed_once),
+	KUNIT_CASE(what_another_stood_for_is_listed_anew),
 	{ }
 };
 

@@ -31,25 +31,8 @@ enum group { TOP, LOW, LOW_LARGE };
 static long counted(unsigned int looks, enum group group, unsigned int count)
 {
 	static const char * const words[] = { "top", "low", "low_large" };
-	FILE *f = fopen(MT_BURST_DIR "histogram", "re");
-	char line[256], word[16];
-	long pages = -1;
-	unsigned int n;
-	int at;
 
-	while (f && fgets(line, sizeof(line), f)) {
-		char *p = line;
-		unsigned int c;
-
-		if (sscanf(line, "%u %15s%n", &n, word, &at) != 2 ||
-		    n != looks || strcmp(word, words[group]))
-			continue;
-		for (c = 0, p += at; c <= count; c++)
-			pages = strtol(p, &p, 10);
-	}
-	if (f)
-		fclose(f);
-	return pages;
+	return mt_burst_counted(looks, words[group], count);
 }
 
 /*
@@ -297,8 +280,8 @@ static void hold(void *unused)
 	pause();
 }
 
-/* Else those who map it and do not use it would vote it cold. */
-static int what_others_map_is_left_out(void)
+/* It stays where it is, as copies are made of it. */
+static int what_is_to_be_copied_is_left_out(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
 	long long shared;
@@ -424,8 +407,8 @@ int main(void)
 		MT_CHECK("a process is as old as it is when it is switched on",
 			 the_delay_begins_with_the_process),
 		MT_CHECK("large folios are counted apart", huge_pages_are_counted_apart),
-		MT_CHECK("what others map is left out",
-			 what_others_map_is_left_out),
+		MT_CHECK("what is shared copy-on-write is left out",
+			 what_is_to_be_copied_is_left_out),
 		MT_CHECK("P7 one flush for each address space and look at most",
 			 flushes_are_one_a_look),
 		MT_CHECK("P11 others learn of the accesses",

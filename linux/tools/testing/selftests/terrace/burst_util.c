@@ -2,6 +2,9 @@
 /* Selftest helpers: bursts that observe or move, and what they say. */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "burst_util.h"
@@ -24,6 +27,33 @@ char *mt_place_both(size_t size)
 long long mt_burst_value(const char *name)
 {
 	return mt_file_stat(MT_BURST_DIR "bursts", name);
+}
+
+/*
+ * Pages of a group ("top", "low", "low_large") that @looks looks have found accessed
+ * @count times, in the last burst. -1 if it had fewer looks.
+ */
+long mt_burst_counted(unsigned int looks, const char *group, unsigned int count)
+{
+	FILE *f = fopen(MT_BURST_DIR "histogram", "re");
+	char line[256], word[16];
+	long pages = -1;
+	unsigned int n;
+	int at;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		char *p = line;
+		unsigned int c;
+
+		if (sscanf(line, "%u %15s%n", &n, word, &at) != 2 ||
+		    n != looks || strcmp(word, group))
+			continue;
+		for (c = 0, p += at; c <= count; c++)
+			pages = strtol(p, &p, 10);
+	}
+	if (f)
+		fclose(f);
+	return pages;
 }
 
 /* Who finds pages: "visits", "observe", "bursts". Switches off. */

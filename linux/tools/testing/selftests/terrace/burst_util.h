@@ -9,6 +9,7 @@
 
 char *mt_place_both(size_t size);
 long long mt_burst_value(const char *name);
+long mt_burst_counted(unsigned int looks, const char *group, unsigned int count);
 int mt_engine(const char *name);
 bool mt_bursts_pass(unsigned int nr);
 int mt_engine_on(const char *name);

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: looks at memory that several VMAs map.
+ *
+ * A page of a file, or of shared memory, is used by whoever maps it. Were it judged
+ * in each address space for itself then those that map it and leave it alone would
+ * outvote the one that uses it, and its frame would be counted many times. So one of
+ * the VMAs that map a part of a file stands for all: of those that have page tables
+ * there that whose mm has the lowest address. Which one does not matter, but each part
+ * has just one, so that it is as likely to be drawn as memory of one process. The
+ * others are asked with it in each look, also for pages that it has not met itself: a
+ * page is used if any of them has used it.
+ *
+ * The others are found by the file's tree of VMAs, for a range at a time and not for
+ * each page: that is a walk over one or two page tables of each. Where more than
+ * MTIER_OTHERS_MAX map it the range is left alone, as it is where somebody is about
+ * to map that file. What an address space maps that is not to be looked at,
+ * or that has a secondary MMU, is nobody's: there is no telling who uses it.
+ *
+ * Copies that were made on write are anonymous memory, and no subject here.
+ *
+ * Locking: under the lock of the VMA that stands for the others, or under mmap_lock
+ * of its mm while ranges are listed; only tried:
+ *
+ *   i_mmap_rwsem (read)	keeps the VMAs of the others, and their page tables
+ *     VMA lock (read)		of one of them, to ask for its policy
+ *     page table lock		of one of them
+ *     mtier_slot_lock
+ */
+#include <linux/fs.h>
+#include <linux/memremap.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pagemap.h>
+#include <linux/sched/mm.h>
+#include <linux/shmem_fs.h>
+
+#include <asm/tlbflush.h>
+
+#include "../internal.h"
+#include "burst.h"
+#include "eligible.h"
+#include "entries.h"
+#include "mtier.h"
+
+/* VMAs that one page is asked of; the lock of their file is held as long. */
+#define MTIER_OTHERS_MAX	256
+
+/**
+ * struct mtier_walk_others - a walk over those who map a part of a file
+ * @o: what they say
+ * @mine: the VMA that may stand for them, left out
+ * @first: offset in the file of the first page, in pages
+ * @nr: pages
+ * @ask: what is asked of each of them; nonzero ends the walk, an error says that it
+ *	came to nothing
+ * @page: what is known of these pages, where they are looked at
+ * @look: the look, if it is the first
+ */
+struct mtier_walk_others {
+	struct mtier_others *o;
+	struct vm_area_struct *mine;
+	pgoff_t first;
+	unsigned int nr;
+	int (*ask)(struct mtier_walk_others *w, struct vm_area_struct *vma);
+	u8 *page;
+	struct mtier_look *look;
+};
+
+/* ---- TLB flushes ---- */
+
+/**
+ * mtier_flush_now() - flush what is noted, and let go of it
+ * @f: address spaces
+ * @seen: flushes are counted
+ */
+void mtier_flush_now(struct mtier_flush *f, struct mtier_seen *seen)
+{
+	while (f->nr) {
+		struct mm_struct *mm = f->mm[--f->nr];
+
+		if (READ_ONCE(mtier_conf.flush_tlb)) {
+			flush_tlb_mm(mm);
+			seen->flushes++;
+		}
+		mmdrop(mm);
+	}
+}
+
+/**
+ * mtier_flush_later() - Accessed bits were cleared in an address space
+ * @f: where that is noted
+ * @mm: the address space
+ * @seen: flushes are counted, if it has to be done now
+ */
+void mtier_flush_later(struct mtier_flush *f, struct mm_struct *mm,
+		       struct mtier_seen *seen)
+{
+	unsigned int i;
+
+	for (i = f->nr; i-- > 0;)
+		if (f->mm[i] == mm)
+			return;
+	if (f->nr == MTIER_FLUSH_MMS)
+		mtier_flush_now(f, seen);
+	mmgrab(mm);
+	f->mm[f->nr++] = mm;
+}
+
+/* ---- what one of them maps ---- */
+
+/* Is it the first look, and has nobody met this page? */
+static bool mtier_others_new(const struct mtier_walk_others *w, unsigned int at)
+{
+	return w->look && !test_bit(at, w->o->met);
+}
+
+/* Is there nothing to be learnt? Asked before the folio is, which is in no cache. */
+static bool mtier_others_skip(const struct mtier_walk_others *w,
+			      const struct mtier_entries *e, unsigned int at)
+{
+	if (!mtier_entries_present(e))
+		return true;
+	if (!w->page || mtier_others_new(w, at))
+		return false;
+	return w->page[at] == MTIER_PAGE_NONE || !mtier_entries_young(e);
+}
+
+/*
+ * What there is of a folio from page @at on: was it used here? It was not, from now
+ * on. What nobody else has met is looked at from now on, if it is the first look.
+ */
+static bool mtier_others_used(const struct mtier_walk_others *w,
+			      const struct mtier_entries *e,
+			      struct folio *folio, unsigned int at)
+{
+	bool young;
+
+	if (mtier_others_new(w, at)) {
+		young = mtier_entries_young(e);
+		mtier_look_met(w->look, e, folio, w->page + at);
+		return young;
+	}
+	if (!mtier_entries_clear(e))
+		return false;
+	mtier_folio_tell(folio);
+	return true;
+}
+
+/* The folio, if it is one of the file. */
+static struct folio *mtier_others_folio(const struct mtier_entries *e)
+{
+	struct folio *folio = mtier_entries_folio(e);
+
+	return folio && !folio_test_anon(folio) && !folio_is_zone_device(folio) ?
+	       folio : NULL;
+}
+
+/* A huge page, or false if there is none. */
+static bool mtier_others_huge(struct mtier_walk_others *w,
+			      struct vm_area_struct *vma, pmd_t *pmd,
+			      unsigned long addr, unsigned int at,
+			      unsigned int nr)
+{
+	struct mtier_entries e = {
+		.vma = vma, .addr = addr & PMD_MASK, .pmd = pmd, .nr = nr,
+	};
+	spinlock_t *ptl = pmd_trans_huge_lock(pmd, vma);
+	struct folio *folio = NULL;
+
+	if (!ptl)
+		return false;
+	__acquire(ptl);		/* which sparse cannot see */
+	if (!mtier_others_skip(w, &e, at))
+		folio = mtier_others_folio(&e);
+	if (folio && (!w->page || mtier_others_used(w, &e, folio, at)))
+		bitmap_set(w->o->found, at, nr);
+	spin_unlock(ptl);
+	return true;
+}
+
+/* What comes next of the same folio that nobody has met. */
+static unsigned int mtier_others_nr(const struct mtier_walk_others *w,
+				    const struct mtier_entries *e,
+				    struct folio *folio, unsigned int at,
+				    unsigned int most)
+{
+	if (!folio_test_large(folio) || !mtier_others_new(w, at))
+		return 1;
+	most = find_next_bit(w->o->met, at + most, at) - at;
+	return mtier_entries_nr(e, folio, most);
+}
+
+/* The next entries of a page table. Returns how many. */
+static unsigned int mtier_others_next(struct mtier_walk_others *w,
+				      struct mtier_entries *e, unsigned int at,
+				      unsigned int most)
+{
+	struct folio *folio = NULL;
+
+	if (!mtier_others_skip(w, e, at))
+		folio = mtier_others_folio(e);
+	if (!folio)
+		return 1;
+	e->nr = mtier_others_nr(w, e, folio, at, most);
+	if (!w->page || mtier_others_used(w, e, folio, at))
+		bitmap_set(w->o->found, at, e->nr);
+	return e->nr;
+}
+
+/* Pages from @at on, which are those of @addr, in one page table. */
+static void mtier_others_table(struct mtier_walk_others *w,
+			       struct vm_area_struct *vma, unsigned long addr,
+			       unsigned int at, unsigned int nr)
+{
+	pmd_t *pmd = mm_find_pmd(vma->vm_mm, addr & PMD_MASK);
+	pte_t *start;
+	spinlock_t *ptl;	/* of this page table */
+	unsigned int i;
+
+	if (!pmd || mtier_others_huge(w, vma, pmd, addr, at, nr))
+		return;
+	start = pte_offset_map_lock(vma->vm_mm, pmd, addr, &ptl);
+	if (!start)
+		return;
+	__acquire(ptl);		/* nor this */
+	for (i = 0; i < nr;) {
+		struct mtier_entries e = {
+			.vma = vma, .addr = addr + i * PAGE_SIZE,
+			.pte = start + i, .nr = 1,
+		};
+
+		i += mtier_others_next(w, &e, at + i, nr - i);
+	}
+	pte_unmap_unlock(start, ptl);
+}
+
+/* Is there a page table, or a huge page? */
+static void mtier_others_has(struct mtier_walk_others *w,
+			     struct vm_area_struct *vma, unsigned long addr,
+			     unsigned int at, unsigned int nr)
+{
+	pmd_t *pmd = mm_find_pmd(vma->vm_mm, addr & PMD_MASK);
+
+	if (pmd && !pmd_none(pmdp_get_lockless(pmd)))
+		bitmap_set(w->o->found, at, nr);
+}
+
+/*
+ * Find what a VMA has of the pages, one page table of it after the other. Returns
+ * where they begin in it.
+ */
+static unsigned long
+mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma,
+		  void (*find)(struct mtier_walk_others *w,
+			       struct vm_area_struct *vma, unsigned long addr,
+			       unsigned int at, unsigned int nr))
+{
+	pgoff_t from = max(w->first, vma->vm_pgoff);
+	pgoff_t end = min(w->first + w->nr, vma->vm_pgoff + vma_pages(vma));
+	unsigned int at = from - w->first, nr;
+	unsigned long start, addr;
+
+	bitmap_zero(w->o->found, MTIER_RANGE_PAGES);
+	start = vma->vm_start + ((from - vma->vm_pgoff) << PAGE_SHIFT);
+	for (addr = start; from < end; from += nr, at += nr) {
+		nr = min(end - from, (pmd_addr_end(addr, ULONG_MAX) - addr) >>
+				     PAGE_SHIFT);
+		find(w, vma, addr, at, nr);
+		addr += (unsigned long)nr << PAGE_SHIFT;
+	}
+	return start;
+}
+
+/* ---- who stands for them, and where they may go ---- */
+
+/* Nobody looks at what this one maps. */
+static bool mtier_others_left_out(struct vm_area_struct *vma)
+{
+	return !READ_ONCE(vma->vm_mm->mtier_scan_scale) ||
+	       mm_has_notifiers(vma->vm_mm) || !mtier_vma_eligible(vma);
+}
+
+/* Does a VMA stand for pages rather than another one? */
+static bool mtier_others_before(struct vm_area_struct *vma,
+				struct vm_area_struct *mine)
+{
+	if (!mtier_may_be_others(vma))
+		return false;
+	if (vma->vm_mm == mine->vm_mm)
+		return vma->vm_start < mine->vm_start;
+	return vma->vm_mm < mine->vm_mm &&
+	       mtier_slot_ready(vma->vm_mm, ktime_get());
+}
+
+/* For which pages does it? 1 if that is all. */
+static int mtier_others_own_vma(struct mtier_walk_others *w,
+				struct vm_area_struct *vma)
+{
+	struct mtier_others *o = w->o;
+
+	if (mtier_others_left_out(vma) || !mtier_others_before(vma, w->mine))
+		return 0;
+	mtier_others_find(w, vma, mtier_others_has);
+	bitmap_or(o->theirs, o->theirs, o->found, MTIER_RANGE_PAGES);
+	return find_first_zero_bit(o->theirs, w->nr) == w->nr;
+}
+
+/* Which of the pages that were found may not go up, or not down, for a VMA's sake? */
+static int mtier_others_stay(struct mtier_walk_others *w,
+			     struct vm_area_struct *vma, unsigned long addr)
+{
+	bool shmem = shmem_mapping(vma->vm_file->f_mapping);
+	bool fixed = mtier_shared_stays(vma, !shmem);
+	struct mtier_others *o = w->o;
+	nodemask_t up, down;
+
+	if (!mtier_rules_ask(&o->rules, vma, addr, &up, &down))
+		return -EBUSY;
+	if (fixed || !nodes_intersects(up, o->top))
+		bitmap_or(o->stays[MTIER_LOW], o->stays[MTIER_LOW], o->found,
+			  MTIER_RANGE_PAGES);
+	if (fixed || vma->vm_flags & VM_LOCKED ||
+	    !nodes_intersects(down, o->low))
+		bitmap_or(o->stays[MTIER_TOP], o->stays[MTIER_TOP], o->found,
+			  MTIER_RANGE_PAGES);
+	return 0;
+}
+
+static int mtier_others_ask_vma(struct mtier_walk_others *w,
+				struct vm_area_struct *vma)
+{
+	struct mtier_others *o = w->o;
+	unsigned long addr;
+
+	if (mtier_others_own_vma(w, vma))
+		return 1;
+	addr = mtier_others_find(w, vma, mtier_others_table);
+	if (bitmap_empty(o->found, MTIER_RANGE_PAGES))
+		return 0;
+	if (!mtier_others_left_out(vma))
+		return mtier_others_stay(w, vma, addr);
+	bitmap_or(o->nobodys, o->nobodys, o->found, MTIER_RANGE_PAGES);
+	return 0;
+}
+
+/* Which pages has a VMA used since the last look? */
+static int mtier_others_look_vma(struct mtier_walk_others *w,
+				 struct vm_area_struct *vma)
+{
+	struct mtier_others *o = w->o;
+
+	mtier_others_find(w, vma, mtier_others_table);
+	if (bitmap_empty(o->found, MTIER_RANGE_PAGES))
+		return 0;
+	bitmap_or(o->used, o->used, o->found, MTIER_RANGE_PAGES);
+	mtier_flush_later(o->flush, vma->vm_mm, o->seen);
+	return 0;
+}
+
+/* ---- all of them ---- */
+
+/* One VMA after the other. Returns 0, what ended it, or -EBUSY. */
+static int mtier_others_walk(struct mtier_walk_others *w)
+{
+	struct address_space *mapping = w->mine->vm_file->f_mapping;
+	struct vm_area_struct *vma;
+	unsigned int nr = 0;
+	int ret = 0;
+
+	if (!i_mmap_trylock_read(mapping))
+		return -EBUSY;
+	vma_interval_tree_foreach(vma, &mapping->i_mmap, w->first,
+				  w->first + w->nr - 1) {
+		if (vma == w->mine)
+			continue;
+		if (nr++ == MTIER_OTHERS_MAX ||
+		    rwsem_is_contended(&mapping->i_mmap_rwsem))
+			ret = -EBUSY;
+		else
+			ret = w->ask(w, vma);
+		if (ret)
+			break;
+	}
+	i_mmap_unlock_read(mapping);
+	return ret;
+}
+
+/**
+ * mtier_others_own() - does a VMA stand for those who map the same part of a file?
+ * @o: made use of
+ * @vma: the VMA, one that mtier_may_be_others() is true for
+ * @addr: where the part begins
+ * @nr: pages of it, of one page table
+ *
+ * Context: the mm's mmap_lock, or the lock of @vma.
+ * Return: false if another one does for all of it.
+ */
+bool mtier_others_own(struct mtier_others *o, struct vm_area_struct *vma,
+		      unsigned long addr, unsigned int nr)
+{
+	struct mtier_walk_others w = {
+		.o = o, .mine = vma, .nr = nr,
+		.first = linear_page_index(vma, addr),
+		.ask = mtier_others_own_vma,
+	};
+
+	bitmap_zero(o->theirs, MTIER_RANGE_PAGES);
+	/* Where it is not known it will be when they are looked at. */
+	return mtier_others_walk(&w) <= 0;
+}
+
+/**
+ * mtier_others_ask() - who else maps this part of a file, and what do they say?
+ * @o: set to that
+ * @vma: the VMA, locked for reading, one that mtier_may_be_others() is true for
+ * @addr: where the part begins
+ * @nr: pages of it, of one page table
+ *
+ * Return: 0; 1 if others stand for all of it; or -EBUSY if it is not known, and the
+ * part is to be left alone.
+ */
+int mtier_others_ask(struct mtier_others *o, struct vm_area_struct *vma,
+		     unsigned long addr, unsigned int nr)
+{
+	struct mtier_walk_others w = {
+		.o = o, .mine = vma, .nr = nr,
+		.first = linear_page_index(vma, addr),
+		.ask = mtier_others_ask_vma,
+	};
+
+	bitmap_zero(o->theirs, MTIER_RANGE_PAGES);
+	bitmap_zero(o->nobodys, MTIER_RANGE_PAGES);
+	bitmap_zero(o->met, MTIER_RANGE_PAGES);
+	bitmap_zero(o->stays[MTIER_LOW], MTIER_RANGE_PAGES);
+	bitmap_zero(o->stays[MTIER_TOP], MTIER_RANGE_PAGES);
+	return mtier_others_walk(&w);
+}
+
+/* A page was used by others: count it, if it was not already in this look. */
+static void mtier_others_count(struct mtier_others *o, u8 *page, unsigned int i,
+			       bool first)
+{
+	page[i] |= MTIER_PAGE_TOLD;
+	if (!first && (page[i] & MTIER_PAGE_COUNT) ==
+		      (o->before[i] & MTIER_PAGE_COUNT))
+		page[i]++;
+}
+
+/**
+ * mtier_others_look() - look at pages where others map them
+ * @o: what was known of the pages before this look is in @before
+ * @vma: the VMA that stands for the others, locked for reading
+ * @addr: where the part of it begins
+ * @nr: pages of it, of one page table
+ * @page: what is known of them by now; those that only others have used are counted
+ * @look: the look if it is the first: no bit was cleared before, so that there is
+ *	nothing to count, and pages that only others have met are looked at from now on
+ *
+ * Return: false if not all could be asked, so that nothing is known of the pages.
+ */
+bool mtier_others_look(struct mtier_others *o, struct vm_area_struct *vma,
+		       unsigned long addr, unsigned int nr, u8 *page,
+		       struct mtier_look *look)
+{
+	struct mtier_walk_others w = {
+		.o = o, .mine = vma, .nr = nr, .page = page, .look = look,
+		.first = linear_page_index(vma, addr),
+		.ask = mtier_others_look_vma,
+	};
+	unsigned int i, did;
+
+	bitmap_zero(o->used, MTIER_RANGE_PAGES);
+	if (mtier_others_walk(&w))
+		return false;
+	for (i = 0; i < nr; i += did) {
+		did = mtier_look_nr(page + i, nr - i);
+		if (mtier_page_watched(page[i]) &&
+		    find_next_bit(o->used, i + did, i) < i + did)
+			mtier_others_count(o, page, i, look);
+	}
+	return true;
+}

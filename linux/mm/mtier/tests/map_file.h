@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Memory that this test's thread maps. */
+#include <kunit/test.h>
+#include <linux/file.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/shmem_fs.h>
+
+/* So many pages are there. */
+static inline void map_touch(struct kunit *test, unsigned long at,
+			     unsigned int nr)
+{
+	struct page *page;
+
+	for (; nr--; at += PAGE_SIZE) {
+		KUNIT_ASSERT_EQ(test, get_user_pages_fast(at, 1, FOLL_WRITE,
+							  &page), 1);
+		put_page(page);
+	}
+}
+
+/* A file of two ranges; to be let go of by fput(). */
+static inline struct file *map_file_make(struct kunit *test)
+{
+	struct file *file = shmem_kernel_file_setup("map", 2 * MTIER_RANGE_SIZE,
+						    VM_NORESERVE);
+
+	KUNIT_ASSERT_FALSE(test, IS_ERR(file));
+	return file;
+}
+
+/*
+ * Map all of it; without a file as much memory of its own. Returns where the first
+ * whole range is, page by page.
+ */
+static inline unsigned long map_file(struct kunit *test, struct file *file)
+{
+	const unsigned long how = file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+	struct vm_area_struct *vma;
+	unsigned long at;
+
+	at = kunit_vm_mmap(test, file, 0, 2 * MTIER_RANGE_SIZE,
+			   PROT_READ | PROT_WRITE, how, 0);
+	KUNIT_ASSERT_NE(test, at, 0);
+	mmap_write_lock(current->mm);
+	vma = vma_lookup(current->mm, at);
+	if (vma)
+		vm_flags_set(vma, VM_NOHUGEPAGE);
+	mmap_write_unlock(current->mm);
+	return ALIGN(at, MTIER_RANGE_SIZE);
+}
