@@ -427,11 +427,39 @@ static int no_faster_than_the_rate(void)
 	return MT_PASS;
 }
 
+/*
+ * Pages that were touched just before lie in a batch of their CPU, which nobody has a
+ * reason to pass on, and are not to be isolated until then.
+ */
+static int fresh_pages_come_up(void)
+{
+	char *p = hot_memory(2 * MT_MB);
+	struct mt_toucher t;
+	long long off_lru;
+	bool all;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_snap(&before);
+	mt_touch_start(&t, p, 2 * MT_MB);
+	if (mt_engine_on("bursts"))
+		return MT_FAIL;
+	all = comes(p, 2 * MT_MB, 2 * MT_MB / MT_PAGE, 120000);
+	off_lru = mt_since(&before, "mtier_fail_isolate");
+	mt_touch_stop(&t);
+	mt_engine("visits");
+	mt_note("%lld times a page was on no list", off_lru);
+	MT_ASSERT(all, "some stayed");
+	/* The kernel may have put all of them on lists by itself. */
+	return off_lru ? MT_PASS : MT_SKIP;
+}
+
 int main(void)
 {
 	static const struct mt_check checks[] = {
 		MT_CHECK("P6 used pages come up into free memory",
 			 into_free_memory),
+		MT_CHECK("P6 so do pages that are on no LRU list yet",
+			 fresh_pages_come_up),
 		MT_CHECK("P9 P10 used pages change places with idle ones",
 			 for_idle_pages),
 		MT_CHECK("P9 pages change places though others took more",
