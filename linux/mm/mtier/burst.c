@@ -134,6 +134,7 @@ static void mtier_burst_machine(struct mtier_place_machine *m)
 	for (s = 0; s < MTIER_GROUPS; s++)
 		m->pages[s] = mtier_burst_movable(s, m->pages[s]);
 	m->free = mtier_room_above();
+	m->share_most = READ_ONCE(mtier_conf.cpu_percent) * MTIER_Q16 / 100;
 	if (!m->move_ns)
 		m->move_ns = MTIER_MOVE_NS;
 	if (!m->look_ns)

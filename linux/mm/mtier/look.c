@@ -37,10 +37,12 @@
 #include <linux/mmu_notifier.h>
 #include <linux/pgtable.h>
 #include <linux/sched/mm.h>
+#include <linux/vmstat.h>
 
 #include "burst.h"
 #include "eligible.h"
 #include "entries.h"
+#include "move.h"
 #include "mtier.h"
 
 /**
@@ -489,6 +491,7 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 			    struct mtier_part *part)
 {
 	u8 *page = w->page + (size_t)part->first * MTIER_RANGE_PAGES;
+	u64 since_ns = mtier_charge_start();
 	struct mtier_audited *a;
 	unsigned int i;
 
@@ -513,6 +516,8 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 	if (l->nr_cleared)
 		mtier_flush_later(&mtier_look_flush, l->mm, l->seen);
 	mtier_flush_now(&mtier_look_flush, l->seen);
+	if (since_ns)
+		mtier_charge_scan(l->mm, task_sched_runtime(current) - since_ns);
 	mmput_async(l->mm);
 }
 
@@ -532,6 +537,7 @@ void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen)
 		.low = mtier_nodes_slow(),
 		.seen = seen,
 	};
+	u64 ptes = seen->ptes, flushes = seen->flushes;
 	unsigned int i;
 
 	nodes_andnot(look.top, look.top, look.low);
@@ -542,6 +548,8 @@ void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen)
 	for (i = 0; i < watch->nr_parts; i++)
 		mtier_look_part(&look, watch, &watch->part[i]);
 	seen->looks++;
+	count_vm_events(MTIER_SCAN_PTES, seen->ptes - ptes);
+	count_vm_events(MTIER_SCAN_FLUSHES, seen->flushes - flushes);
 }
 
 /**

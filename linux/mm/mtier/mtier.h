@@ -64,7 +64,7 @@ enum mtier_engine {
  * @size_min_mb: least mapped memory walked in a visit
  * @size_start_mb: that of the first visit
  * @size_max_mb: most
- * @cpu_percent: cap of the scanner, of one CPU
+ * @cpu_percent: cap of the scanner, or of looks, of one CPU
  * @slice_us: longest hold of mmap_lock
  * @flush_tlb: flush an mm's TLB entries after clearing Accessed bits
  * @window_ms: accesses less than this apart count together

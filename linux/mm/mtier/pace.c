@@ -40,6 +40,12 @@ static u64 mul_sat(u64 a, u64 b)
 	return a && b > U64_MAX / a ? U64_MAX : a * b;
 }
 
+/* The most that looks may take of a CPU, where @usual is what they do by themselves. */
+static u32 share_cap(const struct mtier_place_machine *m, u32 usual)
+{
+	return min_t(u32, usual, m->share_most ?: SHARE_MAX);
+}
+
 /**
  * mtier_place_init - the state before anything was looked at
  * @p: what is to be set
@@ -49,7 +55,7 @@ void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m
 {
 	*p = (struct mtier_place) {
 		.tau_ns = TAU_START_NS,
-		.share = SHARE_MAX,
+		.share = share_cap(m, SHARE_MAX),
 		.credit_ns = S64_MAX,
 	};
 	mtier_place_paid(p, m, 0, 0);
@@ -306,14 +312,14 @@ u64 mtier_place_rest_ns(struct mtier_place *p,
 	u64 period;
 
 	mtier_place_paid(p, m, burst_ns, spent_ns);
-	most = p->credit_ns > 0 ? SHARE_MAX : SHARE_LONG;
+	most = share_cap(m, p->credit_ns > 0 ? SHARE_MAX : SHARE_LONG);
 	if (gain_ns > mul_sat(spent_ns, 16))
 		share = most;
 	else if (gain_ns > mul_sat(spent_ns, 2))
 		share = min_t(u32, share, SHARE_MAX) * 4;
 	else if (gain_ns < spent_ns / 2)
 		share /= 2;
-	p->share = clamp_t(u32, share, SHARE_MIN, most);
+	p->share = clamp_t(u32, share, min_t(u32, SHARE_MIN, most), most);
 	period = div_u64(mul_sat(spent_ns, MTIER_Q16), p->share);
 	return period - min_t(u64, period, burst_ns);
 }

@@ -99,6 +99,7 @@ struct mtier_worth {
  * @latency_ns: by how much an access to the lower tier takes longer; 0: the usual
  * @move_ns: CPU time that moving a single page takes
  * @look_ns: CPU time that looking at a page takes, MTIER_LOOK_NS at first
+ * @share_most: Q16 share of one CPU that looks may not exceed; 0: the usual
  */
 struct mtier_place_machine {
 	u64 pages[MTIER_GROUPS];
@@ -106,6 +107,7 @@ struct mtier_place_machine {
 	u32 latency_ns;
 	u32 move_ns;
 	u32 look_ns;
+	u32 share_most;
 };
 
 /**

@@ -12,6 +12,9 @@
  * is mapped than before: what has come meanwhile, a new process above all, is met
  * in its turn and not after all that was there before.
  *
+ * Who has raised or lowered its scan scale is met as much more often, or less, than
+ * others. Its memory stands for more than its part of all then, in what is learnt, too.
+ *
  * What several map of a file, or of shared memory, is listed for one of them, as it is
  * looked at for all (others.c). When that one exits the others are listed anew, but
  * not again and again where many come and go.
@@ -228,14 +231,34 @@ static unsigned int mtier_sample_ranges(struct mtier_slot *slot)
 	return slot->sample.nr;
 }
 
-static unsigned long mtier_sample_total(ktime_t now)
-{
-	struct mtier_slot *slot = NULL;
-	unsigned long total = 0;
+/**
+ * struct mtier_sample_sum - what there is to draw from
+ * @ranges: ranges
+ * @weight: the same, each as often as its address space asks to be looked at
+ */
+struct mtier_sample_sum {
+	unsigned long ranges;
+	u64 weight;
+};
 
-	while ((slot = mtier_slot_after(slot, now)))
-		total += mtier_sample_ranges(slot);
-	return total;
+/* How often the ranges of an address space are drawn, beside those of others. */
+static u64 mtier_sample_weight(const struct mtier_slot *slot)
+{
+	return (u64)slot->sample.nr * READ_ONCE(slot->mm->mtier_scan_scale);
+}
+
+static struct mtier_sample_sum mtier_sample_sum(ktime_t now)
+{
+	struct mtier_sample_sum sum = { };
+	struct mtier_slot *slot = NULL;
+
+	while ((slot = mtier_slot_after(slot, now))) {
+		if (!mtier_sample_ranges(slot))
+			continue;
+		sum.ranges += slot->sample.nr;
+		sum.weight += mtier_sample_weight(slot);
+	}
+	return sum;
 }
 
 /* Draw so many: those that are left of this round first. */
@@ -285,13 +308,12 @@ static void mtier_sample_add(struct mtier_watch *w, struct mtier_slot *slot,
 }
 
 /*
- * How many of @want are dealt to an address space with @nr ranges that come after
- * @sum others of @total: so many of the marks that are evenly apart on the line of
+ * How many of @want are dealt to an address space of weight @nr that comes after
+ * @sum of @total: so many of the marks that are evenly apart on the line of
  * all fall into its part. Where the first mark lies is chance.
  */
-static unsigned long mtier_sample_share(u64 sum, unsigned long nr,
-					unsigned long want, u64 mark,
-					unsigned long total)
+static unsigned long mtier_sample_share(u64 sum, u64 nr, unsigned long want,
+					u64 mark, u64 total)
 {
 	return div64_u64((sum + nr) * want + mark, total) -
 	       div64_u64(sum * want + mark, total);
@@ -299,18 +321,20 @@ static unsigned long mtier_sample_share(u64 sum, unsigned long nr,
 
 /* Deal @want ranges out, to each address space its share. */
 static void mtier_sample_deal(struct mtier_watch *w, unsigned long want,
-			      unsigned long total, ktime_t now)
+			      u64 total, ktime_t now)
 {
 	u64 mark = get_random_u64() % total, sum = 0;
 	struct mtier_slot *slot = NULL;
 	unsigned long nr;
+	u64 weight;
 
 	while ((slot = mtier_slot_after(slot, now))) {
 		/* As it was counted, or it has come since. */
 		if (mtier_sample_left_out(slot) || !slot->sample.nr)
 			continue;
-		nr = mtier_sample_share(sum, slot->sample.nr, want, mark, total);
-		sum += slot->sample.nr;
+		weight = mtier_sample_weight(slot);
+		nr = mtier_sample_share(sum, weight, want, mark, total);
+		sum += weight;
 		nr = min3(nr, want - w->nr, (unsigned long)slot->sample.nr);
 		if (nr)
 			mtier_sample_add(w, slot, nr);
@@ -328,12 +352,12 @@ static void mtier_sample_deal(struct mtier_watch *w, unsigned long want,
 int mtier_sample_draw(struct mtier_watch *watch, unsigned long want)
 {
 	ktime_t now = ktime_get();
-	unsigned long total = mtier_sample_total(now);
+	struct mtier_sample_sum sum = mtier_sample_sum(now);
 
 	*watch = (struct mtier_watch) { };
-	if (!total)
+	if (!sum.weight)
 		return -ENOENT;
-	want = min3(want, total, (unsigned long)INT_MAX / MTIER_RANGE_PAGES);
+	want = min3(want, sum.ranges, (unsigned long)INT_MAX / MTIER_RANGE_PAGES);
 	watch->at = kvmalloc_array(want, sizeof(*watch->at), GFP_KERNEL);
 	watch->part = kvmalloc_array(want + MTIER_AUDIT_PARTS,
 				     sizeof(*watch->part), GFP_KERNEL);
@@ -343,7 +367,7 @@ int mtier_sample_draw(struct mtier_watch *watch, unsigned long want)
 		return -ENOMEM;
 	}
 	memset(watch->page, MTIER_PAGE_NONE, want * MTIER_RANGE_PAGES);
-	mtier_sample_deal(watch, want, total, now);
+	mtier_sample_deal(watch, want, sum.weight, now);
 	return 0;
 }
 

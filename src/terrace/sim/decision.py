@@ -57,6 +57,7 @@ class Machine(c.Structure):
         ("latency_ns", c.c_uint32),
         ("move_ns", c.c_uint32),
         ("look_ns", c.c_uint32),
+        ("share_most", c.c_uint32),
     ]
 
 

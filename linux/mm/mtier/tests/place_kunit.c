@@ -594,6 +594,29 @@ static void credit_is_used_up(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.credit_ns, -16LL * 65536 * 20);
 }
 
+/* Of the limit that one may set. */
+static void looks_take_no_more_than_allowed(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	m.share_most = MTIER_Q16 / 100;
+	mtier_place_init(&p, &m);
+	KUNIT_EXPECT_EQ(test, p.share, m.share_most);
+	/* 100 us of each tau, at 20 ns: 5000 pages. */
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 4997ULL);
+	/* Whatever it finds, with credit or without. */
+	mtier_place_rest_ns(&p, &m, SECOND_NS, MS_NS, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, m.share_most);
+	m.share_most = 1;
+	mtier_place_rest_ns(&p, &m, 0, MS_NS, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, 1U);
+	/* It is no wish for more than the usual. */
+	m.share_most = MTIER_Q16;
+	mtier_place_rest_ns(&p, &m, SECOND_NS, 1, SECOND_NS);
+	KUNIT_EXPECT_LE(test, p.share, MTIER_Q16 / 4);
+}
+
 static struct kunit_case mtier_place_cases[] = {
 	KUNIT_CASE(rate_is_the_logarithm),
 	KUNIT_CASE(looks_of_another_distance_find_as_many_more),
@@ -617,6 +640,7 @@ static struct kunit_case mtier_place_cases[] = {
 	KUNIT_CASE(what_a_look_costs_is_measured),
 	KUNIT_CASE(looks_follow_what_they_find),
 	KUNIT_CASE(credit_is_used_up),
+	KUNIT_CASE(looks_take_no_more_than_allowed),
 	{ }
 };
 

@@ -2,15 +2,20 @@
 /*
  * Promotion: what its threads do is charged to whom they do it for, if asked to.
  *
- * lab: topology=dram-cxl timeout=90s debug=yes
+ * lab: topology=dram-cxl timeout=200s debug=yes
  */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "burst_util.h"
 #include "numa_scan_util.h"
 
-#define SIZE	(16 * MT_MB)
+#define SIZE		(16 * MT_MB)
+#define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
 
 static long long charged(void)
 {
@@ -115,6 +120,89 @@ static int scans_cost_once(void)
 	return MT_PASS;
 }
 
+/* Bursts that observe move nothing: all that kmtierd runs are looks, and how they are made. */
+static int looks_cost_once(void)
+{
+	const size_t size = 8 * SIZE;
+	long long cost_us, ran_us;
+	struct mt_snap s;
+	bool passed;
+
+	MT_ASSERT(mt_place(size, mt_slow_node()), "no memory");
+	mt_set("charge", 1);
+	mt_snap(&s);
+	if (mt_engine_on("observe"))
+		return MT_FAIL;
+	passed = MT_WAIT(mt_burst_value("ptes") >= size / MT_PAGE, 60000);
+	/* In this order: they go on. */
+	cost_us = mt_since(&s, "remote_charge_posted_ns") / 1000;
+	ran_us = mt_cpu_us(mt_kthread("kmtierd"));
+	mt_note("%lld entries were read; posted %lld us of %lld",
+		mt_since(&s, "mtier_scan_ptes"), cost_us, ran_us);
+	mt_engine("visits");
+	MT_ASSERT(passed, "it was not looked at");
+	MT_ASSERT(mt_since(&s, "mtier_scan_ptes") >= (long long)(size / MT_PAGE),
+		  "looks are not counted");
+	MT_ASSERT(cost_us > ran_us / 8 && cost_us <= ran_us, "not what it took");
+	return MT_PASS;
+}
+
+/* A process with as much memory, and that scan scale, which sleeps; 0 if it fails. */
+static pid_t sleeper(unsigned long scale)
+{
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	if (pipe(ready))
+		return 0;
+	pid = fork();
+	if (!pid) {
+		if (prctl(SCALE_SET, scale, 0, 0, 0) ||
+		    !mt_place(4 * SIZE, mt_slow_node()) ||
+		    write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	if (read(ready[0], &c, 1) != 1)
+		pid = 0;
+	close(ready[0]);
+	return pid;
+}
+
+/* What it will have been charged when it runs again */
+static long long owes(pid_t pid)
+{
+	return ns_sched(pid, "remote_debt_ns");
+}
+
+/* Charges tell whose memory is looked at how often. */
+static int the_scale_is_kept(void)
+{
+	pid_t often = sleeper(10), rarely = sleeper(1);
+	long long much, little;
+	bool passed;
+
+	MT_ASSERT(often > 0 && rarely > 0, "no processes");
+	mt_set("charge", 1);
+	/* Not all of it in every burst */
+	mt_set("scan/cpu_percent", 1);
+	passed = !mt_engine_on("observe") && mt_bursts_pass(4);
+	much = owes(often);
+	little = owes(rarely);
+	mt_engine("visits");
+	kill(often, SIGKILL);
+	kill(rarely, SIGKILL);
+	waitpid(often, NULL, 0);
+	waitpid(rarely, NULL, 0);
+	mt_note("at 10 it owes %lld us, at 1 %lld", much / 1000, little / 1000);
+	MT_ASSERT(passed, "no bursts");
+	MT_ASSERT(much > 3 * little, "not looked at more often");
+	return MT_PASS;
+}
+
 int main(void)
 {
 	static const struct mt_check checks[] = {
@@ -123,6 +211,9 @@ int main(void)
 		MT_CHECK("a process pays for its scans and promotions",
 			 charges),
 		MT_CHECK("a scan is paid for once", scans_cost_once),
+		MT_CHECK("so are looks", looks_cost_once),
+		MT_CHECK("C2 who asks for it is looked at more often",
+			 the_scale_is_kept),
 	};
 
 	return mt_main(checks, ARRAY_LEN(checks));
