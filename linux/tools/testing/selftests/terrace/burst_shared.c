@@ -224,8 +224,8 @@ static int left_alone(void (*other)(void *), const char *line)
 	alone(&s);
 	MT_ASSERT(seen, "not enough bursts");
 	MT_ASSERT(lines > PAGES / 16, "%s: %lld", line, lines);
-	/* There are others. */
-	MT_ASSERT(sum[0] + sum[1] + sum[2] < lines / 4, "they were looked at");
+	/* They are in use; what others have there is idle, or little. */
+	MT_ASSERT(sum[1] + sum[2] < lines / 4, "they were looked at");
 	return MT_PASS;
 }
 
