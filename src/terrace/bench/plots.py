@@ -25,6 +25,7 @@ _COLOURS = {
     "stock-0": "#b5b5b5",
     "stock-1": "#5b8db8",
     "stock-2": "#c96a28",
+    "stock-2-early": "#e0a070",
     "damon": "#c2a11a",
     "terrace": "#1b7f5c",
     "terrace-hints": "#6bbf59",

@@ -40,6 +40,8 @@ DEMOTION = ("/sys/kernel/mm/numa/demotion_enabled", "1")
 _BALANCING = "/proc/sys/kernel/numa_balancing"
 _DAMON = "/sys/kernel/mm/damon/admin/kdamonds"
 _MAX = str((1 << 64) - 1)
+# Bursts need not leave a new process alone for a second, as scans do whose cost is that of each process.
+_EARLY_MS = 100
 
 
 def _stock(mode: int) -> Callable[[Topology], Settings]:
@@ -48,6 +50,11 @@ def _stock(mode: int) -> Callable[[Topology], Settings]:
         return [DEMOTION, rate, (_BALANCING, str(mode))]
 
     return settings
+
+
+def _stock_early(machine: Topology) -> Settings:
+    delay = ("/sys/kernel/debug/sched/numa_balancing/scan_delay_ms", str(_EARLY_MS))
+    return [delay, *_stock(2)(machine)]
 
 
 def _terrace(mode: int) -> Callable[[Topology], Settings]:
@@ -60,7 +67,8 @@ def _terrace(mode: int) -> Callable[[Topology], Settings]:
 
 
 def _bursts(machine: Topology) -> Settings:
-    return [("/sys/kernel/debug/mtier/engine", "bursts"), *_terrace(0)(machine)]
+    delay = ("/sys/kernel/mm/mtier/scan/delay_ms", str(_EARLY_MS))
+    return [("/sys/kernel/debug/mtier/engine", "bursts"), delay, *_terrace(0)(machine)]
 
 
 def _nothing(_machine: Topology) -> Settings:
@@ -142,6 +150,13 @@ _TABLE = (
     Policy("stock-0", "the stock kernel, numa_balancing=0: nothing is promoted", "stock", _stock(0)),
     Policy("stock-1", "the stock kernel, numa_balancing=1", "stock", _stock(1), scanners=("numa_scan",)),
     Policy("stock-2", "the stock kernel, numa_balancing=2 (tiering)", "stock", _stock(2), scanners=("numa_scan",)),
+    Policy(
+        "stock-2-early",
+        f"the same, begun when a process is {_EARLY_MS} ms old and not a second",
+        "stock",
+        _stock_early,
+        scanners=("numa_scan",),
+    ),
     Policy("damon", "the stock kernel, DAMON: migrate_hot and migrate_cold", "stock", _damon, scanners=("kdamond",)),
     Policy(
         "terrace",
