@@ -15,15 +15,24 @@
  * Locking: VMAs are held from here to the end of the move; see eligible.c.
  */
 #include <linux/hugetlb.h>
+#include <linux/jiffies.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
 #include <linux/pagemap.h>
 #include <linux/rmap.h>
+#include <linux/swap.h>
 
 #include "../internal.h"
 #include "move.h"
 #include "mtier.h"
+
+/*
+ * Time between two drains of all CPUs' LRU batches, which interrupt everybody:
+ * twice as long after one that did not help.
+ */
+#define MTIER_LRU_MIN_MS	1000
+#define MTIER_LRU_MAX_MS	64000
 
 /*
  * Note a page of the range as found, or as not being there any more. Marks do not
@@ -279,4 +288,41 @@ bool mtier_gather(struct mtier_move *mv, const struct mtier_range *range)
 		__set_bit(page, mv->done);
 	}
 	return !mv->closed;
+}
+
+/**
+ * mtier_lru_init() - LRU batches were not drained yet
+ * @lru: what is to be set
+ */
+void mtier_lru_init(struct mtier_lru *lru)
+{
+	*lru = (struct mtier_lru) {
+		.next = jiffies,
+		.ms = MTIER_LRU_MIN_MS,
+	};
+}
+
+/**
+ * mtier_lru_drain() - after a batch of moves: drain LRU batches, if that may help
+ * @lru: when they were; its @off_lru says whether the moves came to such a folio
+ *
+ * Fresh pages sit in batches of CPUs, as long as these have no reason to pass them on,
+ * and cannot be isolated from there. They are put on their lists for the next time,
+ * but not all the time: folios that somebody else has isolated look the same.
+ *
+ * Context: may sleep.
+ */
+void mtier_lru_drain(struct mtier_lru *lru)
+{
+	/* The first moves after a drain tell whether it helped. */
+	if (lru->drained) {
+		lru->ms = lru->off_lru ? min(2 * lru->ms, MTIER_LRU_MAX_MS) :
+					 MTIER_LRU_MIN_MS;
+		lru->next = jiffies + msecs_to_jiffies(lru->ms);
+	}
+	lru->drained = lru->off_lru && time_after_eq(jiffies, lru->next);
+	if (!lru->drained)
+		return;
+	lru_add_drain_all();
+	lru->off_lru = false;
 }

@@ -361,6 +361,25 @@ void mtier_hot_window_reset(void);
 unsigned long mtier_hot_bytes(void);
 struct mtier_hot_params mtier_hot_params_for(int target);
 
+/* ---- gather.c ---- */
+
+/**
+ * struct mtier_lru - when who moves pages has LRU batches drained
+ * @off_lru: a folio was not on its LRU list when it was to be isolated
+ * @next: jiffies before which they are not drained
+ * @ms: how long that was from the last time
+ * @drained: they were, and it is not known yet whether that has helped
+ */
+struct mtier_lru {
+	bool off_lru;
+	unsigned long next;
+	unsigned int ms;
+	bool drained;
+};
+
+void mtier_lru_init(struct mtier_lru *lru);
+void mtier_lru_drain(struct mtier_lru *lru);
+
 /* ---- promote.c ---- */
 
 /**
@@ -392,10 +411,7 @@ enum mtier_node_state {
  * @nr_demoted: pages moved down to this node to make room for others
  * @fail_score: recent failures against successes, 0-100, for the scanner
  * @fail_stamp: jiffies of the last batch; old news does not count
- * @off_lru: a folio was not on its LRU list when it was to be isolated
- * @next_drain: jiffies before which not to drain LRU batches again
- * @drain_ms: how long that was from the last time
- * @drained: they were drained after the last batch
+ * @lru: when it has LRU batches drained
  * @retry_ms: how long it waited for room the last time
  * @pressure: too many wait for the scanner to go on
  * @move: what is moved at once
@@ -413,10 +429,7 @@ struct mtier_node {
 	atomic_long_t nr_demoted;
 	unsigned int fail_score;
 	unsigned long fail_stamp;
-	bool off_lru;
-	unsigned long next_drain;
-	unsigned int drain_ms;
-	bool drained;
+	struct mtier_lru lru;
 	unsigned int retry_ms;
 	bool pressure;
 	struct mtier_move *move;

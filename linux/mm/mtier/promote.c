@@ -45,12 +45,6 @@
 #define MTIER_FULL_RETRY_MAX_MS	100
 /* Before those are tried again whose VMA somebody has locked. */
 #define MTIER_BLOCKED_RETRY_MS	10
-/*
- * Time between two drains of all CPUs' LRU batches, which interrupt everybody:
- * twice as long after one that did not help.
- */
-#define MTIER_LRU_DRAIN_MIN_MS	1000
-#define MTIER_LRU_DRAIN_MAX_MS	64000
 /* Of the migrators; the scanner has none, being capped by cpu_percent. */
 #define MTIER_PROMOTE_NICE	(-5)
 
@@ -236,7 +230,7 @@ static void mtier_move_batch(struct mtier_node *node, struct mtier_move *mv)
 	WRITE_ONCE(node->state, MTIER_NODE_MIGRATING);
 	moved = mtier_move_run(mv);
 	mtier_promote_count(node, mv);
-	node->off_lru |= mv->off_lru;
+	node->lru.off_lru |= mv->off_lru;
 	if (!mv->nr_folios)
 		return;
 
@@ -342,28 +336,6 @@ static bool mtier_move_some(struct mtier_node *node, bool *full)
 	return false;
 }
 
-/*
- * Fresh pages sit in per-CPU batches and cannot be isolated from there. Have
- * them put on their lists for the next time, but not all the time: folios that
- * somebody else has isolated look the same.
- */
-static void mtier_drain_lru(struct mtier_node *node)
-{
-	/* The first batch after one tells whether it helped. */
-	if (node->drained) {
-		node->drain_ms = node->off_lru ?
-			min(2 * node->drain_ms, MTIER_LRU_DRAIN_MAX_MS) :
-			MTIER_LRU_DRAIN_MIN_MS;
-		node->next_drain = jiffies + msecs_to_jiffies(node->drain_ms);
-	}
-	node->drained = node->off_lru &&
-			time_after_eq(jiffies, node->next_drain);
-	if (!node->drained)
-		return;
-	lru_add_drain_all();
-	node->off_lru = false;
-}
-
 static void mtier_rest(struct mtier_node *node, unsigned int ms)
 {
 	wait_event_freezable_timeout(node->wait, kthread_should_stop(),
@@ -383,7 +355,7 @@ static void mtier_drain(struct mtier_node *node)
 		some = true;
 		nr += max(node->move->nr_pages, SWAP_CLUSTER_MAX);
 	}
-	mtier_drain_lru(node);
+	mtier_lru_drain(&node->lru);
 	if (node->move->blocked)
 		mtier_rest(node, MTIER_BLOCKED_RETRY_MS);
 	/* One full target does not keep the pages for another waiting. */
@@ -445,9 +417,8 @@ static struct mtier_node *mtier_node_alloc(int nid)
 	if (!node)
 		return NULL;
 	node->nid = nid;
-	node->next_drain = jiffies;
 	node->retry_ms = MTIER_FULL_RETRY_MAX_MS;
-	node->drain_ms = MTIER_LRU_DRAIN_MIN_MS;
+	mtier_lru_init(&node->lru);
 	init_waitqueue_head(&node->wait);
 	node->move = mtier_move_alloc(MTIER_BATCH_MAX);
 	node->down = mtier_move_alloc(MTIER_BATCH_MAX);

@@ -26,10 +26,8 @@
  * Locking: none of its own. See gather.c for what is held while pages move.
  */
 #include <linux/bitmap.h>
-#include <linux/jiffies.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
-#include <linux/swap.h>
 #include <linux/vmstat.h>
 #include <trace/events/mtier.h>
 
@@ -39,12 +37,6 @@
 
 /* A node that is below its watermark takes some batches until there is room. */
 #define MTIER_SWAP_TRIES	8
-/*
- * Time between two drains of all CPUs' LRU batches, which interrupt everybody:
- * twice as long after one that did not help.
- */
-#define MTIER_SWAP_LRU_MIN_MS	1000
-#define MTIER_SWAP_LRU_MAX_MS	64000
 
 /**
  * struct mtier_cursor - the marked pages of a side, range by range
@@ -66,7 +58,6 @@ struct mtier_cursor {
  * @victims_of: a node of the upper tier, or NUMA_NO_NODE
  * @came_free: pages that went down from it and were not made use of yet
  * @least: room that a batch has to have for the largest folio of a side
- * @off_lru: a folio was not on its LRU list when it was to be isolated
  * @did: what was done
  */
 struct mtier_swap {
@@ -78,7 +69,6 @@ struct mtier_swap {
 	int victims_of;
 	unsigned long came_free;
 	unsigned long least[MTIER_SIDES];
-	bool off_lru;
 	struct mtier_swapped did;
 };
 
@@ -92,21 +82,9 @@ struct mtier_turns {
 	unsigned long pages;
 };
 
-/**
- * struct mtier_swap_lru - when LRU batches are drained
- * @next: jiffies before which they are not
- * @ms: how long that was from the last time
- * @drained: they were drained, and it is not known yet whether that has helped
- */
-struct mtier_swap_lru {
-	unsigned long next;
-	unsigned int ms;
-	bool drained;
-};
-
 /* Used again and again by kmtierd. */
 static struct mtier_move *mtier_swap_up_move, *mtier_swap_down_move;
-static struct mtier_swap_lru mtier_swap_lru;
+static struct mtier_lru mtier_swap_lru;
 
 /* ---- marked pages ---- */
 
@@ -235,7 +213,7 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 				   mtier_move_outcome(mv, moved));
 	s->came_free += moved;
 	s->did.demoted += moved;
-	s->off_lru |= mv->off_lru;
+	mtier_swap_lru.off_lru |= mv->off_lru;
 	return moved;
 }
 
@@ -355,7 +333,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 				    mtier_move_outcome(mv, moved));
 	s->came_free -= min(2 * moved, s->came_free);
 	s->did.promoted += moved;
-	s->off_lru |= mv->off_lru;
+	mtier_swap_lru.off_lru |= mv->off_lru;
 	return mtier_swap_pay(target, moved);
 }
 
@@ -372,26 +350,6 @@ static bool mtier_swap_up(struct mtier_swap *s, int nid)
 		if (!mtier_swap_batch(s, &at, nid, &up))
 			return false;
 	return true;
-}
-
-/*
- * Fresh pages sit in batches of CPUs, as long as these have no reason to pass them on,
- * and cannot be isolated from there. Have them put on their lists for the next time,
- * but not all the time: folios that somebody else has isolated look the same.
- */
-static void mtier_swap_drain_lru(bool off_lru)
-{
-	struct mtier_swap_lru *lru = &mtier_swap_lru;
-
-	/* The first plan after a drain tells whether it helped. */
-	if (lru->drained) {
-		lru->ms = off_lru ? min(2 * lru->ms, MTIER_SWAP_LRU_MAX_MS) :
-				    MTIER_SWAP_LRU_MIN_MS;
-		lru->next = jiffies + msecs_to_jiffies(lru->ms);
-	}
-	lru->drained = off_lru && time_after_eq(jiffies, lru->next);
-	if (lru->drained)
-		lru_add_drain_all();
 }
 
 /* How large is the largest folio of a plan, on either side? Or as good as. */
@@ -434,7 +392,7 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 	for_each_node_mask(nid, low)
 		if (!s.left || !mtier_swap_up(&s, nid))
 			break;
-	mtier_swap_drain_lru(s.off_lru);
+	mtier_lru_drain(&mtier_swap_lru);
 	mtier_look_drop(watch);
 	return s.did;
 }
@@ -446,10 +404,7 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
  */
 int mtier_swap_start(void)
 {
-	mtier_swap_lru = (struct mtier_swap_lru) {
-		.next = jiffies,
-		.ms = MTIER_SWAP_LRU_MIN_MS,
-	};
+	mtier_lru_init(&mtier_swap_lru);
 	mtier_swap_up_move = mtier_move_alloc(MTIER_BATCH_MAX);
 	mtier_swap_down_move = mtier_move_alloc(MTIER_BATCH_MAX);
 	if (mtier_swap_up_move && mtier_swap_down_move)

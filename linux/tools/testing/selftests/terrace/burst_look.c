@@ -23,8 +23,6 @@
 #define SIZE		(4 * MT_HUGE)
 #define PAGES		((long)(SIZE / MT_PAGE))
 
-#define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
-
 enum group { TOP, LOW, LOW_LARGE };
 
 /* Pages that @looks looks have found accessed @count times. */
@@ -225,14 +223,14 @@ static int who_asks_not_to_be_scanned_is_not_looked_at(void)
 	unsigned int c;
 
 	MT_ASSERT(p, "no memory on the slow node");
-	MT_ASSERT(!prctl(SCALE_SET, 0, 0, 0, 0), "prctl");
+	MT_ASSERT(!prctl(MT_SCALE_SET, 0, 0, 0, 0), "prctl");
 	mt_touch(p, SIZE, false);
 	if (mt_engine_on("observe") || !mt_bursts_pass(6))
 		return MT_FAIL;
 	for (c = 0; c <= 2; c++)
 		seen += counted(2, LOW, c);
 	mt_engine("visits");
-	prctl(SCALE_SET, 5, 0, 0, 0);
+	prctl(MT_SCALE_SET, 5, 0, 0, 0);
 	MT_ASSERT(!seen, "%ld pages were looked at", seen);
 	return MT_PASS;
 }

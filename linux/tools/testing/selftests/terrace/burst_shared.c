@@ -28,8 +28,6 @@
 /* What the check and the system themselves do meanwhile */
 #define NOISE		512
 
-#define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
-
 /**
  * struct shared - memory that others map, too
  * @p: start
@@ -133,7 +131,7 @@ static void use_odd(void *arg)
 
 static void idle_unscanned(void *arg)
 {
-	prctl(SCALE_SET, 0, 0, 0, 0);
+	prctl(MT_SCALE_SET, 0, 0, 0, 0);
 	idle(arg);
 }
 

@@ -29,7 +29,6 @@
 /* More than what hides in per-CPU lists, where frames are free for migrators only */
 #define HOT	(8 * MT_MB)
 #define HOT_PAGES	((long)(HOT / MT_PAGE))
-#define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
 
 /**
  * struct scene - DRAM full of memory that is in use
@@ -159,7 +158,7 @@ static void hogger(void *arg)
 	int *ready = arg;
 	char *p;
 
-	if (prctl(SCALE_SET, 0, 0, 0, 0) < 0)
+	if (prctl(MT_SCALE_SET, 0, 0, 0, 0) < 0)
 		_exit(1);
 	p = mt_hog(mt_fast_node(), &size);
 	for (; p && mt_node_room(mt_fast_node()) < room && off < size;

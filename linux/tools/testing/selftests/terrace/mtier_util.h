@@ -234,6 +234,8 @@ int mt_race_balanced(const struct mt_race *r);
 int mt_race_end(const struct mt_race *r);
 void mt_load_slow(void *arg);
 
+#define MT_SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
+
 pid_t mt_spawn(void (*fn)(void *), void *arg);
 int mt_reap(pid_t pid);
 void mt_kill(pid_t pid);

@@ -5,17 +5,14 @@
  * lab: topology=dram-cxl timeout=200s debug=yes
  */
 #define _GNU_SOURCE
-#include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "burst_util.h"
 #include "numa_scan_util.h"
 
 #define SIZE		(16 * MT_MB)
-#define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
 
 static long long charged(void)
 {
@@ -147,28 +144,38 @@ static int looks_cost_once(void)
 	return MT_PASS;
 }
 
-/* A process with as much memory, and that scan scale, which sleeps; 0 if it fails. */
+/* A process that asks for a scale, gets memory, says so, and sleeps */
+struct sleeper {
+	unsigned long scale;
+	int ready[2];
+};
+
+static void sleep_at(void *arg)
+{
+	const struct sleeper *s = arg;
+
+	if (prctl(MT_SCALE_SET, s->scale, 0, 0, 0) ||
+	    !mt_place(4 * SIZE, mt_slow_node()) ||
+	    write(s->ready[1], "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* Returns 0 if it fails. */
 static pid_t sleeper(unsigned long scale)
 {
-	int ready[2];
+	struct sleeper s = { .scale = scale };
 	pid_t pid;
 	char c;
 
-	if (pipe(ready))
+	if (pipe(s.ready))
 		return 0;
-	pid = fork();
-	if (!pid) {
-		if (prctl(SCALE_SET, scale, 0, 0, 0) ||
-		    !mt_place(4 * SIZE, mt_slow_node()) ||
-		    write(ready[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	if (read(ready[0], &c, 1) != 1)
+	pid = mt_spawn(sleep_at, &s);
+	close(s.ready[1]);
+	if (read(s.ready[0], &c, 1) != 1)
 		pid = 0;
-	close(ready[0]);
+	close(s.ready[0]);
 	return pid;
 }
 
@@ -193,10 +200,8 @@ static int the_scale_is_kept(void)
 	much = owes(often);
 	little = owes(rarely);
 	mt_engine("visits");
-	kill(often, SIGKILL);
-	kill(rarely, SIGKILL);
-	waitpid(often, NULL, 0);
-	waitpid(rarely, NULL, 0);
+	mt_kill(often);
+	mt_kill(rarely);
 	mt_note("at 10 it owes %lld us, at 1 %lld", much / 1000, little / 1000);
 	MT_ASSERT(passed, "no bursts");
 	MT_ASSERT(much > 3 * little, "not looked at more often");

@@ -22,8 +22,6 @@
 #define MODE		"/proc/sys/kernel/numa_balancing"
 #define STOCK_RATE	"/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps"
 
-#define SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
-
 #define MPOL_PREFERRED		1
 #define MPOL_BIND		2
 #define MPOL_F_NUMA_BALANCING	(1 << 13)
@@ -44,7 +42,7 @@ static int faults_only(void)
 	mt_write(BALANCING "scan_period_min_ms", "50");
 	mt_write(BALANCING "scan_period_max_ms", "100");
 	MT_NEED(!mt_write(MODE, "2"), "no tiering mode");
-	MT_ASSERT(!prctl(SCALE_SET, 0, 0, 0, 0), "prctl");
+	MT_ASSERT(!prctl(MT_SCALE_SET, 0, 0, 0, 0), "prctl");
 	mt_fast();
 	return MT_PASS;
 }
