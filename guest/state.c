@@ -342,31 +342,13 @@ static void add_cgroups(struct state *state)
 
 /* ---- what the documentation promises (docs/reference/counters.md) ---- */
 
-static long long waiting(void)
-{
-	long long all = 0;
-	char path[64];
-
-	for (int node = 0; node < 64; node++) {
-		snprintf(path, sizeof(path), "/sys/kernel/mm/mtier/node%d/queued", node);
-		if (slurp(path))
-			all += atoll(text);
-	}
-	return all;
-}
-
 static void add_promises(struct state *state)
 {
-	long long queued = waiting();
-
-	if (vm("mtier_queued") >= 0) {
-		add(state, "folios queued for promotion", "%lld", queued);
-		add(state, "mtier_queued less what ended and what waits", "%lld",
-		    vm("mtier_queued") - queued -
-		    SUM("mtier_promoted_folios", "mtier_drop_full", "mtier_drop_cold", "mtier_drop_gone", "mtier_drop_pinned",
-			"mtier_drop_dirty", "mtier_drop_type", "mtier_drop_policy", "mtier_drop_off", "mtier_fail_isolate",
-			"mtier_fail_full", "mtier_fail_nomem", "mtier_fail_busy"));
-	}
+	if (vm("mtier_taken") >= 0)
+		add(state, "mtier_taken less what ended", "%lld",
+		    vm("mtier_taken") -
+		    SUM("mtier_promoted_folios", "mtier_drop_gone", "mtier_drop_pinned", "mtier_drop_dirty", "mtier_drop_type",
+			"mtier_drop_policy", "mtier_fail_isolate", "mtier_fail_nomem", "mtier_fail_busy"));
 	if (vm("remote_charge_posted_ns") >= 0)
 		add(state, "remote_charge_posted_ns less folded and dropped", "%lld",
 		    vm("remote_charge_posted_ns") - SUM("remote_charge_folded_ns", "remote_charge_dropped_ns"));

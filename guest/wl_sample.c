@@ -104,10 +104,10 @@ static uint64_t count_shootdowns(void)
 	}
 }
 
-/* Terrace's kernel threads, and those that also move pages in the stock kernel. */
+/* Terrace's kernel thread, and those that also move pages in the stock kernel. */
 static bool is_mover(const char *name)
 {
-	static const char * const names[] = { "kmmscand", "kpromoted", "kswapd", "kcompactd", "kdamond" };
+	static const char * const names[] = { "kmtierd", "kswapd", "kcompactd", "kdamond" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(name, names[i], strlen(names[i])))

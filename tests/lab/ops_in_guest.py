@@ -8,7 +8,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
-from terrace.ops.knobs import KNOBS, Knob, find
+from terrace.ops.counters import WHY
+from terrace.ops.knobs import KNOBS, Knob
+from terrace.ops.snapshot import PLACE, PLACE_NUMBERS
 from terrace.sysfs import MTIER, KernelFileError, KernelFiles
 
 JUNK = ("", "x", "1 2", "0x", "-1", "1.5", "1e3", "99999999999999999999", "4294967296")
@@ -37,16 +39,8 @@ def refused(files: KernelFiles, knob: Knob, value: str, expected: tuple[str, ...
 
 def taken(files: KernelFiles, knob: Knob, value: str) -> list[str]:
     """Findings when a value is not taken, or is not what is read back."""
-    place = knob.chain.index(knob.name) if knob.chain else 0
-    below, above = ([find(name) for name in names] for names in (knob.chain[:place], knob.chain[place + 1 :]))
-    # Three of a kind are ordered: the others make way, the outer ones first, and come back last.
-    for other in reversed(above):
-        answer(files, other, str(other.high))
-    for other in below:
-        answer(files, other, str(other.low))
     got, after = answer(files, knob, value), files.get(knob.path)
-    for other in (knob, *above, *reversed(below)):
-        answer(files, other, other.default)
+    answer(files, knob, knob.default)
     return [] if not got and after == value else [f"{knob.name}: '{value}' is answered with '{got}', reads {after}"]
 
 
@@ -70,15 +64,31 @@ def try_knob(files: KernelFiles, knob: Knob) -> list[str]:
 
 
 def undocumented(files: KernelFiles) -> list[str]:
-    """Files of the engine that no knob stands for."""
-    known = {knob.path for knob in KNOBS} | {
-        f"{MTIER}/{name}" for name in ("state", "mms", "records_bytes", "hot/window_now_ms")
-    }
+    """Files of the engine that the tool does not know, and those of a slow node or of place/ that are missing."""
+    known = {knob.path for knob in KNOBS} | {f"{MTIER}/state", f"{MTIER}/mms"}
     names = [f"{MTIER}/{name}" for name in files.names(MTIER) if "." not in name]
-    for group in ("scan", "hot", "promote"):
+    for group in ("scan", "promote", "place"):
         names.remove(f"{MTIER}/{group}")
         names += [f"{MTIER}/{group}/{name}" for name in files.names(f"{MTIER}/{group}")]
-    return [f"{name}: no knob of the tool" for name in names if name not in known and "/node" not in name]
+    read = {f"{PLACE}/{name}" for name in ("why", *PLACE_NUMBERS)}
+    found = [f"{name}: not there" for name in sorted(read - set(names))]
+    return found + [f"{name}: not of the tool" for name in names if name not in known | read and "/node" not in name]
+
+
+def odd_values(files: KernelFiles) -> list[str]:
+    """Files of place/ and of slow nodes that hold something else than the tool reads, with the engine on."""
+    numbers = [f"{PLACE}/{name}" for name in PLACE_NUMBERS]
+    nodes = [name for name in files.names(MTIER) if name.startswith("node")]
+    for node in nodes:
+        names = files.names(f"{MTIER}/{node}")
+        if names != ["demoted", "dropped", "promoted", "target"]:
+            return [f"{node} has {names}"]
+        numbers += [f"{MTIER}/{node}/{name}" for name in names if name != "target"]
+    found = [f"{name}: no number" for name in numbers if files.get_int(name) is None]
+    why = files.get(f"{PLACE}/why")
+    if why not in ("none", *WHY):
+        found.append(f"{PLACE}/why: '{why}'")
+    return found if nodes else [*found, f"no node below {MTIER}"]
 
 
 def main() -> None:
@@ -88,6 +98,9 @@ def main() -> None:
     for knob in KNOBS:
         if knob.path.startswith(MTIER):
             found += try_knob(files, knob)
+    files.write(f"{MTIER}/enabled", "1")
+    found += odd_values(files)
+    files.write(f"{MTIER}/enabled", "0")
     counters = [line.split()[0] for line in files.read("proc/vmstat").splitlines() if line.startswith("mtier_")]
     print(json.dumps({"findings": found, "counters": counters}))
 

@@ -83,22 +83,25 @@ def test_pages_move_and_status_shows_it(vmlinux: Path) -> None:
         + counters["mtier_promoted_folios"]
     )
     slow = next(node for node in document["nodes"] if not node["top"])
-    assert counters["mtier_queued"] == ended + slow["queued"]
+    assert counters["mtier_taken"] == ended
     assert slow["promoted"] == counters["pgpromote_success"] >= 3891
-    assert {"kmmscand", "kpromoted/1"} <= {daemon["name"] for daemon in document["daemons"]}
+    assert "kmtierd" in {daemon["name"] for daemon in document["daemons"]}
+    assert document["engine"]["place"]["why"] != "none"
+    # A burst that is under way adds its pages to these sums when it ends.
+    assert document["engine"]["place"]["promoted"] <= slow["promoted"]
     assert document["reasons"] and document["unreadable"] == []
 
 
 @pytest.mark.usefixtures("engine")
 def test_refusals_name_file_value_and_range(vmlinux: Path) -> None:
     script = (
-        "for knob in 'scan.cpu 300' 'period_min 3s' 'target_node 1'; do ./terrace set $knob; echo $?; done;"
+        "for knob in 'scan.cpu 300' 'delay 2h' 'target_node 1'; do ./terrace set $knob; echo $?; done;"
         "./terrace exec --scan-scale 2 -- grep MtierScanScale /proc/self/status"
     )
     done = guest(vmlinux, script)
     assert done.stdout.split() == ["2", "2", "2", "MtierScanScale:", "2"]
     assert "'300' to /sys/kernel/mm/mtier/scan/cpu_percent (ERANGE); allowed: 1-100 %" in done.stderr
-    assert "not above scan.period_start_ms (now 2000 ms). It stays at 400" in done.stderr
+    assert "(ERANGE); allowed: 0-3600000 ms. It stays at 100" in done.stderr
     assert "'1' to /sys/kernel/mm/mtier/promote/target_node (ERANGE)" in done.stderr
 
 

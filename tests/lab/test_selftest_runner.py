@@ -34,7 +34,7 @@ PROGRAMS = {
     "m_untidy": 'puts("1..1"); puts("ok 1 one"); fflush(stdout); mkdir("a", 0755); mount("a", "a", "tmpfs", 0, 0);'
     'creat("a/file", 0600); if (!fork()) { mlockall(3); pause(); }',
     "n_leaves": 'puts("1..1"); puts("ok 1 one"); put("/proc/sys/vm/nr_hugepages", "3");'
-    'mkdir("/sys/fs/cgroup/left", 0755); put("/sys/kernel/mm/mtier/hot/accesses", "5");',
+    'mkdir("/sys/fs/cgroup/left", 0755); put("/sys/kernel/mm/mtier/scan/cpu_percent", "30");',
     "o_after": 'puts("1..1"); puts("ok 1 one");',
 }
 
@@ -138,7 +138,7 @@ def test_what_is_left_behind_is_named_and_blames_no_other(results: list[TestResu
     assert "HugePages_Total: 0 before, 3 after" in detail
     assert "cgroups: 0 before, 1 after" in detail
     assert "dying" not in detail
-    assert "/sys/kernel/mm/mtier/hot/accesses: " in detail
+    assert "/sys/kernel/mm/mtier/scan/cpu_percent: " in detail
     for tidied in ("m_untidy", "o_after"):
         assert of(results, tidied) == {f"{tidied}:one": ("pass", "")}
 

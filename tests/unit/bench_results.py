@@ -46,7 +46,6 @@ def document(policy: str, seconds: float, seed: int = 1, **changes: Any) -> dict
         "hint_faults": 0,
         "kernel_insns": 2e6,
         "scan_insns": 0,
-        "move_insns": 0,
         "scan_cpu": 0.0,
         "p999_ns": 1500,
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from terrace.ops.knobs import KNOBS
+from terrace.ops.snapshot import PLACE, PLACE_NUMBERS
 from terrace.sysfs import MTIER
 
 MIB = 1 << 20
@@ -37,10 +38,26 @@ def dram(number: int = 0, **more: object) -> FakeNode:
 
 def cxl(number: int = 1, tier: int = 22, **more: object) -> FakeNode:
     """A slow node without CPUs."""
-    engine = {"state": "idle", "queued": "0", "promoted": "0", "dropped": "0", "target": "0"}
+    engine = {"promoted": "0", "dropped": "0", "demoted": "0", "target": "0"}
     given = more.pop("engine", {})
     assert isinstance(given, dict)
     return FakeNode(number, tier, latency_ns=400, bandwidth_mbps=5120, engine=engine | given, **more)  # type: ignore[arg-type]
+
+
+#: What place/ says before the first burst, and after one that moved pages until the rest were alike.
+NO_BURST = {"why": "none"} | dict.fromkeys(PLACE_NUMBERS, "0")
+BURST = {
+    "why": "alike",
+    "tau_us": "12500",
+    "share_ppm": "30000",
+    "margin_ppm": "401000",
+    "trust_percent": "87",
+    "gain_us": "5200",
+    "cost_us": "640",
+    "taken": "26000",
+    "promoted": "25600",
+    "demoted": "512",
+}
 
 
 class Tree:
@@ -66,6 +83,11 @@ class Tree:
         self.put(f"proc/{pid}/comm", name)
         self.put(f"proc/{pid}/schedstat", f"{nanoseconds} 0 1")
 
+    def place(self, **values: str) -> None:
+        """What the last burst said: BURST, but for these."""
+        for name, text in (BURST | values).items():
+            self.put(f"{PLACE}/{name}", text)
+
 
 def build(root: Path, nodes: list[FakeNode], *, engine: bool = True, enabled: bool = True, release: str = "") -> Tree:
     """A machine with these nodes, with or without our kernel."""
@@ -78,7 +100,7 @@ def build(root: Path, nodes: list[FakeNode], *, engine: bool = True, enabled: bo
     tree.put("proc/sys/kernel/numa_balancing_promote_rate_limit_MBps", "65536")
     tree.put("sys/kernel/mm/numa/demotion_enabled", "true")
     tree.put("proc/2/comm", "kthreadd")
-    tree.put("proc/2/task/2/children", "40 41 42")
+    tree.put("proc/2/task/2/children", "40 41")
     tree.thread(40, "kswapd0", 2_000_000)
     numbers = ",".join(str(node.number) for node in nodes)
     tree.put("sys/devices/system/node/has_memory", numbers)
@@ -132,12 +154,11 @@ def _engine(tree: Tree, nodes: list[FakeNode], enabled: bool) -> None:
         if knob.path.startswith(MTIER):
             tree.put(knob.path, knob.default)
     tree.put(f"{MTIER}/enabled", str(int(enabled)))
-    tree.put(f"{MTIER}/state", "scanning" if enabled else "off")
+    tree.put(f"{MTIER}/state", "looking" if enabled else "off")
     tree.put(f"{MTIER}/mms", "57" if enabled else "0")
-    tree.put(f"{MTIER}/records_bytes", str(MIB) if enabled else "0")
+    tree.place(**NO_BURST)
     for node in nodes:
         for name, text in node.engine.items() if enabled else ():
             tree.put(f"{MTIER}/node{node.number}/{name}", text)
     if enabled:
-        tree.thread(41, "kmmscand", 500_000_000)
-        tree.thread(42, "kpromoted/1", 250_000_000)
+        tree.thread(41, "kmtierd", 500_000_000)

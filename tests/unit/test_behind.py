@@ -51,10 +51,10 @@ def test_one_seed_is_behind_but_not_clearly() -> None:
     assert not one.clear
 
 
-def test_another_engine_of_terrace_is_no_rival() -> None:
-    ours = [*results((1.4,), (1.5,)), document("terrace-bursts", 1.2, 1)]
-    assert behind.places([(experiment(), ours)]) == ([], 1)
-    alone = [one for one in ours if one["key"]["policy"] != "stock-2"]
+def test_without_a_rival_there_is_nothing_to_compare() -> None:
+    both = results((1.4,), (1.5,))
+    assert behind.places([(experiment(), both)]) == ([], 1)
+    alone = [one for one in both if one["key"]["policy"] != "stock-2"]
     assert behind.places([(experiment(), alone)]) == ([], 0)
 
 

@@ -35,6 +35,10 @@ def test_competitors_have_the_same_limit_and_demotion(name: str) -> None:
     assert any(value in (str(RATE_MBPS), str(RATE_MBPS * MIB)) for _, value in settings)
 
 
+def test_terrace_promotes_alone() -> None:
+    assert dict(POLICIES["terrace"].settings(_machine(GIB, GIB)))["/proc/sys/kernel/numa_balancing"] == "0"
+
+
 def test_what_starts_an_engine_comes_last() -> None:
     machine = _machine(GIB, GIB)
     assert POLICIES["terrace"].settings(machine)[-1] == ("/sys/kernel/mm/mtier/enabled", "1")

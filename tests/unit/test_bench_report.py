@@ -47,18 +47,20 @@ def test_a_section_has_the_table_what_failed_and_what_is_missing() -> None:
 
 def test_the_line_through_costs_by_size() -> None:
     item = experiment(TEXT.replace('["32M"]', '["32M", "64M"]').replace('report = "policies"', ""))
-    small = document("terrace", 1.0, scan_insns=1e6, move_insns=32e6)
-    large = document("terrace", 1.0, scan_insns=4e6, move_insns=64e6, cell="64M-dram1of2-terrace-seed1")
+    small = document("terrace", 1.0, scan_insns=1e6, kernel_insns=32e6)
+    large = document("terrace", 1.0, scan_insns=4e6, kernel_insns=64e6, cell="64M-dram1of2-terrace-seed1")
     large["key"]["size"] = 64 << 20
     groups = tables.groups(item, [small, large])
     cost = scale.per_gib(groups[0], "terrace", "scan_insns")
     assert cost is not None
     assert cost.value == pytest.approx(32.0)  # 1 M for a 32nd of a GiB
-    scan, move = (scale.growth(groups, "terrace", name) for name in ("scan_insns", "move_insns"))
+    scan, kernel = (scale.growth(groups, "terrace", name) for name in ("scan_insns", "kernel_insns"))
     assert scan is not None
-    assert move is not None
-    assert (scan.slope, move.slope) == pytest.approx((2.0, 1.0))
-    assert any("| terrace | scanner | 32.0 | 64.0 | 2.00" in line for line in scale.scale_text(item, groups))
+    assert kernel is not None
+    assert (scan.slope, kernel.slope) == pytest.approx((2.0, 1.0))
+    lines = scale.scale_text(item, groups)
+    assert any("| terrace | scanner | 32.0 | 64.0 | 2.00" in line for line in lines)
+    assert not any("| stock-2 |" in line for line in lines)
 
 
 RESULT = {
@@ -68,15 +70,15 @@ RESULT = {
     "ops": 7,
     "samples": [[0, 0, 100], [100, 20, 100], [200, 60, 100]],
     "vmstat": {"pgpromote_success": 60, "pgdemote_kswapd": 4, "pgdemote_direct": 1, "pgmigrate_success": 80},
-    "kthreads": [{"name": "kmmscand", "cpu_ns": 5}],
+    "kthreads": [{"name": "kmtierd", "cpu_ns": 5}],
     "shootdowns": 20,
     "latency_ns": {"p50": 1, "p99": 2, "p999": 3, "max": 4},
 }
 READING = Reading(
-    kinds={"app": (1000, 10), "kmmscand": (0, 30), "kpromoted": (0, 50), "sampler": (5, 500), "idle": (0, 900)},
+    kinds={"app": (1000, 10), "kmtierd": (0, 30), "kswapd": (0, 50), "sampler": (5, 500), "idle": (0, 900)},
     modelled_s=2.0,
     fast_hit_ratio=0.25,
-    kernel_seconds={"kmmscand": 0.01, "kpromoted": 0.5},
+    kernel_seconds={"kmtierd": 0.01, "kswapd": 0.5},
 )
 
 
@@ -94,7 +96,6 @@ def test_figures_are_of_the_load_and_the_kernel_not_of_the_measuring() -> None:
         "ipis_per_page": 0.25,
         "kernel_insns": 90,
         "scan_insns": 30,
-        "move_insns": 50,
         "scan_cpu": 0.005,
         "p999_ns": 3,
         "final_share": 0.6,

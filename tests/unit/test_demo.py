@@ -28,9 +28,9 @@ def _result(**changes: Any) -> dict[str, Any]:
         "elapsed_ns": 2_000_000_000,
         "samples": [[0.0, 0.0], [1000.0, 0.4], [1100.0, 0.6], [1200.0, 1.0]],
         "placed_last": {"pages": 1000, "on_start_node": 10, "in_dram": 990},
-        "vmstat": {"pgpromote_success": 1000, "numa_hint_faults": 7, "numa_pte_updates": 500},
+        "vmstat": {"pgpromote_success": 1000, "numa_hint_faults": 7},
         "tlb_shootdowns": 3,
-        "kthread_cpu_ns": {"kmmscand": 1_000_000, "kpromoted/1": 2_000_000, "kswapd0": 9},
+        "kthread_cpu_ns": {"kmtierd": 3_000_000, "kswapd0": 9},
     }
     return {**result, **changes}
 
@@ -39,8 +39,7 @@ def _counts(kernel: int) -> dict[str, Counts]:
     return {
         "app": Counts(1000, kernel),
         "numa_scan": Counts(0, 50),
-        "kmmscand": Counts(0, 200),
-        "kpromoted": Counts(0, 300),
+        "kmtierd": Counts(0, 500),
         "sampler": Counts(5, 10**9),
         "idle": Counts(0, 10**9),
         "other": Counts(9, 1),
@@ -59,10 +58,8 @@ def _figures(**changes: Any) -> Figures:
         "kernel_insns": 10_000_000,
         "app_user_insns": 100,
         "app_kernel_insns": 100,
-        "scan_insns": 0,
         "mover_cpu_s": 0.0,
         "mover_insns": 0,
-        "scanned_bytes": 0,
     }
     return Figures(**{**values, **changes})
 
@@ -77,21 +74,14 @@ def _outcomes(**by_name: Figures) -> dict[str, runner.Outcome]:
 
 def test_the_kernels_work_is_all_but_measuring_and_waiting() -> None:
     value = figures.figures_of(_result(), _counts(400))
-    assert value.kernel_insns == 400 + 50 + 200 + 300 + 1
+    assert value.kernel_insns == 400 + 50 + 500 + 1
     assert value.app_kernel_insns == 450
-    assert value.scan_insns == 250
     assert value.mover_insns == 500
     assert value.mover_cpu_s == pytest.approx(0.003)
-    assert value.scanned_bytes == 500 * 4096
     assert value.final_share == pytest.approx(0.99)
     # Between the samples around it.
     assert value.to_50_s == pytest.approx(1.05)
     assert value.to_95_s == pytest.approx(1.1875)
-
-
-def test_our_scanner_says_itself_what_it_looked_at() -> None:
-    vmstat = {"mtier_scan_ptes": 2000, "numa_pte_updates": 0}
-    assert figures.figures_of(_result(vmstat=vmstat), _counts(0)).scanned_bytes == 2000 * 4096
 
 
 def test_cost_per_page_is_what_the_run_without_promotion_does_not_have() -> None:
@@ -168,7 +158,7 @@ def test_the_plugin_is_told_of_the_functions_that_the_kernel_has() -> None:
     text = plugin.counter_argument(Path("/a,b/c.so"), symbols, Path("/out"))
     assert text.startswith("/a,,b/c.so,out=/out,switch=ffffffff81000000,")
     assert "kind=idle@ffffffff82000000" in text
-    assert "kmmscand" not in text
+    assert "kmtierd" not in text
 
 
 def test_a_kernel_without_task_switches_is_refused() -> None:
@@ -266,7 +256,7 @@ _SYMBOLS = {"first": 0x1000, "second": 0x2000, "third": 0x3000}
 
 def test_functions_are_those_of_the_engine(tmp_path: Path) -> None:
     blocks = tmp_path / "blocks"
-    blocks.write_text("1000 kpromoted 5\n1fff kmmscand 7\n2000 kpromoted 11\n3010 app 100\n10 kpromoted 1\n")
+    blocks.write_text("1000 kmtierd 5\n1fff kmtierd 7\n2000 kmtierd 11\n3010 app 100\n10 kmtierd 1\n")
     assert functions.read_functions(blocks, _SYMBOLS) == {"first": 12, "second": 11, "?": 1}
 
 

@@ -35,7 +35,7 @@ REPORTS = [
     ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", "stall"),
     ("rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: {", "stall"),
     ("watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [sh:1]", "stall"),
-    ("INFO: task kpromoted/1:55 blocked for more than 120 seconds.", "hung"),
+    ("INFO: task kmtierd:55 blocked for more than 120 seconds.", "hung"),
     ("kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)", "leak"),
     ("vmstat_refresh: nr_isolated_anon -512", "count"),
     ("Kernel panic - not syncing: Fatal exception", "panic"),

@@ -68,12 +68,12 @@ def test_what_is_no_diff_is_refused(diff: str, problem: str) -> None:
 
 
 def test_a_mutant_is_read() -> None:
-    text = f"{HEAD}{FIELDS}caught-by: kunit/mtier_range.oldest_range_goes_first\n{DIFF}"
+    text = f"{HEAD}{FIELDS}caught-by: kunit/mtier_look.a_plan_takes_whole_folios\n{DIFF}"
     mutant = parse_mutant("mtier/other", text, Known())
     assert (mutant.capability, mutant.kind, mutant.in_guest) == ("mtier", "effect", True)
     assert [str(target) for target in mutant.caught_by] == [
         "selftest/promote_kinds",
-        "kunit/mtier_range.oldest_range_goes_first",
+        "kunit/mtier_look.a_plan_takes_whole_folios",
     ]
     for check in ("A10 shme", STATE_CHECK):
         text = f"{HEAD}{FIELDS}{DIFF}".replace("promote_kinds", f"promote_kinds:{check}")

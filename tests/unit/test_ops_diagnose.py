@@ -60,40 +60,80 @@ def test_nothing_on_the_slow_node(tmp_path: Path) -> None:
     assert ids(build(tmp_path, [dram(), cxl(movable=0)])) == ["slow_empty"]
 
 
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ({}, "no_scan"),
-        ({"mtier_scan_visits": 5}, "no_access"),
-        ({"mtier_scan_visits": 5, "mtier_skip_pinned": 2, "mtier_skip_shared": 1}, "skip_pinned"),
-        ({"mtier_scan_visits": 5, "mtier_young_slow": 7, "mtier_records": 0}, "policy"),
-        ({"mtier_scan_visits": 5, "mtier_young_slow": 7, "mtier_records": 7}, "not_hot"),
-        ({"mtier_scan_visits": 5, "mtier_young_slow": 7, "mtier_queued": 3}, "waiting"),
-    ],
-)
-def test_where_the_way_of_a_page_ends(tmp_path: Path, counts: dict[str, int], expected: str) -> None:
+@pytest.mark.parametrize("word", sorted(set(counters.WHY) - {"rate"}))
+def test_why_the_last_burst_moved_no_more(tmp_path: Path, word: str) -> None:
     tree = build(tmp_path, [dram(), cxl()])
-    tree.vmstat(**counts)
-    assert ids(tree) == [expected]
+    tree.place(why=word)
+    (reason,) = reasons(tree)
+    assert (reason.id, reason.severity, reason.fix) == (word, "info", counters.WHY[word][1])
+    assert reason.message == f"the last burst moved no more pages: {counters.WHY[word][0]}"
+
+
+def test_without_room_and_demotion_the_switch_is_named(tmp_path: Path) -> None:
+    tree = build(tmp_path, [dram(), cxl()])
+    tree.place(why="no_victim")
+    tree.put("sys/kernel/mm/numa/demotion_enabled", "false")
+    (reason,) = reasons(tree)
+    assert (reason.id, reason.severity, reason.fix) == ("no_victim", "warn", "terrace set demotion_enabled 1")
+
+
+def test_full_dram_without_demotion_is_told_once(tmp_path: Path) -> None:
+    tree = build(tmp_path, [dram(free=10), cxl()])
+    tree.place(why="no_victim")
+    tree.put("sys/kernel/mm/numa/demotion_enabled", "false")
+    assert ids(tree) == ["dram_full_no_demotion"]
+
+
+def test_a_word_of_a_later_kernel_is_shown_as_it_is(tmp_path: Path) -> None:
+    tree = build(tmp_path, [dram(), cxl()])
+    tree.place(why="tomorrow")
+    (reason,) = reasons(tree)
+    assert reason.id == "unknown"
+    assert "the engine says 'tomorrow'" in reason.message
+
+
+def test_before_the_first_burst_has_ended(tmp_path: Path) -> None:
+    assert ids(build(tmp_path, [dram(), cxl()])) == ["no_burst"]
+
+
+@pytest.mark.parametrize(("state", "word"), [("throttled", "alike"), ("resting", "rate"), ("throttled", "rate")])
+def test_the_limit_of_the_rate_is_told_also_while_pages_move(tmp_path: Path, state: str, word: str) -> None:
+    tree = build(tmp_path, [dram(), cxl()])
+    tree.put(f"{MTIER}/state", state)
+    tree.place(why=word)
+    tree.vmstat(pgpromote_success=5)
+    (reason,) = reasons(tree)
+    assert (reason.id, reason.severity) == ("rate_limit", "info")
+    assert "promote.rate" in reason.fix
+    tree.vmstat(pgpromote_success=0)
+    assert ids(tree) == ["rate_limit"] + (["alike"] if word == "alike" else [])
+
+
+def test_while_pages_move_the_word_is_no_reason(tmp_path: Path) -> None:
+    tree = build(tmp_path, [dram(), cxl()])
+    tree.place(why="alike")
+    tree.vmstat(pgpromote_success=5)
+    assert ids(tree) == []
 
 
 def test_every_reason_counter_is_told(tmp_path: Path) -> None:
     tree = build(tmp_path, [dram(), cxl()])
-    counts = {"mtier_scan_visits": 5, "mtier_young_slow": 70, "mtier_queued": 60}
+    tree.place(why="alike")
     for counter in sorted(counters.LOSSES):
-        tree.vmstat(**counts, **(dict.fromkeys(counters.LOSSES, 0) | {"mtier_drop_gone": 1, counter: 50}))
-        (reason,) = reasons(tree)
-        assert reason.id == counter.removeprefix("mtier_")
-        assert "of 60 queued since boot, 50 did not move" in reason.message, counter
+        tree.vmstat(mtier_taken=60, **(dict.fromkeys(counters.LOSSES, 0) | {"mtier_drop_gone": 1, counter: 50}))
+        lost, word = reasons(tree)
+        assert (lost.id, word.id) == (counter.removeprefix("mtier_"), "alike")
+        assert "of 60 that were to go up since boot, 50 did not move" in lost.message, counter
 
 
 def test_once_pages_moved_only_the_last_interval_counts(tmp_path: Path) -> None:
     tree = build(tmp_path, [dram(), cxl()])
-    moved = {"mtier_scan_visits": 9, "mtier_young_slow": 9, "mtier_queued": 9, "pgpromote_success": 9}
+    tree.place(why="cost")
+    moved = {"mtier_taken": 9, "pgpromote_success": 9, "mtier_drop_pinned": 4}
     tree.vmstat(**moved)
     before = snapshot.take(KernelFiles(tmp_path))
-    tree.vmstat(**(moved | {"mtier_scan_visits": 10}))
-    assert ids(tree, before) == ["no_access"]
+    tree.vmstat(**(moved | {"mtier_drop_dirty": 1}))
+    assert ids(tree, before) == ["drop_dirty", "cost"]
 
 
 def test_moving_means_in_this_interval(tmp_path: Path) -> None:
@@ -109,29 +149,31 @@ def test_moving_means_in_this_interval(tmp_path: Path) -> None:
     assert diagnose(now, snapshot.change(before, now)) == []
 
 
-@pytest.mark.parametrize(
-    ("state", "expected"),
-    [("paused_cpu", "scan_cpu_cap"), ("paused_queue", "queue_full"), ("no_slow_tier", "no_slow_tier")],
-)
-def test_states_of_the_engine(tmp_path: Path, state: str, expected: str) -> None:
+@pytest.mark.parametrize("state", ["idle", "no_slow_tier"])
+def test_states_that_say_it_all(tmp_path: Path, state: str) -> None:
     tree = build(tmp_path, [dram(), cxl()])
+    tree.place(why="alike")
     tree.put(f"{MTIER}/state", state)
-    assert expected in ids(tree)
+    assert ids(tree) == [state]
 
 
-@pytest.mark.parametrize(
-    ("state", "expected"),
-    [("throttled", "rate_limit"), ("target_full", "target_full"), ("no_target", "no_target")],
-)
-def test_states_of_a_slow_node(tmp_path: Path, state: str, expected: str) -> None:
-    assert expected in ids(build(tmp_path, [dram(), cxl(engine={"state": state})]))
+@pytest.mark.parametrize("state", ["looking", "moving", "resting"])
+def test_states_that_are_no_reason(tmp_path: Path, state: str) -> None:
+    tree = build(tmp_path, [dram(), cxl()])
+    tree.place(why="alike")
+    tree.put(f"{MTIER}/state", state)
+    assert ids(tree) == ["alike"]
 
 
-def test_a_full_target_that_demotes_already_only_needs_time(tmp_path: Path) -> None:
-    tree = build(tmp_path, [dram(), cxl(engine={"state": "target_full"})])
-    assert "takes a while" in next(reason.fix for reason in reasons(tree) if reason.id == "target_full")
-    tree.put("sys/kernel/mm/numa/demotion_enabled", "false")
-    assert "demotion_enabled 1" in next(reason.fix for reason in reasons(tree) if reason.id == "target_full")
+def test_who_only_observes_is_reminded(tmp_path: Path) -> None:
+    tree = build(tmp_path, [dram(), cxl()])
+    tree.place(why="alike")
+    tree.put(snapshot.OBSERVE, "0")
+    assert ids(tree) == ["alike"]
+    tree.put(snapshot.OBSERVE, "1")
+    (reason,) = reasons(tree)
+    assert reason.id == "observe"
+    assert f"echo 0 > /{snapshot.OBSERVE}" in reason.fix
 
 
 def test_full_dram_without_demotion(tmp_path: Path) -> None:

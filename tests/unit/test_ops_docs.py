@@ -18,6 +18,7 @@ from terrace.kernel.build import Kernel
 from terrace.kernel.check import Result
 from terrace.ops import counters, diagnose
 from terrace.ops.knobs import KNOBS, Knob
+from terrace.ops.snapshot import PLACE, PLACE_NUMBERS
 from terrace.sysfs import MTIER
 from terrace.testing.results import Reporter, TestResult
 
@@ -72,7 +73,7 @@ PROMOTED = [f"mtier_promoted_{kind}" for kind in ("anon", "file", "shmem")]
 
 
 def test_every_counter_is_documented() -> None:
-    names = [*counters.LOSSES, *counters.SKIPS, *counters.PAUSES, *PROMOTED]
+    names = [*counters.LOSSES, *counters.ASIDE, *PROMOTED, "mtier_taken", "mtier_bursts", "mtier_look_ptes"]
     reference, admin = (REFERENCE / "counters.md").read_text(), ADMIN.read_text()
     assert [name for name in names if f"`{name}`" not in reference or f"``{name}``" not in admin] == []
 
@@ -80,10 +81,24 @@ def test_every_counter_is_documented() -> None:
 def test_every_reason_is_documented() -> None:
     source = Path(diagnose.__file__).read_text()
     ids = set(re.findall(r'Reason\(\s*"([a-z_]+)"', source)) - {"id"}
-    ids |= {name.removeprefix("mtier_") for name in (*counters.LOSSES, *counters.SKIPS)}
+    ids |= {name.removeprefix("mtier_") for name in counters.LOSSES}
+    ids |= set(counters.WHY) - {"rate"}
     text = (REFERENCE / "counters.md").read_text()
     assert len(ids) > 20
     assert [name for name in sorted(ids) if f"`{name}`" not in text] == []
+
+
+def test_every_file_of_place_is_documented() -> None:
+    reference, admin, abi = (REFERENCE / "counters.md").read_text(), ADMIN.read_text(), ABI.read_text()
+    names = ["why", *PLACE_NUMBERS]
+    assert [name for name in names if f"`place/{name}`" not in reference] == []
+    assert [name for name in names if f"``{name}``" not in admin] == []
+    assert [name for name in names if f"/{PLACE}/{name}\n" not in abi] == []
+
+
+def test_every_word_of_the_last_burst_is_documented() -> None:
+    reference, abi = (REFERENCE / "counters.md").read_text(), ABI.read_text()
+    assert [word for word in counters.WHY if f"| `{word}` |" not in reference or f'"{word}"' not in abi] == []
 
 
 def validate(text: str) -> None:
@@ -111,7 +126,7 @@ def test_json_follows_its_schema(
 ) -> None:
     if words[:2] == ["set", "enabled"] and not engine:
         words = ["set", "demotion_enabled", "1", "--json"]
-    build(tmp_path, [dram(), cxl(engine={} if not engine else {"queued": "3"})], engine=engine)
+    build(tmp_path, [dram(), cxl(engine={} if not engine else {"demoted": "3"})], engine=engine)
     run(*words, "--root", str(tmp_path))
     validate(capsys.readouterr().out)
 

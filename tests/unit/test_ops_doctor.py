@@ -15,7 +15,7 @@ from ops_tree import FakeNode, Tree, build, cxl, dram
 
 from terrace.cli import exec as exec_verb
 from terrace.errors import MissingError, TerraceError, UsageError
-from terrace.ops import checks, kconfig, snapshot
+from terrace.ops import checks, counters, kconfig, snapshot
 from terrace.ops.calls import Calls
 from terrace.ops.probe import TRACEPOINTS, Prober
 from terrace.sysfs import KernelFiles
@@ -69,6 +69,7 @@ def full(root: Path) -> Tree:
     tree.put("sys/kernel/mm/page_idle/bitmap", "")
     tree.put("proc/pressure/memory", "")
     tree.put("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory")
+    tree.vmstat(mtier_taken=26000, mtier_promoted_folios=25600, mtier_drop_pinned=400)
     return tree
 
 
@@ -150,7 +151,7 @@ def by_id(root: Path) -> dict[str, checks.Check]:
     return {entry.id: entry for entry in found}
 
 
-def test_doctor_warns_of_two_promoters(tmp_path: Path) -> None:
+def test_doctor_warns_of_faults_that_promote_nothing(tmp_path: Path) -> None:
     full(tmp_path).put("proc/sys/kernel/numa_balancing", "3")
     found = by_id(tmp_path)["numa_balancing"]
     assert (found.status, found.fix) == ("warn", "terrace set numa_balancing 1")
@@ -163,9 +164,29 @@ def test_doctor_warns_when_off_and_when_nothing_demotes(tmp_path: Path) -> None:
     assert (found["enabled"].status, found["demotion"].status) == ("warn", "warn")
 
 
-def test_doctor_misses_the_scanner(tmp_path: Path) -> None:
+def test_doctor_misses_the_thread(tmp_path: Path) -> None:
     full(tmp_path).put("proc/2/task/2/children", "40")
-    assert by_id(tmp_path)["kmmscand"].status == "fail"
+    assert by_id(tmp_path)["kmtierd"].status == "fail"
+
+
+ENDS = dict.fromkeys(counters.LOSSES, 10) | {"mtier_promoted_folios": 900}
+
+
+@pytest.mark.parametrize(
+    ("taken", "status"),
+    [(900 + 10 * len(counters.LOSSES), "ok"), (900 + 512, "ok"), (5000, "warn"), (100, "warn")],
+)
+def test_doctor_adds_up_the_ends_of_what_was_to_go_up(tmp_path: Path, taken: int, status: str) -> None:
+    full(tmp_path).vmstat(mtier_taken=taken, **ENDS)
+    found = by_id(tmp_path)["balance"]
+    assert found.status == status
+    if status == "warn":
+        assert f"{taken} folios were to go up, and {900 + 10 * len(counters.LOSSES)} ends" in found.message
+
+
+def test_doctor_does_not_add_up_what_is_not_counted(tmp_path: Path) -> None:
+    full(tmp_path).vmstat()
+    assert "balance" not in by_id(tmp_path)
 
 
 def test_lab_without_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +214,7 @@ def test_exec_sets_the_scale() -> None:
 
 @pytest.mark.parametrize("scale", [-1, 11])
 def test_exec_refuses_a_scale_out_of_range(scale: int) -> None:
-    with pytest.raises(UsageError, match=r"allowed: 0 \(never scanned\) to 10"):
+    with pytest.raises(UsageError, match=r"allowed: 0 \(never looked at\) to 10"):
         exec_verb.set_scale(FakeCalls(), scale)
 
 

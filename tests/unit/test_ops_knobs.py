@@ -35,9 +35,9 @@ class RefusingFiles(KernelFiles):
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ("scan/period_min_ms", "scan.period_min_ms"),
-        ("scan.period_min", "scan.period_min_ms"),
-        ("period_min", "scan.period_min_ms"),
+        ("scan/delay_ms", "scan.delay_ms"),
+        ("scan.delay", "scan.delay_ms"),
+        ("delay", "scan.delay_ms"),
         ("cpu_percent", "scan.cpu_percent"),
         ("demotion", "demotion_enabled"),
     ],
@@ -53,8 +53,8 @@ def test_every_name_finds_its_own_knob() -> None:
 
 
 def test_an_unknown_name_is_answered_with_near_ones() -> None:
-    with pytest.raises(UsageError, match=r"no knob 'scan.perod_min'; did you mean scan.period_min_ms"):
-        knobs.find("scan.perod_min")
+    with pytest.raises(UsageError, match=r"no knob 'scan.dealy'; did you mean scan.delay_ms"):
+        knobs.find("scan.dealy")
     with pytest.raises(UsageError, match="set --list"):
         knobs.find("zzz")
 
@@ -63,8 +63,6 @@ def test_an_unknown_name_is_answered_with_near_ones() -> None:
     ("name", "given", "written"),
     [
         ("scan.delay_ms", "2s", "2000"),
-        ("scan.slice_us", "1ms", "1000"),
-        ("scan.size_max_mb", "2G", "2048"),
         ("promote.rate_mbps", "1G/s", "1024"),
         ("promote.rate_mbps", "512M", "512"),
         ("scan.cpu_percent", "20%", "20"),
@@ -97,19 +95,17 @@ def test_values_that_are_none(name: str, given: str, message: str) -> None:
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ERANGE])
 def test_a_refusal_names_file_value_and_range(tree: Tree, number: int) -> None:
-    knob = knobs.find("hot.accesses")
+    knob = knobs.find("scan.cpu_percent")
     with pytest.raises(UsageError) as caught:
-        knobs.apply(RefusingFiles(tree.root, number), knob, "99")
+        knobs.apply(RefusingFiles(tree.root, number), knob, "999")
     text = str(caught.value)
-    for part in ("'99'", "/sys/kernel/mm/mtier/hot/accesses", errno.errorcode[number], "1-15", "stays at 2"):
+    for part in ("'999'", "/sys/kernel/mm/mtier/scan/cpu_percent", errno.errorcode[number], "1-100 %", "stays at 20"):
         assert part in text
 
 
-def test_a_refusal_names_the_neighbour_that_is_passed(tree: Tree) -> None:
-    with pytest.raises(UsageError, match=r"not above scan.period_start_ms \(now 2000 ms\)"):
-        knobs.apply(RefusingFiles(tree.root, errno.EINVAL), knobs.find("period_min"), "3000")
-    with pytest.raises(UsageError, match=r"not below scan.size_start_mb \(now 1024 MiB\)"):
-        knobs.apply(RefusingFiles(tree.root, errno.EINVAL), knobs.find("size_max"), "1000")
+def test_cpus_without_accessed_bits_are_a_missing_feature(tree: Tree) -> None:
+    with pytest.raises(MissingError, match="do not set Accessed bits"):
+        knobs.apply(RefusingFiles(tree.root, errno.EOPNOTSUPP), knobs.find("enabled"), "1")
 
 
 @pytest.mark.parametrize(
@@ -132,8 +128,8 @@ def test_a_kernel_that_takes_another_value_is_a_failure(tree: Tree) -> None:
         def write(self, name: str, value: str) -> None:
             pass
 
-    with pytest.raises(TerraceError, match="the kernel has '2' after '3' was written"):
-        knobs.apply(Deaf(tree.root), knobs.find("hot.accesses"), "3")
+    with pytest.raises(TerraceError, match="the kernel has '20' after '30' was written"):
+        knobs.apply(Deaf(tree.root), knobs.find("scan.cpu_percent"), "30")
 
 
 def test_a_kernel_without_the_engine(tmp_path: Path) -> None:
@@ -143,23 +139,23 @@ def test_a_kernel_without_the_engine(tmp_path: Path) -> None:
 
 
 def test_set_writes_and_reads_back(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("set", "--root", str(tree.root), "period_min", "200ms") == 0
-    assert (tree.root / f"{MTIER}/scan/period_min_ms").read_text() == "200\n"
-    assert capsys.readouterr().out == "scan.period_min_ms: 200 ms (was 400 ms)\n"
+    assert run("set", "--root", str(tree.root), "delay", "2s") == 0
+    assert (tree.root / f"{MTIER}/scan/delay_ms").read_text() == "2000\n"
+    assert capsys.readouterr().out == "scan.delay_ms: 2000 ms (was 100 ms)\n"
 
 
 def test_enabling_shows_the_state(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("set", "--root", str(tree.root), "enabled", "1") == 0
-    assert "state: scanning" in capsys.readouterr().out
+    assert "state: looking" in capsys.readouterr().out
 
 
 def test_several_are_all_or_nothing(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
-    (tree.root / f"{MTIER}/hot/accesses").unlink()
+    (tree.root / f"{MTIER}/promote/move_fast").unlink()
     with pytest.raises(MissingError):
-        run("set", "--root", str(tree.root), "period_min=200ms", "rate=2G/s", "hot.accesses=3")
-    assert (tree.root / f"{MTIER}/scan/period_min_ms").read_text() == "400\n"
+        run("set", "--root", str(tree.root), "delay=2s", "rate=2G/s", "move_fast=0")
+    assert (tree.root / f"{MTIER}/scan/delay_ms").read_text() == "100\n"
     assert (tree.root / f"{MTIER}/promote/rate_mbps").read_text() == "1024\n"
-    assert "back at 400 ms" in capsys.readouterr().err
+    assert "back at 100 ms" in capsys.readouterr().err
 
 
 def test_dry_run_writes_nothing_and_checks(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terrace.errors import UsageError
-from terrace.ops import knobs
+from terrace.ops import counters, knobs
 from terrace.ops.diagnose import diagnose
-from terrace.ops.snapshot import Change, Snapshot
+from terrace.ops.snapshot import Change, Place, Snapshot
 from terrace.ops.topology import Node, Tier, parse_zoneinfo
 from terrace.sysfs import parse_nodes, parse_table
 from terrace.units import format_nodes
@@ -56,7 +56,7 @@ def test_very_long_numbers_are_refused() -> None:
 
 
 COUNTS = st.dictionaries(
-    st.sampled_from(["pgpromote_success", "mtier_scan_visits", "mtier_young_slow", "mtier_records", "mtier_queued"]),
+    st.sampled_from(["pgpromote_success", "mtier_bursts", "mtier_taken", "mtier_drop_gone", "mtier_fail_busy"]),
     st.integers(0, 1 << 62),
 )
 
@@ -65,9 +65,11 @@ COUNTS = st.dictionaries(
     st.lists(st.tuples(st.booleans(), st.none() | st.integers(0, 1 << 50)), max_size=5),
     st.booleans(),
     st.none() | st.booleans(),
-    st.none() | st.sampled_from(["off", "idle", "scanning", "paused_cpu", "new_state"]),
+    st.none() | st.sampled_from(["off", "idle", "looking", "throttled", "new_state"]),
     st.none() | st.booleans(),
     COUNTS,
+    st.none() | st.builds(Place, st.none() | st.sampled_from(["none", "new_word", *counters.WHY])),
+    st.none() | st.booleans(),
 )
 def test_every_machine_has_a_diagnosis(
     nodes: list[tuple[bool, int | None]],
@@ -76,6 +78,8 @@ def test_every_machine_has_a_diagnosis(
     state: str | None,
     demotion: bool | None,
     counts: dict[str, int],
+    place: Place | None,
+    observing: bool | None,
 ) -> None:
     made = [
         Node(number, "", f"memory_tier{int(not top)}", int(not top), top, 1 << 50, free, free, free, free)
@@ -85,7 +89,9 @@ def test_every_machine_has_a_diagnosis(
         Tier(f"memory_tier{rank}", rank, rank == 0, [node.node for node in made if node.rank == rank])
         for rank in sorted({node.rank or 0 for node in made})
     ]
-    now = Snapshot(0.0, "6.12", engine, enabled, state, 1, 1, 0, demotion, made, tiers, counts)
+    now = Snapshot(
+        0.0, "6.12", engine, enabled, state, 1, 0, demotion, made, tiers, counts, place=place, observing=observing
+    )
     reasons = diagnose(now, Change(1.0, counts))
     moving = engine and bool(enabled) and counts.get("pgpromote_success", 0) > 0
     assert reasons or moving

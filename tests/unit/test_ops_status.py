@@ -4,24 +4,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ops_golden import check, run
-from ops_tree import FakeNode, build, cxl, dram
+from ops_tree import BURST, FakeNode, build, cxl, dram
 
 from terrace.errors import UsageError
-from terrace.ops import report, snapshot
-from terrace.sysfs import KernelFiles
+from terrace.ops import counters, report, snapshot
+from terrace.ops.snapshot import PLACE
+from terrace.sysfs import MTIER, KernelFiles
 
 BUSY = {
     "pgpromote_success": 25600,
     "pgdemote_kswapd": 512,
-    "mtier_scan_visits": 40,
-    "mtier_young_slow": 51200,
-    "mtier_queued": 26000,
-    "mtier_drop_pinned": 300,
+    "mtier_bursts": 40,
+    "mtier_looks": 320,
+    "mtier_look_ptes": 1_310_720,
+    "mtier_taken": 26000,
+    "mtier_promoted_folios": 25600,
+    "mtier_drop_pinned": 400,
     "mtier_promoted_anon": 25600,
     "mtier_throttle_rate": 2,
 }
@@ -48,24 +52,64 @@ def test_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_three_tiers_full_dram(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tree = build(tmp_path, [dram(0, free=8), cxl(1, engine={"state": "target_full"}), cxl(2, tier=40)])
+    tree = build(tmp_path, [dram(0, free=8), cxl(1), cxl(2, tier=40)])
     tree.put("sys/kernel/mm/numa/demotion_enabled", "false")
+    tree.place(why="no_victim", margin_ppm="0", gain_us="0", taken="0", promoted="0", demoted="0")
     check("status-three-tier-full.txt", status(tmp_path, capsys))
 
 
 def test_busy_machine_over_two_seconds(tmp_path: Path) -> None:
-    tree = build(tmp_path, [dram(), cxl(engine={"state": "migrating", "queued": "88", "promoted": "25600"})])
+    tree = build(tmp_path, [dram(), cxl(engine={"promoted": "25600", "dropped": "400", "demoted": "512"})])
     files = KernelFiles(tmp_path)
     before = replace(snapshot.take(files), monotonic_s=10.0)
     tree.vmstat(**BUSY)
-    tree.thread(41, "kmmscand", 540_000_000)
+    tree.put(f"{MTIER}/state", "moving")
+    tree.place()
+    tree.thread(41, "kmtierd", 540_000_000)
     now = replace(snapshot.take(files), monotonic_s=12.0)
     shown = report.make(now, before, files.unreadable)
     check("status-busy.txt", report.as_text(shown) + "\n")
     document = report.as_json(shown)
     check("status-busy.json", json.dumps(document, indent=2) + "\n")
     assert document["moving"] is True
-    assert report.cpu_percent(shown, next(d for d in now.daemons if d.name == "kmmscand")) == 2.0
+    assert report.cpu_percent(shown, next(d for d in now.daemons if d.name == "kmtierd")) == 2.0
+
+
+@pytest.mark.parametrize("word", [*counters.WHY, "tomorrow"])
+def test_the_word_of_the_last_burst_is_explained(tmp_path: Path, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    build(tmp_path, [dram(), cxl()]).place(why=word)
+    row = next(line for line in status(tmp_path, capsys).splitlines() if line.startswith("why"))
+    meaning = counters.WHY[word][0] if word in counters.WHY else "a word that this tool does not know"
+    assert row.split(maxsplit=2)[1:] == [word, meaning]
+    document = json.loads(status(tmp_path, capsys, "--json"))
+    assert document["engine"]["place"] == {
+        name: int(text) if text.isdecimal() else text for name, text in (BURST | {"why": word}).items()
+    }
+
+
+def test_of_a_kernel_without_the_folder_nothing_is_said_of_bursts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(tmp_path, [dram(), cxl()])
+    shutil.rmtree(tmp_path / PLACE)
+    assert "LAST BURST" not in status(tmp_path, capsys)
+    assert json.loads(status(tmp_path, capsys, "--json"))["engine"]["place"] is None
+
+
+@pytest.mark.parametrize(
+    ("us", "shown"),
+    [
+        (None, "-"),
+        (0, "0 us"),
+        (999, "999 us"),
+        (12_500, "12.5 ms"),
+        (999_999, "999 ms"),
+        (2_000_000, "2 s"),
+        (5_000_000_000, "5000 s"),
+    ],
+)
+def test_times_have_the_unit_that_fits(us: int | None, shown: str) -> None:
+    assert report._time(us) == shown
 
 
 def test_unreadable_files_are_shown_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

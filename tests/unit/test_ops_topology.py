@@ -12,16 +12,17 @@ from terrace.sysfs import KernelFiles
 
 
 def test_dram_and_cxl(tmp_path: Path) -> None:
-    build(tmp_path, [dram(), cxl(engine={"target": "0", "queued": "12"})])
+    build(tmp_path, [dram(), cxl(engine={"target": "0", "demoted": "12"})])
     nodes, tiers = read_nodes(KernelFiles(tmp_path))
     assert [(tier.name, tier.rank, tier.top, tier.nodes) for tier in tiers] == [
         ("memory_tier4", 0, True, [0]),
         ("memory_tier22", 1, False, [1]),
     ]
     fast, slow = nodes
+    assert (fast.promoted, fast.dropped, fast.demoted) == (None, None, None)
     assert (fast.top, fast.demotes_to, fast.cpus) == (True, [1], "0-1")
     assert (slow.top, slow.demotes_to, slow.cpus) == (False, [], "")
-    assert (slow.promotes_to, slow.queued, slow.state) == ([0], 12, "idle")
+    assert (slow.promotes_to, slow.promoted, slow.dropped, slow.demoted) == ([0], 0, 0, 12)
     assert (slow.total_bytes, slow.read_latency_ns, slow.read_bandwidth_mbps) == (1024 * MIB, 400, 5120)
     assert slow.promo_bytes == 16 * MIB
 

@@ -28,6 +28,17 @@ static inline bool file_policy_on(void)
 }
 
 /**
+ * file_policy_has - Has a file policies?
+ * @mapping: of the file
+ *
+ * Return: true if it has, or had.
+ */
+static inline bool file_policy_has(const struct address_space *mapping)
+{
+	return file_policy_on() && test_bit(AS_FILE_POLICY, &mapping->flags);
+}
+
+/**
  * filemap_alloc_folio_at - Allocate a folio for the page cache of a file
  * @mapping: of the file, which may have policies
  * @index: where in the file
@@ -41,7 +52,7 @@ static inline struct folio *
 filemap_alloc_folio_at(struct address_space *mapping, pgoff_t index, gfp_t gfp,
 		       unsigned int order)
 {
-	if (file_policy_on() && test_bit(AS_FILE_POLICY, &mapping->flags))
+	if (file_policy_has(mapping))
 		return __file_policy_alloc(mapping, index, gfp, order);
 	return filemap_alloc_folio(gfp, order);
 }
@@ -104,6 +115,11 @@ static inline void file_policy_drop(struct address_space *mapping)
 	(void)(index);						\
 	filemap_alloc_folio(gfp, order);			\
 })
+
+static inline bool file_policy_has(const struct address_space *mapping)
+{
+	return false;
+}
 
 static inline bool file_policy_get(struct vm_area_struct *vma,
 				   unsigned long addr, pgoff_t *ilx,

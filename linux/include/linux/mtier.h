@@ -16,7 +16,6 @@
 struct folio;
 struct mm_struct;
 struct seq_file;
-struct vm_area_struct;
 
 /* mm->mtier_scan_scale: normal pace, and the most an application can ask for */
 #define MTIER_SCALE_DEFAULT	5
@@ -30,9 +29,7 @@ void __mtier_add_mm(struct mm_struct *mm);
 void __mtier_del_mm(struct mm_struct *mm);
 void mtier_init_mm(struct mm_struct *mm);
 void mtier_task_mem(struct seq_file *m, struct mm_struct *mm);
-bool __mtier_hint_fault(struct vm_area_struct *vma, unsigned long addr,
-			struct folio *folio, int here);
-unsigned int mtier_rate_mbps(void);
+bool __mtier_hint_fault(struct folio *folio);
 int mtier_prctl_set(struct mm_struct *mm, unsigned long scale,
 		    unsigned long arg3, unsigned long arg4, unsigned long arg5);
 int mtier_prctl_get(struct mm_struct *mm, unsigned long arg2,
@@ -49,7 +46,7 @@ static inline bool mtier_on(void)
 }
 
 /**
- * mtier_add_mm() - tell the scanner of a new address space
+ * mtier_add_mm() - tell the engine of a new address space
  * @mm: the mm, may be NULL; the caller holds a user reference. May sleep.
  */
 static inline void mtier_add_mm(struct mm_struct *mm)
@@ -70,29 +67,13 @@ static inline void mtier_del_mm(struct mm_struct *mm)
 
 /**
  * mtier_hint_fault() - a hint fault is to move a page, maybe because it is hot
- * @vma: VMA of the fault
- * @addr: address of the page
- * @folio: its folio, under the page table lock
- * @here: node that the fault would move it to
+ * @folio: its folio
  *
- * Return: true if the engine sees to it, so that the fault does not.
+ * Return: true if that is for the engine to judge, so that the fault leaves it.
  */
-static inline bool mtier_hint_fault(struct vm_area_struct *vma,
-				    unsigned long addr, struct folio *folio,
-				    int here)
+static inline bool mtier_hint_fault(struct folio *folio)
 {
-	return mtier_on() && __mtier_hint_fault(vma, addr, folio, here);
-}
-
-/**
- * mtier_hint_rate() - by what rate is to be judged which hint faults are hot?
- * @rate_mbps: the one that holds without the engine, MiB/s
- *
- * Return: that of the engine while it runs.
- */
-static inline unsigned int mtier_hint_rate(unsigned int rate_mbps)
-{
-	return mtier_on() ? mtier_rate_mbps() : rate_mbps;
+	return mtier_on() && __mtier_hint_fault(folio);
 }
 
 /**
@@ -118,16 +99,9 @@ static inline void mtier_del_mm(struct mm_struct *mm) {}
 static inline void mtier_init_mm(struct mm_struct *mm) {}
 static inline void mtier_task_mem(struct seq_file *m, struct mm_struct *mm) {}
 
-static inline bool mtier_hint_fault(struct vm_area_struct *vma,
-				    unsigned long addr, struct folio *folio,
-				    int here)
+static inline bool mtier_hint_fault(struct folio *folio)
 {
 	return false;
-}
-
-static inline unsigned int mtier_hint_rate(unsigned int rate_mbps)
-{
-	return rate_mbps;
 }
 
 /*

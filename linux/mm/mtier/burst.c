@@ -2,20 +2,18 @@
 /*
  * Page promotion: bursts of looks.
  *
- * kmtierd draws ranges of all memory (sample.c), looks at them up to MTIER_LOOKS
+ * kmtierd draws ranges of all memory (sample.c), looks at them up to MTIER_LOOKS_MOST
  * times (look.c), asks place.c after each look what that says, has those pages
  * change places (swap.c), and rests; how far apart the looks are, how many there
  * are, and how long it rests is pace.c's to say. Nothing is kept of a page when a
  * burst is over.
  *
- * It takes the place of visits while engine in /sys/kernel/debug/mtier says so: with
- * "bursts", and with "observe", where nothing moves. What would is counted, and leaves
- * the burst as if it had moved.
+ * While observe in /sys/kernel/debug/mtier is set nothing moves: what would is counted,
+ * and leaves the burst as if it had moved.
  *
  * Locking: mtier_burst_lock guards what others may read, which kmtierd alone
  * changes: it takes it to change, they to read; innermost.
  */
-#include <linux/debugfs.h>
 #include <linux/freezer.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -25,9 +23,6 @@
 #include <linux/pgtable.h>
 #include <linux/random.h>
 #include <linux/sched/cputime.h>
-#include <linux/seq_file.h>
-#include <linux/string.h>
-#include <linux/uaccess.h>
 #include <trace/events/mtier.h>
 
 #include "burst.h"
@@ -50,38 +45,11 @@
 /* A plan is for so long a time at least, of the rate: those that pay most go first. */
 #define MTIER_PLAN_NS		(100ULL * NSEC_PER_MSEC)
 
-/**
- * struct mtier_burst - the state of all bursts
- * @place: of the decision
- * @machine: what that knows of this one
- * @worth: what counts were worth after the last look
- * @hist: counts at the end of the last burst, by number of looks
- * @seen: sums
- * @fixed: Q16 share of the pages of a side that may not change places
- * @margin: Q16 of the last page for which there is room
- * @gain_ns: what the last burst found
- * @spent_ns: what it took
- * @why: why it found no more
- * @faded_ns: when half of the audits was forgotten
- * @whole_ns: before that large folios have no place above
- */
-struct mtier_burst {
-	struct mtier_place place;
-	struct mtier_place_machine machine;
-	struct mtier_worth worth;
-	struct mtier_counts hist[MTIER_LOOKS + 1];
-	struct mtier_seen seen;
-	u32 fixed[MTIER_SIDES];
-	u32 margin;
-	u64 gain_ns;
-	u64 spent_ns;
-	enum mtier_plan_why why;
-	u64 faded_ns;
-	u64 whole_ns;
-};
-
-static DEFINE_MUTEX(mtier_burst_lock);
-static struct mtier_burst mtier_burst;
+/* What others may read of bursts; see above. */
+DEFINE_MUTEX(mtier_burst_lock);
+struct mtier_burst mtier_burst;
+/* For mtier/state. */
+enum mtier_state mtier_state;
 static struct task_struct *mtier_burst_task;
 
 /* So many of the pages of a group may change places: all that bursts know. */
@@ -234,7 +202,9 @@ static u64 mtier_round_swap(struct mtier_round *r,
 	u64 ran_ns = task_sched_runtime(current);
 	struct mtier_swapped did;
 
+	WRITE_ONCE(mtier_state, MTIER_STATE_MOVING);
 	did = mtier_swap(&r->watch, plan);
+	WRITE_ONCE(mtier_state, MTIER_STATE_LOOKING);
 	ran_ns = task_sched_runtime(current) - ran_ns;
 	r->seen.moved_ns += ran_ns;
 	r->seen.promoted += did.promoted;
@@ -258,7 +228,7 @@ static u64 mtier_round_limit(const struct mtier_round *r)
 	u64 rate = (u64)READ_ONCE(mtier_conf.rate_mbps) << (20 - PAGE_SHIFT);
 	u64 ns = max(MTIER_PLAN_NS, mtier_burst.place.tau_ns * 3 / 2);
 
-	if (mtier_conf.engine == MTIER_ENGINE_OBSERVE)
+	if (mtier_conf.observe)
 		return U32_MAX;
 	return max(mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC), 1);
 }
@@ -297,7 +267,7 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 	mtier_audit_judge(&b->place, r->looks, false);
 	mutex_unlock(&mtier_burst_lock);
 	mtier_audit_note(&r->watch, &b->worth, &plan, b->place.tau_ns);
-	if (mtier_conf.engine == MTIER_ENGINE_OBSERVE)
+	if (mtier_conf.observe)
 		gain_ns = mtier_round_pretend(r, &plan);
 	else
 		gain_ns = mtier_round_swap(r, &plan);
@@ -371,6 +341,7 @@ static void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s)
 	u32 side;
 
 	sum->bursts++;
+	count_vm_event(MTIER_BURSTS);
 	sum->looks += s->looks;
 	sum->ptes += s->ptes;
 	sum->flushes += s->flushes;
@@ -420,6 +391,16 @@ static u64 mtier_round_end(struct mtier_round *r)
 	return rest_ns;
 }
 
+/* Why there was nothing to look at, for mtier/state. */
+static enum mtier_state mtier_burst_idle(u64 low)
+{
+	nodemask_t slow = mtier_nodes_slow();
+
+	if (nodes_empty(slow))
+		return MTIER_STATE_NO_SLOW_TIER;
+	return low ? MTIER_STATE_RESTING : MTIER_STATE_IDLE;
+}
+
 /* One burst; returns how long to rest. */
 static u64 mtier_burst_run(void)
 {
@@ -436,17 +417,18 @@ static u64 mtier_burst_run(void)
 	mutex_unlock(&mtier_burst_lock);
 	r.free = b->machine.free;
 	low = b->machine.pages[MTIER_LOW] + b->machine.pages[MTIER_LOW + MTIER_LARGE];
-	WRITE_ONCE(mtier_scan_state, low ? MTIER_STATE_SCANNING :
-					   MTIER_STATE_IDLE);
 	if (!low ||
 	    mtier_sample_draw(&r.watch, mtier_place_pages(&b->place, &b->machine) /
-					MTIER_RANGE_PAGES))
+					MTIER_RANGE_PAGES)) {
+		WRITE_ONCE(mtier_state, mtier_burst_idle(low));
 		return rest_ns;
+	}
+	WRITE_ONCE(mtier_state, MTIER_STATE_LOOKING);
 	mtier_audit_take(&r.watch);
 	if (mtier_round_looks(&r))
 		rest_ns = mtier_round_end(&r);
 	mtier_sample_drop(&r.watch);
-	WRITE_ONCE(mtier_scan_state, MTIER_STATE_PAUSED_CPU);
+	WRITE_ONCE(mtier_state, MTIER_STATE_RESTING);
 	return rest_ns;
 }
 
@@ -524,135 +506,5 @@ void mtier_burst_stop(void)
 	mtier_burst_task = NULL;
 	mtier_swap_stop();
 	mtier_audit_stop();
-	WRITE_ONCE(mtier_scan_state, MTIER_STATE_OFF);
-}
-
-/* ---- /sys/kernel/debug/mtier ---- */
-
-static int mtier_histogram_show(struct seq_file *m, void *unused)
-{
-	static const char * const groups[] = {
-		[MTIER_TOP] = "top",
-		[MTIER_LOW] = "low",
-		[MTIER_TOP + MTIER_LARGE] = "top_large",
-		[MTIER_LOW + MTIER_LARGE] = "low_large",
-	};
-	u32 n, g, c;
-
-	mutex_lock(&mtier_burst_lock);
-	for (n = 1; n <= MTIER_LOOKS; n++)
-		for (g = 0; g < MTIER_GROUPS; g++) {
-			seq_printf(m, "%u %s", n, groups[g]);
-			for (c = 0; c <= n; c++)
-				seq_printf(m, " %u",
-					   mtier_burst.hist[n].pages[g][c]);
-			seq_putc(m, '\n');
-		}
-	mutex_unlock(&mtier_burst_lock);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(mtier_histogram);
-
-static const char * const mtier_plan_words[] = {
-	[MTIER_PLAN_RATE] = "rate",
-	[MTIER_PLAN_NOBODY] = "nobody",
-	[MTIER_PLAN_NO_VICTIM] = "no_victim",
-	[MTIER_PLAN_ALIKE] = "alike",
-	[MTIER_PLAN_COST] = "cost",
-};
-
-static int mtier_bursts_show(struct seq_file *m, void *unused)
-{
-	struct mtier_burst *b = &mtier_burst;
-	struct mtier_seen *s = &b->seen;
-	u32 left[MTIER_AUDIT_AGES], i;
-
-	mutex_lock(&mtier_burst_lock);
-	seq_printf(m, "tau_ns %llu\nshare_q16 %u\nlook_ns %u\nmargin_q16 %u\n",
-		   b->place.tau_ns, b->place.share, b->machine.look_ns,
-		   b->margin);
-	seq_printf(m, "gain_ns %llu\nspent_ns %llu\nwhy %s\n", b->gain_ns,
-		   b->spent_ns, mtier_plan_words[b->why]);
-	seq_printf(m, "bursts %llu\nlooks %llu\nptes %llu\nmms %llu\nflushes %llu\n",
-		   s->bursts, s->looks, s->ptes, s->mms, s->flushes);
-	seq_printf(m, "fixed_top %llu\nfixed_low %llu\n", s->fixed[MTIER_TOP],
-		   s->fixed[MTIER_LOW]);
-	seq_printf(m, "left %llu\nlarge %llu\ncommon %llu\nshared %llu\ntold %llu\n",
-		   s->left, s->large, s->common, s->shared, s->told);
-	mtier_place_left(&b->place, left);
-	seq_printf(m, "horizon_ns %llu\n", mtier_place_horizon_ns(&b->place));
-	for (i = 0; i < MTIER_AUDIT_AGES; i++)
-		seq_printf(m, "foretold%u %lld\nleft%u_q16 %u\n", i,
-			   b->place.audit[i].foretold >> 16, i, left[i]);
-	seq_printf(m, "taken %llu\npromoted %llu\ndemoted %llu\n", s->taken,
-		   s->promoted, s->demoted);
-	seq_printf(m, "all_spent_ns %llu\nall_moved_ns %llu\nmove_ns %u\n",
-		   s->spent_ns, s->moved_ns, b->machine.move_ns);
-	mutex_unlock(&mtier_burst_lock);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(mtier_bursts);
-
-static const char * const mtier_engines[] = {
-	[MTIER_ENGINE_VISITS] = "visits",
-	[MTIER_ENGINE_OBSERVE] = "observe",
-	[MTIER_ENGINE_BURSTS] = "bursts",
-};
-
-static int mtier_engine_show(struct seq_file *m, void *unused)
-{
-	seq_printf(m, "%s\n", mtier_engines[READ_ONCE(mtier_conf.engine)]);
-	return 0;
-}
-
-static int mtier_engine_open(struct inode *inode, struct file *file)
-{
-	return single_open(file, mtier_engine_show, NULL);
-}
-
-static ssize_t mtier_engine_write(struct file *file, const char __user *buf,
-				  size_t count, loff_t *at)
-{
-	ssize_t ret = count;
-	char word[16] = { };
-	int engine;
-
-	if (count >= sizeof(word))
-		return -EINVAL;
-	if (copy_from_user(word, buf, count))
-		return -EFAULT;
-	engine = sysfs_match_string(mtier_engines, word);
-	if (engine < 0)
-		return engine;
-	mutex_lock(&mtier_mutex);
-	if (engine != mtier_conf.engine && mtier_on())
-		ret = -EBUSY;
-	else
-		WRITE_ONCE(mtier_conf.engine, engine);
-	mutex_unlock(&mtier_mutex);
-	return ret;
-}
-
-static const struct file_operations mtier_engine_fops = {
-	.owner = THIS_MODULE,
-	.open = mtier_engine_open,
-	.read = seq_read,
-	.write = mtier_engine_write,
-	.llseek = seq_lseek,
-	.release = single_release,
-};
-
-/**
- * mtier_burst_init() - make what can be read of bursts, and their switch
- *
- * For developers, until one engine is left.
- */
-void __init mtier_burst_init(void)
-{
-	struct dentry *dir = debugfs_create_dir("mtier", NULL);
-
-	debugfs_create_file("histogram", 0400, dir, NULL,
-			    &mtier_histogram_fops);
-	debugfs_create_file("engine", 0600, dir, NULL, &mtier_engine_fops);
-	debugfs_create_file("bursts", 0400, dir, NULL, &mtier_bursts_fops);
+	WRITE_ONCE(mtier_state, MTIER_STATE_OFF);
 }

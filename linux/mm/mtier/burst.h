@@ -7,7 +7,7 @@
  *   that right?
  *
  * All of it is done by one thread, kmtierd, so that nothing here is locked but
- * what others may read (burst.c).
+ * what others may read (burst.c, for show.c).
  */
 #ifndef _MM_MTIER_BURST_H
 #define _MM_MTIER_BURST_H
@@ -15,6 +15,7 @@
 #include <linux/bitmap.h>
 #include <linux/bits.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/types.h>
 
 #include "eligible.h"
@@ -131,6 +132,36 @@ struct mtier_seen {
 	u64 moved_ns;
 };
 
+/**
+ * struct mtier_burst - the state of all bursts
+ * @place: of the decision
+ * @machine: what that knows of this one
+ * @worth: what counts were worth after the last look
+ * @hist: counts at the end of the last burst, by number of looks
+ * @seen: sums
+ * @fixed: Q16 share of the pages of a side that may not change places
+ * @margin: Q16 of the last page for which there is room
+ * @gain_ns: what the last burst found
+ * @spent_ns: what it took
+ * @why: why it found no more
+ * @faded_ns: when half of the audits was forgotten
+ * @whole_ns: before that large folios have no place above
+ */
+struct mtier_burst {
+	struct mtier_place place;
+	struct mtier_place_machine machine;
+	struct mtier_worth worth;
+	struct mtier_counts hist[MTIER_LOOKS_MOST + 1];
+	struct mtier_seen seen;
+	u32 fixed[MTIER_SIDES];
+	u32 margin;
+	u64 gain_ns;
+	u64 spent_ns;
+	enum mtier_plan_why why;
+	u64 faded_ns;
+	u64 whole_ns;
+};
+
 /* Address spaces that are noted; for one more all are flushed. */
 #define MTIER_FLUSH_MMS		32
 
@@ -184,6 +215,18 @@ struct mtier_swapped {
 	unsigned long promoted;
 	unsigned long demoted;
 	bool scattered;
+};
+
+/**
+ * struct mtier_moved - what has moved from a node of the lower tier, and to it
+ * @promoted: base pages that went up from it
+ * @dropped: folios on it that were to go up and did not
+ * @demoted: base pages that came down to it
+ */
+struct mtier_moved {
+	unsigned long promoted;
+	unsigned long dropped;
+	unsigned long demoted;
 };
 
 /**
@@ -278,15 +321,18 @@ void mtier_audit_judge(struct mtier_place *p, u32 looks, bool all);
 
 struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 				const struct mtier_plan *plan);
+struct mtier_moved mtier_swap_node(int nid);
 int mtier_swap_start(void);
 void mtier_swap_stop(void);
+int mtier_swap_init(void);
 
 /* ---- burst.c ---- */
 
-bool mtier_burst_sleep(u64 when_ns);
+extern struct mutex mtier_burst_lock;
+extern struct mtier_burst mtier_burst;
 
+bool mtier_burst_sleep(u64 when_ns);
 int mtier_burst_start(void);
 void mtier_burst_stop(void);
-void mtier_burst_init(void);
 
 #endif /* _MM_MTIER_BURST_H */

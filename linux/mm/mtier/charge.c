@@ -2,9 +2,9 @@
 /*
  * Page promotion: its cost is that of whom it serves (mtier/charge).
  *
- * A slice of a scan is charged to the address space that was scanned. A batch of
- * moves is shared by the address spaces that its folios were found in, each by how
- * many of them.
+ * A look is charged to the address space that was looked at. A batch of moves is
+ * shared by the address spaces that its folios were found in, each by how many of
+ * them.
  *
  * Locking: none; a move keeps its address spaces while it is charged.
  */
@@ -15,11 +15,11 @@
 #include "mtier.h"
 
 /**
- * mtier_charge_scan() - an address space was scanned
+ * mtier_charge_look() - an address space was looked at
  * @mm: the mm, pinned
  * @ns: CPU time that it took
  */
-void mtier_charge_scan(struct mm_struct *mm, u64 ns)
+void mtier_charge_look(struct mm_struct *mm, u64 ns)
 {
 	if (READ_ONCE(mtier_conf.charge) && ns)
 		remote_charge_post_mm(mm, ns);

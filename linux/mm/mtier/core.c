@@ -4,7 +4,7 @@
  *
  * The engine owns memory and threads only between mtier_set_enabled(true) and
  * mtier_set_enabled(false).  While it is on, the static key makes the calls in
- * fork, exec and exit real; everything that can grow (slots, records, queues)
+ * fork, exec and exit real; everything that can grow (slots, what a burst watches)
  * hangs off structures that switching off frees.
  *
  * Nodes come and go with memory hotplug.  The notifier only schedules a work
@@ -16,7 +16,6 @@
 #define pr_fmt(fmt) "mtier: " fmt
 
 #include <linux/init.h>
-#include <linux/kthread.h>
 #include <linux/memory.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -32,51 +31,21 @@ DEFINE_STATIC_KEY_FALSE(mtier_key);
 DEFINE_MUTEX(mtier_mutex);
 
 struct mtier_config mtier_conf = {
-	.delay_ms	= 1000,
-	.period_min_ms	= 400,
-	.period_start_ms = 2000,
-	.period_max_ms	= 5000,
-	.size_min_mb	= 256,
-	.size_start_mb	= 1024,
-	.size_max_mb	= 4096,
+	.delay_ms	= 100,
 	.cpu_percent	= 20,
-	.slice_us	= 1000,
-	.flush_tlb	= 1,
-	.window_ms	= 10000,
-	.accesses	= 2,
-	.room_percent	= 6,
-	.cold_looks	= 3,
 	.rate_mbps	= 1024,
-	.batch_pages	= 512,
-	.queue_pages	= 65536,
 	.target_node	= NUMA_NO_NODE,
 	.thp_split	= 0,
 	.move_fast	= IS_ENABLED(CONFIG_MTIER_MOVE_FAST),
 	.charge		= 0,
 };
 
-/* A quarter of the wrap of the records' clock, see mtier_rec_age(). */
-#define MTIER_AGE_PERIOD \
-	msecs_to_jiffies(BIT(MTIER_TICK_BITS) / 4 * MTIER_TICK_MS)
-
 static bool mtier_boot_on __initdata;
 
-static void mtier_age_fn(struct work_struct *work);
-static DECLARE_DELAYED_WORK(mtier_age_work, mtier_age_fn);
-
-static void mtier_age_fn(struct work_struct *work)
-{
-	mtier_hot_age();
-	queue_delayed_work(system_unbound_wq, &mtier_age_work,
-			   MTIER_AGE_PERIOD);
-}
-
-/* Bring migrators and records in line with the nodes there are now. */
+/* Bring the map, and what is shown of nodes, in line with the nodes there are now. */
 static int mtier_reconcile(void)
 {
 	struct mtier_map *old, *new;
-	nodemask_t above;
-	int nid, ret = 0;
 
 	lockdep_assert_held(&mtier_mutex);
 
@@ -94,48 +63,20 @@ static int mtier_reconcile(void)
 			kfree_rcu(old, rcu);
 	}
 
-	/* Bursts keep no records, and kmtierd moves what they find. */
-	if (mtier_conf.engine != MTIER_ENGINE_VISITS)
-		return 0;
-	mtier_hot_prune();
-	nodes_andnot(above, new->above, new->slow);
-	mtier_hot_keep(&new->slow, &above);
-	/* Those of nodes above are made when they are needed. */
-	mtier_cold_keep(&above);
-	for_each_node(nid) {
-		int err;
-
-		if (!node_isset(nid, new->slow)) {
-			mtier_promote_del_node(nid);
-			continue;
-		}
-		err = mtier_hot_add_node(nid, false);
-		if (!err)
-			err = mtier_promote_add_node(nid);
-		if (err && !ret)
-			ret = err;
-	}
-	return ret;
+	return mtier_sysfs_nodes(&new->slow);
 }
 
 static void mtier_stop(void)
 {
 	struct mtier_map *map;
-	int nid;
 
 	lockdep_assert_held(&mtier_mutex);
 
 	if (mtier_on())
 		static_branch_disable(&mtier_key);
-	cancel_delayed_work_sync(&mtier_age_work);
-	mtier_scan_stop();
 	mtier_burst_stop();
-	for_each_node(nid)
-		mtier_promote_del_node(nid);
+	mtier_sysfs_nodes(&NODE_MASK_NONE);
 	mtier_slots_stop();
-	mtier_cold_free();
-	mtier_hot_free();
-	mtier_walk_exit();
 
 	map = rcu_replace_pointer(mtier_map, NULL,
 				  lockdep_is_held(&mtier_mutex));
@@ -149,11 +90,6 @@ static int mtier_start(void)
 
 	lockdep_assert_held(&mtier_mutex);
 
-	ret = mtier_ranges_start();
-	if (!ret)
-		ret = mtier_walk_init();
-	if (ret)
-		return ret;
 	ret = mtier_slots_start();
 	if (!ret)
 		ret = mtier_reconcile();
@@ -163,13 +99,9 @@ static int mtier_start(void)
 	/* Forks from here on register themselves; then look for the others. */
 	static_branch_enable(&mtier_key);
 	mtier_slots_adopt();
-	ret = mtier_conf.engine == MTIER_ENGINE_VISITS ? mtier_scan_start() :
-						  mtier_burst_start();
-	if (ret)
-		goto err;
-	queue_delayed_work(system_unbound_wq, &mtier_age_work,
-			   MTIER_AGE_PERIOD);
-	return 0;
+	ret = mtier_burst_start();
+	if (!ret)
+		return 0;
 err:
 	mtier_stop();
 	return ret;
@@ -243,15 +175,12 @@ static int __init mtier_init(void)
 {
 	int ret;
 
-	ret = mtier_promote_init();
+	ret = mtier_swap_init();
 	if (!ret)
-		ret = mtier_cold_init();
+		ret = mtier_sysfs_init();
 	if (ret)
 		return ret;
-	ret = mtier_sysfs_init();
-	if (ret)
-		return ret;
-	mtier_burst_init();
+	mtier_show_init();
 	hotplug_memory_notifier(mtier_memory_event, DEFAULT_CALLBACK_PRI);
 	if (!mtier_boot_on)
 		return 0;

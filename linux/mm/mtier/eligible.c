@@ -3,9 +3,9 @@
  * Page promotion: may this page lie on that node?
  *
  * The one answer, for both directions. It is asked twice: when a page is looked
- * at (walk.c), of the address space that is looked at, and when it is moved
- * (gather.c), of everybody who maps it. In between its owner may have said
- * otherwise, and others may have come. A page that is mapped once is asked of the
+ * at for the first time (look.c, others.c), and when it is moved (gather.c), of
+ * everybody who maps it. In between its owner may have said otherwise, and others
+ * may have come. A page that is mapped once is asked of the
  * VMA that it was met in; only others take a walk over those who map them.
  *
  * When it is moved an answer has to hold until it has arrived. mbind() and its
@@ -17,11 +17,9 @@
  * not held.
  *
  * Memory of a cgroup below its memory.min or memory.low does not give way to
- * others, as it would not to reclaim. Nor does what is locked into memory, which
- * is not even noted: idle, it would take the places of what can go. Nor what a
+ * others, as it would not to reclaim. Nor does what is locked into memory. Nor what a
  * secondary MMU maps: its TLBs are not flushed between two looks, so that what it
- * uses looks idle. Nor what several address spaces map, where each look tells of one
- * of them (walk.c): six that do not use a page would outvote the one that does.
+ * uses looks idle.
  *
  * Locking, outer first; all but the last two are only tried:
  *
@@ -32,6 +30,7 @@
  *         page table lock, or task_lock() and what cpusets need
  */
 #include <linux/cpuset.h>
+#include <linux/file_policy.h>
 #include <linux/hugetlb.h>
 #include <linux/ksm.h>
 #include <linux/memcontrol.h>
@@ -45,6 +44,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
 #include <linux/secretmem.h>
+#include <linux/shmem_fs.h>
 
 #include "eligible.h"
 #include "mtier.h"
@@ -149,6 +149,22 @@ bool mtier_policy_varies(struct vm_area_struct *vma)
 }
 
 /**
+ * mtier_policy_by_page() - does it, maybe from page to page?
+ * @vma: the VMA
+ *
+ * Return: true if its file has policies for parts of itself.
+ */
+bool mtier_policy_by_page(struct vm_area_struct *vma)
+{
+	struct address_space *mapping = vma->vm_file ?
+					vma->vm_file->f_mapping : NULL;
+
+	if (mapping && shmem_mapping(mapping))
+		return !RB_EMPTY_ROOT(&SHMEM_I(mapping->host)->policy.root);
+	return mapping && file_policy_has(mapping);
+}
+
+/**
  * mtier_vma_eligible() - can a VMA's pages be moved at all?
  * @vma: the VMA
  *
@@ -205,21 +221,6 @@ static bool mtier_folio_locked(struct folio *folio, struct vm_area_struct *vma)
 	/* SHM_LOCK is no flag of a VMA. */
 	return vma->vm_flags & VM_LOCKED || folio_test_unevictable(folio) ||
 	       mm_has_notifiers(vma->vm_mm);
-}
-
-/**
- * mtier_folio_gives_way() - may a folio have to give way to hotter ones?
- * @folio: the folio
- * @vma: the VMA that it is looked at in
- *
- * Return: false if it is locked into memory, or if looks in this VMA do not tell
- * whether it is used.
- */
-bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma)
-{
-	return mtier_folio_stays(folio, vma) == MTIER_MAY &&
-	       !mtier_folio_locked(folio, vma) &&
-	       !folio_likely_mapped_shared(folio);
 }
 
 /**
@@ -403,30 +404,24 @@ struct mtier_guarded *mtier_guard_at(struct mtier_guard *guard,
 }
 
 /**
- * mtier_rules_ask() - where does a VMA that rmap has found let a page be moved to?
- * @rules: set to what its mm says
+ * mtier_rules_lock() - lock a VMA that rmap has found, to ask what it says
+ * @rules: set to what its mm says, for mtier_rules_at()
  * @vma: the VMA, which rmap's lock keeps
- * @addr: an address in it
- * @up: set to the nodes that a page there may be promoted to
- * @down: set to those that it may have to give way to
  *
- * Return: false if somebody is about to change it, or is on its way out.
+ * Return: false if somebody is about to change it, or is on its way out; else it is
+ * locked for reading, until vma_end_read().
  */
-bool mtier_rules_ask(struct mtier_rules *rules, struct vm_area_struct *vma,
-		     unsigned long addr, nodemask_t *up, nodemask_t *down)
+bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma)
 {
-	bool asked;
-
 	if (!mtier_vma_lock(vma))
 		return false;
-	asked = mmget_not_zero(vma->vm_mm);
-	if (asked) {
+	if (mmget_not_zero(vma->vm_mm)) {
 		mtier_rules_of(vma->vm_mm, rules);
-		mtier_rules_at(rules, vma, addr, up, down);
 		mmput_async(vma->vm_mm);
+		return true;
 	}
 	vma_end_read(vma);
-	return asked;
+	return false;
 }
 
 /* More VMAs map a folio than can be held: ask this one all the same. */
@@ -435,12 +430,14 @@ static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
 				      unsigned long addr)
 {
 	nodemask_t up, down;
+	bool may;
 
-	if (!mtier_rules_ask(&g->spare, vma, addr, &up, &down))
+	if (!mtier_rules_lock(&g->spare, vma))
 		return MTIER_WHY_BUSY;
-	return mtier_vma_eligible(vma) &&
-	       node_isset(g->nid, g->down ? down : up) ? MTIER_MAY :
-							 MTIER_WHY_POLICY;
+	mtier_rules_at(&g->spare, vma, addr, &up, &down);
+	may = mtier_vma_eligible(vma) && node_isset(g->nid, g->down ? down : up);
+	vma_end_read(vma);
+	return may ? MTIER_MAY : MTIER_WHY_POLICY;
 }
 
 /**
@@ -472,13 +469,10 @@ static enum mtier_why mtier_ask_kind(const struct mtier_guard *g,
 				     struct vm_area_struct *vma)
 {
 	enum mtier_why why = mtier_folio_stays(folio, vma);
-	bool goes;
 
-	if (why != MTIER_MAY || !g->down)
-		return why;
-	goes = g->judged ? !mtier_folio_locked(folio, vma) :
-			   mtier_folio_gives_way(folio, vma);
-	return goes ? MTIER_MAY : MTIER_WHY_KIND;
+	if (why == MTIER_MAY && g->down && mtier_folio_locked(folio, vma))
+		return MTIER_WHY_KIND;
+	return why;
 }
 
 static enum mtier_why mtier_ask_vma(struct mtier_question *q,
@@ -525,7 +519,6 @@ void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down)
 	WARN_ON_ONCE(guard->nr_vmas || guard->nr_mms);
 	guard->nid = nid;
 	guard->down = down;
-	guard->judged = false;
 	guard->memcg = (struct mtier_protection) { };
 }
 
@@ -576,7 +569,7 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 	 * judged for others by others only.
 	 */
 	if (folio_test_large(folio) || folio_likely_mapped_shared(folio) ||
-	    (guard->judged && mtier_may_be_others(held->vma)))
+	    mtier_may_be_others(held->vma))
 		return mtier_ask_all(guard, folio, first);
 	why = mtier_ask_kind(guard, folio, held->vma);
 	return why == MTIER_MAY ? mtier_ask_held(guard, held, addr) : why;

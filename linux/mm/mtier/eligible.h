@@ -26,7 +26,6 @@ struct vm_area_struct;
  *	text, memory shared copy-on-write, a secondary MMU
  * @MTIER_WHY_PINNED: a device may be writing to it
  * @MTIER_WHY_DIRTY: it would have to be written first
- * @MTIER_WHY_COLD: what it was to be moved for holds no longer
  * @MTIER_WHY_BUSY: somebody else works on it or on its VMA
  * @MTIER_WHY_OFF_LRU: it is on no LRU list, or somebody else has isolated it
  * @MTIER_WHY_GONE: it is not there any more
@@ -39,7 +38,6 @@ enum mtier_why {
 	MTIER_WHY_KIND,
 	MTIER_WHY_PINNED,
 	MTIER_WHY_DIRTY,
-	MTIER_WHY_COLD,
 	MTIER_WHY_BUSY,
 	MTIER_WHY_OFF_LRU,
 	MTIER_WHY_GONE,
@@ -91,7 +89,6 @@ struct mtier_protection {
  * struct mtier_guard - whom the folios of a batch belong to
  * @nid: node that they are to be moved to
  * @down: to make room, not because they are hot
- * @judged: by looks at all that map them, which know of every use
  * @nr_mms: used part of @rules
  * @nr_vmas: used part of @vmas
  * @rules: address spaces, each with a reference to its users
@@ -102,7 +99,6 @@ struct mtier_protection {
 struct mtier_guard {
 	int nid;
 	bool down;
-	bool judged;
 	unsigned int nr_mms;
 	unsigned int nr_vmas;
 	struct mtier_rules rules[MTIER_GUARD_MMS];
@@ -125,16 +121,15 @@ static inline bool mtier_may_be_others(const struct vm_area_struct *vma)
 void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules);
 void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
 		    unsigned long addr, nodemask_t *up, nodemask_t *down);
-bool mtier_rules_ask(struct mtier_rules *rules, struct vm_area_struct *vma,
-		     unsigned long addr, nodemask_t *up, nodemask_t *down);
+bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma);
 bool mtier_policy_varies(struct vm_area_struct *vma);
+bool mtier_policy_by_page(struct vm_area_struct *vma);
 bool mtier_vma_eligible(struct vm_area_struct *vma);
 bool mtier_shared_stays(struct vm_area_struct *vma, bool on_disk);
 enum mtier_why mtier_folio_stays(struct folio *folio,
 				 struct vm_area_struct *vma);
 bool mtier_single_stays(struct folio *folio, bool down);
 bool mtier_folio_protected(struct folio *folio, struct mtier_protection *last);
-bool mtier_folio_gives_way(struct folio *folio, struct vm_area_struct *vma);
 
 void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down);
 struct mtier_guarded *mtier_guard_at(struct mtier_guard *guard,

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: from pages of a range that wait to folios that are isolated.
+ * Page promotion: from marked pages of a range to folios that are isolated.
  *
- * A range says where somebody found a page, some time ago. So everything is asked
- * anew: is the address space still in use, is there a VMA, does it map a page of
- * the node that is to be moved from, is that still hot (or still idle), may it move
- * (eligible.c)? What a page table says is read under its lock, for all pages of
- * the range that a VMA has at once; folios are asked and isolated after it.
+ * A mark says where a look met a page, a moment ago. Everything is asked anew: is
+ * the address space still in use, is there a VMA, does it map a page of the node
+ * that is to be moved from, may that move (eligible.c)? What a page table says is
+ * read under its lock, for all marked pages that a VMA has in the range at once;
+ * folios are asked and isolated after it.
  *
- * How each page ended that is not in the move now is counted in it. Where a VMA is
- * locked by a writer, who may be about to set another policy, its pages wait on;
- * but not for longer than their heat lasts.
+ * How each page ended that is not in the move now is counted in it.
  *
  * Locking: VMAs are held from here to the end of the move; see eligible.c.
  */
@@ -41,11 +39,8 @@
 static void mtier_found_add(struct mtier_move *mv, struct folio *folio,
 			    unsigned int page)
 {
-	if (folio && folio_nid(folio) != mv->source) {
-		if (mv->marked)
-			return;
-		folio = NULL;
-	}
+	if (folio && folio_nid(folio) != mv->source)
+		return;
 	if (folio)
 		folio_get(folio);
 	mv->found[mv->nr_found++] = (struct mtier_found) {
@@ -114,7 +109,7 @@ static void mtier_find_file(struct mtier_move *mv, struct vm_area_struct *vma,
 	}
 }
 
-/* Look what is in a VMA by now of the pages that wait, from @page to @end. */
+/* Look what is in a VMA by now of the pages that are to move, from @page to @end. */
 static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
 		       unsigned long start, unsigned int page, unsigned int end)
 {
@@ -123,7 +118,7 @@ static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
 	spinlock_t *ptl;	/* of this page table */
 
 	mv->nr_found = 0;
-	if (mv->marked && mtier_may_be_others(vma)) {
+	if (mtier_may_be_others(vma)) {
 		mtier_find_file(mv, vma, start, page, end);
 		return;
 	}
@@ -159,8 +154,6 @@ static enum mtier_why mtier_look_again(struct mtier_move *mv,
 	/* Many file systems cannot move dirty folios without blocking. */
 	if (folio_is_file_lru(folio) && folio_test_dirty(folio))
 		return MTIER_WHY_DIRTY;
-	if (!mv->marked && !mtier_hot_recheck(folio_pfn(folio), &mv->hot))
-		return MTIER_WHY_COLD;
 	return MTIER_MAY;
 }
 
@@ -171,7 +164,6 @@ static enum mtier_why mtier_look_again(struct mtier_move *mv,
 static bool mtier_take(struct mtier_move *mv, struct mtier_guarded *held,
 		       unsigned long addr, struct folio *folio)
 {
-	unsigned long pfn = folio_pfn(folio);
 	enum mtier_why why;
 
 	why = mtier_look_again(mv, folio);
@@ -182,10 +174,11 @@ static bool mtier_take(struct mtier_move *mv, struct mtier_guarded *held,
 	if (why == MTIER_MAY)
 		why = mtier_guard_ask(&mv->guard, folio, held, addr,
 				      !mv->nr_folios);
-	if (why == MTIER_WHY_CROWDED) {
+	if (why == MTIER_WHY_CROWDED)
 		mv->closed = true;
+	if (why == MTIER_WHY_CROWDED ||
+	    (why == MTIER_WHY_POLICY && mv->elsewhere))
 		return false;
-	}
 	if (why == MTIER_MAY && mtier_fast_wants(mv, folio, held->vma)) {
 		mtier_fast_add(mv, folio, held->vma, addr);
 	} else if (why == MTIER_MAY && !mtier_move_add(mv, folio)) {
@@ -196,9 +189,6 @@ static bool mtier_take(struct mtier_move *mv, struct mtier_guarded *held,
 		held->rules->nr_folios++;
 	else
 		mv->ended[why]++;
-	/* The looks that it was idle in are used up. */
-	if (mv->down && !mv->marked)
-		mtier_hot_forget(pfn);
 	return true;
 }
 
@@ -237,27 +227,20 @@ static struct mtier_guarded *mtier_gather_at(struct mtier_move *mv,
 	return mtier_guard_at(&mv->guard, mm, addr, why);
 }
 
-/* Has it waited for so long that what made it hot is over? */
-static bool mtier_range_stale(const struct mtier_move *mv,
-			      const struct mtier_range *range)
-{
-	return mtier_now_tick() - READ_ONCE(range->tick) >=
-	       mv->hot.window_ticks;
-}
-
 /**
  * mtier_gather() - isolate the pages of a range that can and should be moved
- * @mv: the move; the pages that wait are set in its @todo
- * @range: the range, taken
+ * @mv: the move; the pages that are to be moved are set in its @todo
+ * @mm: the address space, pinned
+ * @start: where the range begins
  *
- * Sets in @mv->done which pages need not wait any longer: they are in the move,
- * or counted in @mv->ended.
+ * Sets in @mv->done which pages had their turn: they are in the move, or counted in
+ * @mv->ended.
  *
  * Return: false if the move has no place for more.
  */
-bool mtier_gather(struct mtier_move *mv, const struct mtier_range *range)
+bool mtier_gather(struct mtier_move *mv, struct mm_struct *mm,
+		  unsigned long start)
 {
-	unsigned long start = range->key.start, addr;
 	unsigned int page, end;
 	enum mtier_why why;
 
@@ -267,8 +250,7 @@ bool mtier_gather(struct mtier_move *mv, const struct mtier_range *range)
 	     page = find_next_bit(mv->todo, MTIER_RANGE_PAGES, end)) {
 		struct mtier_guarded *held;
 
-		addr = start + page * PAGE_SIZE;
-		held = mtier_gather_at(mv, range->key.mm, addr, &why);
+		held = mtier_gather_at(mv, mm, start + page * PAGE_SIZE, &why);
 		if (held) {
 			end = min_t(unsigned long, MTIER_RANGE_PAGES,
 				    (held->vma->vm_end - start) >> PAGE_SHIFT);
@@ -279,10 +261,6 @@ bool mtier_gather(struct mtier_move *mv, const struct mtier_range *range)
 		mv->closed = why == MTIER_WHY_CROWDED;
 		if (mv->closed)
 			break;
-		if (why == MTIER_WHY_BUSY && !mtier_range_stale(mv, range)) {
-			mv->blocked = true;
-			break;
-		}
 		end = page + 1;
 		mv->ended[why]++;
 		__set_bit(page, mv->done);

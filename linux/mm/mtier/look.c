@@ -53,9 +53,11 @@
  * @top: nodes of the upper tier
  * @low: those of the lower
  * @fixed: pages of the VMA may not go up, or not down: MTIER_PAGE_LOW set or not
+ * @by_page: that may differ from page to page
  * @others: what those say who map the pages, too; NULL where they are not judged then
  * @base: the page that their bits begin with
  * @memcg: whom was asked last whether it is protected
+ * @top_used: accessed pages are counted here by node; NULL where there is no choice
  * @nr_cleared: Accessed bits cleared
  * @seen: what is to be counted
  */
@@ -66,9 +68,11 @@ struct mtier_look {
 	nodemask_t top;
 	nodemask_t low;
 	bool fixed[MTIER_SIDES];
+	bool by_page;
 	struct mtier_others *others;
 	const u8 *base;
 	struct mtier_protection memcg;
+	u32 *top_used;
 	unsigned long nr_cleared;
 	struct mtier_seen *seen;
 };
@@ -113,6 +117,18 @@ static bool mtier_look_others_stay(struct mtier_look *l,
 	       mtier_folio_stays(folio, e->vma) != MTIER_MAY;
 }
 
+/* Where may the pages of a VMA go, or that at an address? */
+static void mtier_look_rules(struct mtier_look *l, struct vm_area_struct *vma,
+			     unsigned long addr)
+{
+	nodemask_t up, down;
+
+	mtier_rules_at(&l->rules, vma, addr, &up, &down);
+	l->fixed[MTIER_LOW] = !nodes_intersects(up, l->top);
+	l->fixed[MTIER_TOP] = !nodes_intersects(down, l->low) ||
+			      vma->vm_flags & VM_LOCKED;
+}
+
 /* May a page not change places, whatever is found? */
 static bool mtier_look_stays(struct mtier_look *l,
 			     const struct mtier_entries *e,
@@ -121,6 +137,8 @@ static bool mtier_look_stays(struct mtier_look *l,
 {
 	bool down = side == MTIER_TOP;
 
+	if (l->by_page)
+		mtier_look_rules(l, e->vma, e->addr);
 	return l->fixed[side] || mtier_single_stays(folio, down) ||
 	       (l->others &&
 		mtier_look_others_stay(l, e, folio, page, side)) ||
@@ -181,8 +199,12 @@ static __always_inline void mtier_look_begin(struct mtier_look *l,
 		return;
 	}
 	l->seen->pages[side] += e->nr;
-	if (mtier_entries_young(e) && mtier_entries_clear(e))
+	if (mtier_entries_young(e) && mtier_entries_clear(e)) {
 		mtier_look_tell(l, folio);
+		if (l->top_used && side == MTIER_TOP)
+			mtier_weights_add(l->top_used, nr_node_ids,
+					  folio_nid(folio), e->nr);
+	}
 	*page = side == MTIER_LOW ? MTIER_PAGE_LOW : 0;
 	if (folio_test_young(folio))
 		*page |= MTIER_PAGE_TOLD;
@@ -350,18 +372,6 @@ static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 	pte_unmap_unlock(start, ptl);
 }
 
-/* Where may the pages of a VMA go? That of a file can say more, page by page. */
-static void mtier_look_rules(struct mtier_look *l, struct vm_area_struct *vma,
-			     unsigned long addr)
-{
-	nodemask_t up, down;
-
-	mtier_rules_at(&l->rules, vma, addr, &up, &down);
-	l->fixed[MTIER_LOW] = !nodes_intersects(up, l->top);
-	l->fixed[MTIER_TOP] = !nodes_intersects(down, l->low) ||
-			      vma->vm_flags & VM_LOCKED;
-}
-
 /*
  * The first VMA from @addr on that reaches into what is before @end, locked, and
  * where it begins to. NULL if there is none, or an error if somebody is at work.
@@ -424,8 +434,10 @@ static bool mtier_look_at(struct mtier_look *l, struct vm_area_struct *vma,
 		mtier_look_none(page, (end - addr) >> PAGE_SHIFT);
 		return true;
 	}
-	if (l->first)
+	if (l->first) {
 		mtier_look_rules(l, vma, addr);
+		l->by_page = mtier_policy_by_page(vma);
+	}
 	if (mtier_may_be_others(vma))
 		return mtier_look_with_others(l, vma, addr, end, page);
 	mtier_look_table(l, vma, addr, end, page);
@@ -486,6 +498,14 @@ static void mtier_look_gone(struct mtier_part *part, u8 *page)
 		a->own = MTIER_PAGE_NONE;
 }
 
+/* Where is its memory used up there, if what goes up has a choice? */
+static void mtier_look_weigh(struct mtier_look *l, struct mtier_slot *slot)
+{
+	l->top_used = NULL;
+	if (nodes_weight(l->top) > 1 && !mtier_slot_weigh(slot))
+		l->top_used = slot->top;
+}
+
 /* One address space. */
 static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 			    struct mtier_part *part)
@@ -502,8 +522,10 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 	}
 	l->nr_cleared = 0;
 	l->seen->mms++;
-	if (l->first)
+	if (l->first) {
 		mtier_rules_of(l->mm, &l->rules);
+		mtier_look_weigh(l, part->slot);
+	}
 	for (i = 0; i < part->nr; i++, page += MTIER_RANGE_PAGES) {
 		if (!mtier_look_range(l, w->at[part->first + i], page)) {
 			memset(page, MTIER_PAGE_NONE, MTIER_RANGE_PAGES);
@@ -517,7 +539,7 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 		mtier_flush_later(&mtier_look_flush, l->mm, l->seen);
 	mtier_flush_now(&mtier_look_flush, l->seen);
 	if (since_ns)
-		mtier_charge_scan(l->mm, task_sched_runtime(current) - since_ns);
+		mtier_charge_look(l->mm, task_sched_runtime(current) - since_ns);
 	mmput_async(l->mm);
 }
 
@@ -548,8 +570,9 @@ void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen)
 	for (i = 0; i < watch->nr_parts; i++)
 		mtier_look_part(&look, watch, &watch->part[i]);
 	seen->looks++;
-	count_vm_events(MTIER_SCAN_PTES, seen->ptes - ptes);
-	count_vm_events(MTIER_SCAN_FLUSHES, seen->flushes - flushes);
+	count_vm_event(MTIER_LOOKS);
+	count_vm_events(MTIER_LOOK_PTES, seen->ptes - ptes);
+	count_vm_events(MTIER_LOOK_FLUSHES, seen->flushes - flushes);
 }
 
 /**
@@ -591,7 +614,7 @@ void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan,
 		     u32 start)
 {
 	size_t i, nr = (size_t)watch->nr * MTIER_RANGE_PAGES;
-	u32 want[MTIER_GROUPS][MTIER_LOOKS + 1] = { };
+	u32 want[MTIER_GROUPS][MTIER_LOOKS_MOST + 1] = { };
 	u32 left = 0, took;
 
 	for (i = 0; i < plan->nr; i++) {

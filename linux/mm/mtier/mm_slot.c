@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: the address spaces there are, ordered by when they are due.
+ * Page promotion: the address spaces there are.
  *
- * A slot is made at fork and exec and freed at exit.  It pins the mm_struct
- * (mmgrab) but not the address space: the scanner enters with mmget_not_zero()
- * and leaves with mmput_async(), so exit never waits for it.  The scanner takes
- * a slot out of the queue while it works on it (busy); an exit that comes then
- * only marks it dead and the scanner frees it.
+ * A slot is made at fork and exec and freed at exit. It pins the mm_struct
+ * (mmgrab) but not the address space: kmtierd enters with mmget_not_zero() and
+ * leaves with mmput_async(), so exit never waits for it. kmtierd goes over all
+ * slots, and holds those that it works on by a reference; an exit that comes then
+ * only marks the slot dead, and the last reference frees it.
  *
- * Round robin falls out of the key: an mm whose visit is not finished is put
- * back as due now, behind those that have been due for longer.
- *
- * Bursts (burst.c) do not go by the queue but over all slots, and hold those that
- * they work on by a reference.  Only one of the two engines runs at a time.
- *
- * Locking: mtier_slot_lock guards the queue, the list, mm->mtier_slot and the
- * flags and references of every slot.  All other fields belong to the engine.
+ * Locking: mtier_slot_lock guards the list, mm->mtier_slot, and the flags and
+ * references of every slot. All other fields belong to kmtierd.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -26,7 +20,6 @@
 #include "mtier.h"
 
 static DEFINE_SPINLOCK(mtier_slot_lock);
-static struct timerqueue_head mtier_due;
 /* All of them, until the last reference is gone. */
 static LIST_HEAD(mtier_slots);
 static bool mtier_slots_open;
@@ -57,12 +50,10 @@ static bool mtier_slot_unref(struct mtier_slot *slot)
 static void mtier_slot_add(struct mm_struct *mm, ktime_t born, gfp_t gfp)
 {
 	struct mtier_slot *slot;
-	ktime_t due;
 
 	slot = kmem_cache_zalloc(mtier_slot_cache, gfp | __GFP_NOWARN);
 	if (!slot)
-		return;		/* this mm is not scanned, and that is all */
-	timerqueue_init(&slot->node);
+		return;		/* this mm is not looked at, and that is all */
 	slot->mm = mm;
 
 	spin_lock(&mtier_slot_lock);
@@ -75,13 +66,9 @@ static void mtier_slot_add(struct mm_struct *mm, ktime_t born, gfp_t gfp)
 	mm->mtier_slot = slot;
 	slot->refs = 1;
 	list_add_tail(&slot->all, &mtier_slots);
-	due = ktime_add_ms(born, READ_ONCE(mtier_conf.delay_ms));
-	slot->not_before = due;
-	slot->node.expires = due;
-	timerqueue_add(&mtier_due, &slot->node);
+	slot->not_before = ktime_add_ms(born, READ_ONCE(mtier_conf.delay_ms));
 	mtier_nr_slots++;
 	spin_unlock(&mtier_slot_lock);
-	mtier_scan_kick(due);
 }
 
 /**
@@ -103,8 +90,6 @@ void __mtier_del_mm(struct mm_struct *mm)
 {
 	struct mtier_slot *slot;
 
-	mtier_promote_forget(mm);
-	mtier_cold_forget(mm);
 	spin_lock(&mtier_slot_lock);
 	slot = mm->mtier_slot;
 	if (slot) {
@@ -113,64 +98,11 @@ void __mtier_del_mm(struct mm_struct *mm)
 			WRITE_ONCE(mtier_nr_shares, mtier_nr_shares + 1);
 		mtier_nr_slots--;
 		slot->dead = true;
-		if (!slot->busy)
-			timerqueue_del(&mtier_due, &slot->node);
 		if (!mtier_slot_unref(slot))
 			slot = NULL;
 	}
 	spin_unlock(&mtier_slot_lock);
 	if (slot)
-		mtier_slot_free(slot);
-}
-
-/**
- * mtier_slot_next() - take the address space that is due for longest
- * @now: the time
- * @due: set, if none is due, to when the next one is; KTIME_MAX for never
- *
- * Return: a busy slot to be given back by mtier_slot_requeue(), or NULL.
- */
-struct mtier_slot *mtier_slot_next(ktime_t now, ktime_t *due)
-{
-	struct timerqueue_node *node;
-	struct mtier_slot *slot = NULL;
-
-	*due = KTIME_MAX;
-	spin_lock(&mtier_slot_lock);
-	node = timerqueue_getnext(&mtier_due);
-	if (node && node->expires > now) {
-		*due = node->expires;
-	} else if (node) {
-		timerqueue_del(&mtier_due, node);
-		slot = container_of(node, struct mtier_slot, node);
-		slot->busy = true;
-		slot->refs++;
-	}
-	spin_unlock(&mtier_slot_lock);
-	return slot;
-}
-
-/**
- * mtier_slot_requeue() - give a slot back
- * @slot: from mtier_slot_next()
- * @due: when it shall come again
- */
-void mtier_slot_requeue(struct mtier_slot *slot, ktime_t due)
-{
-	bool last;
-
-	spin_lock(&mtier_slot_lock);
-	slot->busy = false;
-	if (!slot->dead) {
-		if (slot->roused)
-			due = min(due, READ_ONCE(slot->not_before));
-		slot->roused = false;
-		slot->node.expires = due;
-		timerqueue_add(&mtier_due, &slot->node);
-	}
-	last = mtier_slot_unref(slot);
-	spin_unlock(&mtier_slot_lock);
-	if (last)
 		mtier_slot_free(slot);
 }
 
@@ -256,36 +188,6 @@ bool mtier_slot_ready(struct mm_struct *mm, ktime_t now)
 }
 
 /**
- * mtier_slot_rouse() - an address space asks for more attention than it had
- * @mm: the mm, which may have no slot
- *
- * It is due now, but not sooner than its initial delay allows, nor than the
- * shortest period after its last visit: whoever asks all the time gains nothing.
- *
- * Context: may sleep.
- */
-void mtier_slot_rouse(struct mm_struct *mm)
-{
-	ktime_t due = KTIME_MAX;
-	struct mtier_slot *slot;
-
-	spin_lock(&mtier_slot_lock);
-	slot = mm->mtier_slot;
-	if (slot && slot->busy) {
-		slot->roused = true;
-	} else if (slot) {
-		due = READ_ONCE(slot->not_before);
-		if (ktime_before(due, slot->node.expires)) {
-			timerqueue_del(&mtier_due, &slot->node);
-			slot->node.expires = due;
-			timerqueue_add(&mtier_due, &slot->node);
-		}
-	}
-	spin_unlock(&mtier_slot_lock);
-	mtier_scan_kick(due);
-}
-
-/**
  * mtier_slots_shares() - who stands for those who map the same memory?
  *
  * Return: a number that is another one when some of them have gone.
@@ -317,7 +219,6 @@ int mtier_slots_start(void)
 	if (!mtier_slot_cache)
 		return -ENOMEM;
 	spin_lock(&mtier_slot_lock);
-	timerqueue_init_head(&mtier_due);
 	mtier_slots_open = true;
 	spin_unlock(&mtier_slot_lock);
 	return 0;
@@ -361,19 +262,17 @@ void mtier_slots_adopt(void)
 /**
  * mtier_slots_stop() - forget all address spaces
  *
- * The scanner has stopped and the static key is off; a fork that had seen it
- * on finds the list closed.
+ * kmtierd has stopped and the static key is off; a fork that had seen it on finds
+ * the list closed.
  */
 void mtier_slots_stop(void)
 {
-	struct timerqueue_node *node;
 	struct mtier_slot *slot;
 
 	spin_lock(&mtier_slot_lock);
 	mtier_slots_open = false;
-	while ((node = timerqueue_getnext(&mtier_due))) {
-		slot = container_of(node, struct mtier_slot, node);
-		timerqueue_del(&mtier_due, node);
+	while ((slot = list_first_entry_or_null(&mtier_slots, struct mtier_slot,
+						all))) {
 		/* Exit may have passed while the key was off: mm is pinned. */
 		slot->mm->mtier_slot = NULL;
 		WARN_ON_ONCE(!mtier_slot_unref(slot));

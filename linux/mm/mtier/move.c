@@ -84,19 +84,26 @@ void mtier_move_free(struct mtier_move *mv)
 	kvfree(mv);
 }
 
-static void mtier_move_begin(struct mtier_move *mv, int source, int target,
-			     bool down, unsigned long max_pages)
+/**
+ * mtier_move_begin() - start to collect folios
+ * @mv: the move, which mtier_move_run() has to end
+ * @source: where they are
+ * @target: where they shall go
+ * @down: to make room for others
+ * @max_pages: most base pages
+ */
+void mtier_move_begin(struct mtier_move *mv, int source, int target, bool down,
+		      unsigned long max_pages)
 {
 	WARN_ON_ONCE(!list_empty(&mv->folios));
 	mtier_guard_begin(&mv->guard, target, down);
 	mv->closed = false;
-	mv->blocked = false;
+	mv->elsewhere = false;
 	mv->off_lru = false;
 	memset(mv->ended, 0, sizeof(mv->ended));
 	mv->source = source;
 	mv->target = target;
 	mv->down = down;
-	mv->marked = false;
 	mv->max_pages = max_pages;
 	mv->nr_pages = 0;
 	mv->nr_folios = 0;
@@ -112,53 +119,6 @@ static void mtier_move_begin(struct mtier_move *mv, int source, int target,
 }
 
 /**
- * mtier_move_up() - start to collect hot folios
- * @mv: the move, which mtier_move_run() has to end
- * @source: where they are
- * @target: where they shall go
- * @max_pages: most base pages; a single folio may be larger
- */
-void mtier_move_up(struct mtier_move *mv, int source, int target,
-		   unsigned long max_pages)
-{
-	mtier_move_begin(mv, source, target, false, max_pages);
-	mv->hot = mtier_hot_params_for(target);
-}
-
-/**
- * mtier_move_down() - start to collect folios that give way
- * @mv: the move, which mtier_move_run() has to end
- * @source: the node that needs room
- * @target: where they shall go
- * @max_pages: most base pages; a single folio may be larger
- */
-void mtier_move_down(struct mtier_move *mv, int source, int target,
-		     unsigned long max_pages)
-{
-	mtier_move_begin(mv, source, target, true, max_pages);
-	/* How far apart its looks were nobody knows any more. */
-	mv->hot = mtier_cold_params(U32_MAX);
-}
-
-/**
- * mtier_move_marked() - start to collect folios that change places
- * @mv: the move, which mtier_move_run() has to end
- * @source: where they are
- * @target: where they shall go
- * @down: to make room for others
- * @max_pages: most base pages
- */
-void mtier_move_marked(struct mtier_move *mv, int source, int target,
-		       bool down, unsigned long max_pages)
-{
-	mtier_move_begin(mv, source, target, down, max_pages);
-	mv->marked = true;
-	mv->guard.judged = true;
-	/* They do not wait for anybody. */
-	mv->hot = (struct mtier_hot_params) { };
-}
-
-/**
  * mtier_move_fits() - is there a place for one more folio?
  * @mv: the move
  * @folio: the folio, on which the caller has a reference
@@ -170,9 +130,7 @@ bool mtier_move_fits(struct mtier_move *mv, struct folio *folio)
 	struct mem_cgroup *memcg;
 	bool known;
 
-	/* Whoever looks at pages has made sure that there is so much room, no more. */
-	if (!mv->nr_folios)
-		return !mv->marked || folio_nr_pages(folio) <= mv->max_pages;
+	/* So much room there is, and no more. */
 	if (mv->nr_folios == mv->cap ||
 	    mv->nr_pages + folio_nr_pages(folio) > mv->max_pages)
 		return false;

@@ -11,7 +11,6 @@
 
 #include "eligible.h"
 #include "move_fast.h"
-#include "policy.h"
 #include "range.h"
 
 struct folio;
@@ -82,7 +81,7 @@ struct mtier_copy {
 };
 
 /**
- * struct mtier_found - what is mapped where a page waited
+ * struct mtier_found - what is mapped where a page is to move
  * @folio: the folio, with a reference; NULL if it is not what is to be moved
  * @page: number of the page in its range
  */
@@ -98,15 +97,13 @@ struct mtier_found {
  * @target: where they go
  * @source: where they are
  * @down: to make room for others, not up
- * @marked: whose pages they are has looked at them just now; there are no records
- * @hot: else: what counts as hot, or as idle, for the last check
  * @guard: whom they belong to
  * @closed: there is no place for more
- * @blocked: pages wait for somebody who has locked their VMA
+ * @elsewhere: who may not go to @target is asked for another one later
  * @off_lru: a folio was not on its LRU list when it was to be isolated
  * @ended: pages that are not in the move, by enum mtier_why
- * @todo: pages of a range that wait
- * @done: those of them that need not wait any longer
+ * @todo: pages of a range that are to move
+ * @done: those of them that had their turn
  * @nr_found: used part of @found
  * @found: what is there now of those in a VMA
  * @max_pages: limit of @nr_pages
@@ -133,11 +130,9 @@ struct mtier_move {
 	int target;
 	int source;
 	bool down;
-	bool marked;
-	struct mtier_hot_params hot;
 	struct mtier_guard guard;
 	bool closed;
-	bool blocked;
+	bool elsewhere;
 	bool off_lru;
 	unsigned int ended[MTIER_NR_WHYS];
 	DECLARE_BITMAP(todo, MTIER_RANGE_PAGES);
@@ -165,12 +160,8 @@ struct mtier_move {
 
 struct mtier_move *mtier_move_alloc(unsigned int cap);
 void mtier_move_free(struct mtier_move *mv);
-void mtier_move_up(struct mtier_move *mv, int source, int target,
-		   unsigned long max_pages);
-void mtier_move_down(struct mtier_move *mv, int source, int target,
-		     unsigned long max_pages);
-void mtier_move_marked(struct mtier_move *mv, int source, int target,
-		       bool down, unsigned long max_pages);
+void mtier_move_begin(struct mtier_move *mv, int source, int target, bool down,
+		      unsigned long max_pages);
 bool mtier_move_fits(struct mtier_move *mv, struct folio *folio);
 bool mtier_move_add(struct mtier_move *mv, struct folio *folio);
 unsigned long mtier_move_run(struct mtier_move *mv);
@@ -180,7 +171,8 @@ enum mtier_outcome mtier_move_outcome(const struct mtier_move *mv,
 
 /* ---- gather.c ---- */
 
-bool mtier_gather(struct mtier_move *mv, const struct mtier_range *range);
+bool mtier_gather(struct mtier_move *mv, struct mm_struct *mm,
+		  unsigned long start);
 
 /* ---- charge.c ---- */
 

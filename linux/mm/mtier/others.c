@@ -79,10 +79,8 @@ void mtier_flush_now(struct mtier_flush *f, struct mtier_seen *seen)
 	while (f->nr) {
 		struct mm_struct *mm = f->mm[--f->nr];
 
-		if (READ_ONCE(mtier_conf.flush_tlb)) {
-			flush_tlb_mm(mm);
-			seen->flushes++;
-		}
+		flush_tlb_mm(mm);
+		seen->flushes++;
 		mmdrop(mm);
 	}
 }
@@ -306,24 +304,46 @@ static int mtier_others_own_vma(struct mtier_walk_others *w,
 	return find_first_zero_bit(o->theirs, w->nr) == w->nr;
 }
 
+/* Those of @pages may not go up, or not down, if a VMA says so at an address. */
+static void mtier_others_stay_at(struct mtier_others *o,
+				 struct vm_area_struct *vma, unsigned long addr,
+				 const unsigned long *pages)
+{
+	bool shmem = shmem_mapping(vma->vm_file->f_mapping);
+	bool fixed = mtier_shared_stays(vma, !shmem);
+	nodemask_t up, down;
+
+	mtier_rules_at(&o->rules, vma, addr, &up, &down);
+	if (fixed || !nodes_intersects(up, o->top))
+		bitmap_or(o->stays[MTIER_LOW], o->stays[MTIER_LOW], pages,
+			  MTIER_RANGE_PAGES);
+	if (fixed || vma->vm_flags & VM_LOCKED ||
+	    !nodes_intersects(down, o->low))
+		bitmap_or(o->stays[MTIER_TOP], o->stays[MTIER_TOP], pages,
+			  MTIER_RANGE_PAGES);
+}
+
 /* Which of the pages that were found may not go up, or not down, for a VMA's sake? */
 static int mtier_others_stay(struct mtier_walk_others *w,
 			     struct vm_area_struct *vma, unsigned long addr)
 {
-	bool shmem = shmem_mapping(vma->vm_file->f_mapping);
-	bool fixed = mtier_shared_stays(vma, !shmem);
+	unsigned long begin = linear_page_index(vma, addr) - w->first, i;
+	DECLARE_BITMAP(page, MTIER_RANGE_PAGES) = { };
 	struct mtier_others *o = w->o;
-	nodemask_t up, down;
 
-	if (!mtier_rules_ask(&o->rules, vma, addr, &up, &down))
+	if (!mtier_rules_lock(&o->rules, vma))
 		return -EBUSY;
-	if (fixed || !nodes_intersects(up, o->top))
-		bitmap_or(o->stays[MTIER_LOW], o->stays[MTIER_LOW], o->found,
-			  MTIER_RANGE_PAGES);
-	if (fixed || vma->vm_flags & VM_LOCKED ||
-	    !nodes_intersects(down, o->low))
-		bitmap_or(o->stays[MTIER_TOP], o->stays[MTIER_TOP], o->found,
-			  MTIER_RANGE_PAGES);
+	if (!mtier_policy_by_page(vma)) {
+		mtier_others_stay_at(o, vma, addr, o->found);
+	} else {
+		for_each_set_bit(i, o->found, MTIER_RANGE_PAGES) {
+			__set_bit(i, page);
+			mtier_others_stay_at(o, vma, addr + (i - begin) * PAGE_SIZE,
+					     page);
+			__clear_bit(i, page);
+		}
+	}
+	vma_end_read(vma);
 	return 0;
 }
 

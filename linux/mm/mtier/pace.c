@@ -28,7 +28,7 @@
 #define SHARE_MIN	123		/* 3/16 % */
 #define SHARE_LONG	1966		/* 3 % */
 #define SHARE_MAX	16384		/* 25 % */
-#define CREDIT_VISITS	16		/* to every page */
+#define CREDIT_LOOKS	16		/* to every page */
 
 static u64 add_sat(u64 a, u64 b)
 {
@@ -40,10 +40,12 @@ static u64 mul_sat(u64 a, u64 b)
 	return a && b > U64_MAX / a ? U64_MAX : a * b;
 }
 
-/* The most that looks may take of a CPU, where @usual is what they do by themselves. */
-static u32 share_cap(const struct mtier_place_machine *m, u32 usual)
+/* The most that looks may take of a CPU, with time saved up for it or without. */
+static u32 share_cap(const struct mtier_place_machine *m, bool credit)
 {
-	return min_t(u32, usual, m->share_most ?: SHARE_MAX);
+	u32 most = min_t(u32, m->share_most ?: SHARE_MAX, MTIER_Q16);
+
+	return credit ? most : min_t(u32, most, SHARE_LONG);
 }
 
 /**
@@ -55,7 +57,7 @@ void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m
 {
 	*p = (struct mtier_place) {
 		.tau_ns = TAU_START_NS,
-		.share = share_cap(m, SHARE_MAX),
+		.share = share_cap(m, true),
 		.credit_ns = S64_MAX,
 	};
 	mtier_place_paid(p, m, 0, 0);
@@ -129,7 +131,7 @@ u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random)
  */
 bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns)
 {
-	if (looks >= MTIER_LOOKS)
+	if (looks >= MTIER_LOOKS_MOST)
 		return true;
 	return total_gain_ns > mul_sat(spent_ns, 2) &&
 	       mul_sat(gain_ns, looks + 1) < total_gain_ns;
@@ -138,7 +140,7 @@ bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns)
 /* Pages of every group by what looks find of them, from the most down. */
 struct ranking {
 	const struct mtier_worth *w;
-	u64 pages[MTIER_GROUPS][MTIER_LOOKS + 1];
+	u64 pages[MTIER_GROUPS][MTIER_LOOKS_MOST + 1];
 	u32 left[MTIER_GROUPS];		/* counts to come */
 };
 
@@ -238,7 +240,7 @@ void mtier_place_steer(struct mtier_place *p,
 		       const struct mtier_place_machine *m, u32 margin,
 		       bool busy)
 {
-	u64 longest = div_u64(mtier_place_tau_max_ns(m), margin ? 1 : MTIER_LOOKS);
+	u64 longest = div_u64(mtier_place_tau_max_ns(m), margin ? 1 : MTIER_LOOKS_MOST);
 	u32 most = busy ? MTIER_Q16 * 5 / 4 : MTIER_Q16 * 2;
 	u64 factor = div_u64((u64)mtier_place_rate(MARGIN) << Q16_BITS,
 			     mtier_place_rate(margin) + MARGIN_LEAST);
@@ -253,7 +255,7 @@ void mtier_place_steer(struct mtier_place *p,
 		return;
 	p->tau_ns = tau;
 	/* What was counted before was counted at another distance. */
-	for (u32 n = 0; n <= MTIER_LOOKS; n++)
+	for (u32 n = 0; n <= MTIER_LOOKS_MOST; n++)
 		p->hist[n] = (struct mtier_counts) { 0 };
 }
 
@@ -275,14 +277,14 @@ static u64 all_pages(const struct mtier_place_machine *m)
  * @spent_ns: CPU time that looks took in it
  *
  * The long-term share is saved up for when there is much to find, as much as so
- * many visits to every page take.
+ * many looks at every page take.
  */
 void mtier_place_paid(struct mtier_place *p,
 		      const struct mtier_place_machine *m, u64 passed_ns,
 		      u64 spent_ns)
 {
 	u64 look_ns = max_t(u32, m->look_ns, 1);
-	u64 most = mul_sat(mul_sat(all_pages(m), look_ns), CREDIT_VISITS);
+	u64 most = mul_sat(mul_sat(all_pages(m), look_ns), CREDIT_LOOKS);
 	s64 cap = min_t(u64, most, S64_MAX / 4);
 	s64 saved = min_t(u64, mul_sat(passed_ns, SHARE_LONG) >> Q16_BITS, S64_MAX / 4);
 	s64 spent = min_t(u64, spent_ns, S64_MAX / 4);
@@ -312,7 +314,7 @@ u64 mtier_place_rest_ns(struct mtier_place *p,
 	u64 period;
 
 	mtier_place_paid(p, m, burst_ns, spent_ns);
-	most = share_cap(m, p->credit_ns > 0 ? SHARE_MAX : SHARE_LONG);
+	most = share_cap(m, p->credit_ns > 0);
 	if (gain_ns > mul_sat(spent_ns, 16))
 		share = most;
 	else if (gain_ns > mul_sat(spent_ns, 2))

@@ -150,7 +150,7 @@ static void remember(struct mtier_counts *hist, u32 looks,
 /**
  * mtier_place_look - add what was found by a look
  * @p: state
- * @looks: how many looks there were in this burst, 1 to MTIER_LOOKS
+ * @looks: how many looks there were in this burst, 1 to MTIER_LOOKS_MOST
  * @seen: pages of the burst by count; those that moved in it left out, since
  *	where they lie now is no evidence
  *
@@ -160,7 +160,7 @@ static void remember(struct mtier_counts *hist, u32 looks,
 void mtier_place_look(struct mtier_place *p, u32 looks,
 		      const struct mtier_counts *seen)
 {
-	if (!looks || looks > MTIER_LOOKS)
+	if (!looks || looks > MTIER_LOOKS_MOST)
 		return;
 	remember(&p->hist[looks], looks, seen, MTIER_TOP, MTIER_BURST_PAGES);
 	remember(&p->hist[looks], looks, seen, MTIER_TOP + MTIER_LARGE,
@@ -265,8 +265,8 @@ static bool is_large(u32 group)
 
 static void group_worth(const u32 *hist, u32 g, struct mtier_worth *w)
 {
-	struct share share[MTIER_LOOKS];
-	u32 q[MTIER_LOOKS], se[MTIER_LOOKS];
+	struct share share[MTIER_LOOKS_MOST];
+	u32 q[MTIER_LOOKS_MOST], se[MTIER_LOOKS_MOST];
 	u32 n = w->looks;
 	u32 nr, i, k, c = 0;
 
@@ -293,7 +293,7 @@ static void group_worth(const u32 *hist, u32 g, struct mtier_worth *w)
 /**
  * mtier_place_worth - what each count says after some look
  * @p: state
- * @looks: which, 1 to MTIER_LOOKS; others are taken for the nearest of these
+ * @looks: which, 1 to MTIER_LOOKS_MOST; others are taken for the nearest of these
  * @w: where to put it
  */
 void mtier_place_worth(const struct mtier_place *p, u32 looks,
@@ -302,7 +302,7 @@ void mtier_place_worth(const struct mtier_place *p, u32 looks,
 	u32 g;
 
 	*w = (struct mtier_worth) {
-		.looks = clamp_t(u32, looks, 1, MTIER_LOOKS),
+		.looks = clamp_t(u32, looks, 1, MTIER_LOOKS_MOST),
 	};
 	for (g = 0; g < MTIER_GROUPS; g++)
 		group_worth(p->hist[w->looks].pages[g], g, w);
@@ -528,7 +528,7 @@ void mtier_place_plan(const struct mtier_place *p,
 		      const struct mtier_counts *movable, u64 limit,
 		      struct mtier_plan *plan)
 {
-	u32 looks = min_t(u32, w->looks, MTIER_LOOKS);
+	u32 looks = min_t(u32, w->looks, MTIER_LOOKS_MOST);
 	struct taking t = {
 		.left = *movable,
 		.limit = limit,

@@ -2,7 +2,7 @@
 /*
  * Which pages belong into the top tier, as pure functions.
  *
- * In a burst some ranges of memory are looked at up to MTIER_LOOKS times, about
+ * In a burst some ranges of memory are looked at up to MTIER_LOOKS_MOST times, about
  * mtier_place.tau_ns apart.  What is known of a page is in how many of the looks
  * its Accessed bit was found set: its count.  Nothing is kept of a page between
  * bursts.  What a count is worth is not assumed either; the histogram of all
@@ -22,7 +22,7 @@
 #include <linux/types.h>
 
 /* Looks of a burst; the first clears only, and does not count. */
-#define MTIER_LOOKS		8
+#define MTIER_LOOKS_MOST		8
 /* Before so many nothing changes places; into free memory a look earlier. */
 #define MTIER_LOOKS_LEAST	3
 /* Pages of the smallest burst: enough for errors of 2 % in what is estimated. */
@@ -75,7 +75,7 @@ enum mtier_side {
  * @pages: base pages, by group and by looks that found them accessed
  */
 struct mtier_counts {
-	u32 pages[MTIER_GROUPS][MTIER_LOOKS + 1];
+	u32 pages[MTIER_GROUPS][MTIER_LOOKS_MOST + 1];
 };
 
 /**
@@ -88,8 +88,8 @@ struct mtier_counts {
 struct mtier_worth {
 	u32 looks;
 	bool known[MTIER_GROUPS];
-	u32 q[MTIER_GROUPS][MTIER_LOOKS + 1];
-	u32 se[MTIER_GROUPS][MTIER_LOOKS + 1];
+	u32 q[MTIER_GROUPS][MTIER_LOOKS_MOST + 1];
+	u32 se[MTIER_GROUPS][MTIER_LOOKS_MOST + 1];
 };
 
 /**
@@ -99,7 +99,7 @@ struct mtier_worth {
  * @latency_ns: by how much an access to the lower tier takes longer; 0: the usual
  * @move_ns: CPU time that moving a single page takes
  * @look_ns: CPU time that looking at a page takes, MTIER_LOOK_NS at first
- * @share_most: Q16 share of one CPU that looks may not exceed; 0: the usual
+ * @share_most: Q16 share of one CPU that looks may not exceed; 0: the usual 25 %
  */
 struct mtier_place_machine {
 	u64 pages[MTIER_GROUPS];
@@ -130,7 +130,7 @@ struct mtier_audit_sum {
  * @audit: what came of pairs, by age
  */
 struct mtier_place {
-	struct mtier_counts hist[MTIER_LOOKS + 1];
+	struct mtier_counts hist[MTIER_LOOKS_MOST + 1];
 	u64 tau_ns;
 	u32 share;
 	s64 credit_ns;
@@ -174,7 +174,7 @@ struct mtier_run {
 };
 
 /* Each run but the last uses up a count of one group, or what is free. */
-#define MTIER_RUNS_MAX		(MTIER_GROUPS * (MTIER_LOOKS + 1) + 1)
+#define MTIER_RUNS_MAX		(MTIER_GROUPS * (MTIER_LOOKS_MOST + 1) + 1)
 
 /**
  * struct mtier_plan - what is to be done after a look

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: how fast pages may come to a node (knob migrate/rate_mbps).
+ * Page promotion: how fast pages may come to a node (promote/rate_mbps).
  *
- * A token bucket per target, shared by all migrators that feed it; policy.c does
- * the sums.
+ * A token bucket per target; policy.c does the sums.
  *
  * Locking: mtier_dest.lock guards a bucket; innermost.
  */
@@ -13,7 +12,7 @@
 #include "mtier.h"
 
 /**
- * struct mtier_dest - what is shared by all migrators that feed a node
+ * struct mtier_dest - what is known of a node that pages go to
  * @lock: guards @bucket
  * @bucket: the rate limit
  */

@@ -23,7 +23,7 @@
  * (scan/delay_ms), and those with secondary MMUs: the TLBs of these are not flushed
  * between two looks, so that what they use looks idle.
  *
- * Locking: mmap_lock is only tried, and held for slice_us at most.  The lists
+ * Locking: mmap_lock is only tried, and held for MTIER_LIST_NS at most.  The lists
  * belong to kmtierd.
  */
 #include <linux/mm.h>
@@ -41,7 +41,8 @@
 
 /* What is listed for another is asked again after so long a time, if one has gone. */
 #define MTIER_SHARES_NS		(10ULL * NSEC_PER_SEC)
-/* Ranges that are listed under one hold of mmap_lock: a page of them. */
+/* Longest hold of mmap_lock, and most ranges that are listed in it: a page of them. */
+#define MTIER_LIST_NS		NSEC_PER_MSEC
 #define MTIER_LISTED_MAX	(PAGE_SIZE / sizeof(unsigned long))
 
 /**
@@ -132,8 +133,7 @@ static bool mtier_list_some(struct mtier_listing *l, struct mm_struct *mm)
 	l->nr = 0;
 	if (!mmap_read_trylock(mm))
 		return false;
-	l->deadline = local_clock() +
-		      READ_ONCE(mtier_conf.slice_us) * NSEC_PER_USEC;
+	l->deadline = local_clock() + MTIER_LIST_NS;
 	if (!walk_page_range(mm, l->cursor, mm->task_size, &mtier_list_ops, l))
 		l->cursor = mm->task_size;
 	mmap_read_unlock(mm);

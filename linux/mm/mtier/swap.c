@@ -20,14 +20,24 @@
  * within one a CPU takes hundreds for the first. What goes down may take what is free
  * above the low watermark: as much comes free below at once.
  *
+ * Where there are several nodes above, each batch is of one address space and goes to
+ * one of them, by turns, as often as the threads are there and the memory is used there.
+ * What may not go there, for a policy say, is asked for each of the others at last.
+ *
+ * Of the folios that are to go up each ends in exactly one counter:
+ *
+ *	taken = promoted_folios + drop_* + fail_*
+ *
  * A large folio goes in one piece. Where it does not fit into what is left of a batch
  * the next one begins with it, and where it gives way it may be for more than one.
  *
- * Locking: none of its own. See gather.c for what is held while pages move.
+ * Locking: none of its own. See gather.c for what is held while pages move. What is
+ * counted by node is changed by kmtierd alone.
  */
 #include <linux/bitmap.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
+#include <linux/slab.h>
 #include <linux/vmstat.h>
 #include <trace/events/mtier.h>
 
@@ -37,6 +47,8 @@
 
 /* A node that is below its watermark takes some batches until there is room. */
 #define MTIER_SWAP_TRIES	8
+/* Most base pages of a batch: a flush for all of them, and a huge page fits. */
+#define MTIER_BATCH_PAGES	512UL
 
 /**
  * struct mtier_cursor - the marked pages of a side, range by range
@@ -49,15 +61,24 @@ struct mtier_cursor {
 };
 
 /**
+ * struct mtier_victims - those of a node of the upper tier
+ * @at: where they go on
+ * @came_free: pages that went down from it and were not made use of yet
+ */
+struct mtier_victims {
+	struct mtier_cursor at;
+	unsigned long came_free;
+};
+
+/**
  * struct mtier_swap - pages of a plan while they change places
  * @watch: what they were marked in
  * @up: what moves up at once
  * @down: what moves down at once
  * @left: pages that are still to go up
- * @victims: where those of @victims_of go on
- * @victims_of: a node of the upper tier, or NUMA_NO_NODE
- * @came_free: pages that went down from it and were not made use of yet
+ * @victims: who makes room, by node
  * @least: room that a batch has to have for the largest folio of a side
+ * @elsewhere: what may not go to a target is asked for another one later
  * @did: what was done
  */
 struct mtier_swap {
@@ -65,10 +86,9 @@ struct mtier_swap {
 	struct mtier_move *up;
 	struct mtier_move *down;
 	unsigned long left;
-	struct mtier_cursor victims;
-	int victims_of;
-	unsigned long came_free;
+	struct mtier_victims *victims;
 	unsigned long least[MTIER_SIDES];
+	bool elsewhere;
 	struct mtier_swapped did;
 };
 
@@ -85,6 +105,9 @@ struct mtier_turns {
 /* Used again and again by kmtierd. */
 static struct mtier_move *mtier_swap_up_move, *mtier_swap_down_move;
 static struct mtier_lru mtier_swap_lru;
+static struct mtier_victims *mtier_swap_victims;
+/* By node, since it was switched on. */
+static struct mtier_moved *mtier_swap_moved;
 
 /* ---- marked pages ---- */
 
@@ -157,15 +180,8 @@ static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
 
 	while (open && mv->nr_pages < mv->max_pages &&
 	       mtier_marked_next(w, at, end, low, mv->todo)) {
-		struct mtier_range range = {
-			.key = {
-				.mm = w->part[at->part].slot->mm,
-				.start = w->at[at->range],
-				.target = mv->target,
-			},
-		};
-
-		open = mtier_gather(mv, &range);
+		open = mtier_gather(mv, w->part[at->part].slot->mm,
+				    w->at[at->range]);
 		page = mtier_watch_range(w, at->range);
 		/* What does not fit begins the next batch. */
 		if (mv->nr_pages && mtier_marked_large(page, mv->todo, mv->done))
@@ -181,16 +197,6 @@ static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
 
 /* ---- down ---- */
 
-/* From which node victims go now: those of another begin anew. */
-static void mtier_swap_turn(struct mtier_swap *s, int nid)
-{
-	if (s->victims_of == nid)
-		return;
-	s->victims = (struct mtier_cursor) { };
-	s->victims_of = nid;
-	s->came_free = 0;
-}
-
 /* Send some of a node's victims away; returns how many went. */
 static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 				     unsigned long want)
@@ -205,13 +211,14 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 		   mtier_node_free_above(below, WMARK_LOW));
 	if (!want)
 		return 0;
-	mtier_move_marked(mv, nid, below, true, want);
-	mtier_swap_gather(s->watch, mv, &s->victims, s->watch->nr, 0);
+	mtier_move_begin(mv, nid, below, true, want);
+	mtier_swap_gather(s->watch, mv, &s->victims[nid].at, s->watch->nr, 0);
 	moved = mtier_move_run(mv);
 	if (mv->nr_folios)
 		trace_mtier_demote(nid, below, mv->nr_folios, moved,
 				   mtier_move_outcome(mv, moved));
-	s->came_free += moved;
+	mtier_swap_moved[below].demoted += moved;
+	s->victims[nid].came_free += moved;
 	s->did.demoted += moved;
 	mtier_swap_lru.off_lru |= mv->off_lru;
 	return moved;
@@ -237,7 +244,8 @@ static void mtier_swap_drain(int nid)
 static unsigned long mtier_swap_free(const struct mtier_swap *s, int nid)
 {
 	return max(mtier_node_free_above(nid, WMARK_HIGH),
-		   min(mtier_node_free_above(nid, WMARK_LOW), s->came_free / 2));
+		   min(mtier_node_free_above(nid, WMARK_LOW),
+		       s->victims[nid].came_free / 2));
 }
 
 /*
@@ -250,7 +258,6 @@ static unsigned long mtier_swap_room(struct mtier_swap *s, int nid,
 	unsigned int tries = MTIER_SWAP_TRIES;
 	unsigned long room;
 
-	mtier_swap_turn(s, nid);
 	do {
 		mtier_swap_drain(nid);
 		room = mtier_swap_free(s, nid);
@@ -260,21 +267,49 @@ static unsigned long mtier_swap_room(struct mtier_swap *s, int nid,
 
 /* ---- up ---- */
 
-/* Where pages of an address space go to from a node of the lower tier. */
+/* How a page ends that is not to be moved, or cannot be. */
+static const enum vm_event_item mtier_swap_ends[MTIER_WHY_CROWDED] = {
+	[MTIER_WHY_POLICY] = MTIER_DROP_POLICY,
+	[MTIER_WHY_KIND] = MTIER_DROP_TYPE,
+	[MTIER_WHY_PINNED] = MTIER_DROP_PINNED,
+	[MTIER_WHY_DIRTY] = MTIER_DROP_DIRTY,
+	[MTIER_WHY_BUSY] = MTIER_FAIL_BUSY,
+	[MTIER_WHY_OFF_LRU] = MTIER_FAIL_ISOLATE,
+	[MTIER_WHY_GONE] = MTIER_DROP_GONE,
+};
+
+/* The one end of folios that were to go up and did not. */
+static void mtier_swap_dropped(int nid, enum vm_event_item how, unsigned int nr)
+{
+	mtier_swap_moved[nid].dropped += nr;
+	count_vm_events(how, nr);
+}
+
+/* Account for every folio that was to go up. */
+static void mtier_swap_count(int nid, const struct mtier_move *mv,
+			     unsigned int taken)
+{
+	unsigned int i, nr[MTIER_FATE_GONE + 1] = { };
+
+	nr[MTIER_FATE_MOVED] = mv->fast->nr;
+	for (i = 0; i < mv->nr_listed; i++)
+		nr[mtier_move_fate(mv, mv->pfns[i])]++;
+	count_vm_events(MTIER_TAKEN, taken);
+	count_vm_events(MTIER_PROMOTED_FOLIOS, nr[MTIER_FATE_MOVED]);
+	mtier_swap_dropped(nid, MTIER_DROP_GONE, nr[MTIER_FATE_GONE]);
+	mtier_swap_dropped(nid, mv->nomem ? MTIER_FAIL_NOMEM : MTIER_FAIL_BUSY,
+			   nr[MTIER_FATE_STAYED]);
+	for (i = MTIER_MAY + 1; i < MTIER_WHY_CROWDED; i++)
+		mtier_swap_dropped(nid, mtier_swap_ends[i], mv->ended[i]);
+}
+
+/* Where the next batch of an address space goes to. */
 static int mtier_swap_target(struct mtier_slot *slot, int nid,
 			     const nodemask_t *up)
 {
-	int n, best = NUMA_NO_NODE, forced = READ_ONCE(mtier_conf.target_node);
+	int target = mtier_slot_pick(slot, up);
 
-	if (forced != NUMA_NO_NODE && node_isset(forced, *up))
-		return forced;
-	if (nodes_weight(*up) < 2 || mtier_slot_weigh(slot))
-		return mtier_nearest(nid, up);
-	for_each_node_mask(n, *up)
-		if (best == NUMA_NO_NODE ||
-		    slot->weights[n] > slot->weights[best])
-			best = n;
-	return best;
+	return target == NUMA_NO_NODE ? mtier_nearest(nid, up) : target;
 }
 
 /* Wait until the target's rate covers what was moved; false to stop. */
@@ -285,9 +320,11 @@ static bool mtier_swap_pay(int target, unsigned long pages)
 	while ((wait_ns = mtier_rate_pay(target, bytes))) {
 		bytes = 0;
 		count_vm_event(MTIER_THROTTLE_RATE);
+		WRITE_ONCE(mtier_state, MTIER_STATE_THROTTLED);
 		if (!mtier_burst_sleep(ktime_get_ns() + wait_ns))
 			return false;
 	}
+	WRITE_ONCE(mtier_state, MTIER_STATE_MOVING);
 	return !kthread_should_stop();
 }
 
@@ -297,19 +334,13 @@ static bool mtier_swap_pay(int target, unsigned long pages)
  */
 static unsigned long mtier_swap_want(const struct mtier_swap *s)
 {
-	unsigned long most = READ_ONCE(mtier_conf.batch_pages);
-
-	return max(min(most, s->left), s->least[MTIER_LOW]);
+	return max(min(MTIER_BATCH_PAGES, s->left), s->least[MTIER_LOW]);
 }
 
-/* A batch of pages of a node; false to stop. */
+/* A batch of pages before range @end, from a node to another; false to stop. */
 static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
-			     int nid, const nodemask_t *up)
+			     unsigned int end, int nid, int target)
 {
-	struct mtier_part *part = &s->watch->part[at->part];
-	unsigned int end = nodes_weight(*up) < 2 ? s->watch->nr :
-						   part->first + part->nr;
-	int target = mtier_swap_target(part->slot, nid, up);
 	struct mtier_move *mv = s->up;
 	struct mtier_turns turns;
 	unsigned long room, moved;
@@ -320,34 +351,91 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 		at->range = end;
 		return true;
 	}
-	mtier_move_marked(mv, nid, target, false, room);
+	mtier_move_begin(mv, nid, target, false, room);
+	mv->elsewhere = s->elsewhere;
 	turns = mtier_swap_gather(s->watch, mv, at, end, MTIER_PAGE_LOW);
 	s->left -= min(turns.pages, s->left);
 	moved = mtier_move_run(mv);
 	s->did.scattered |= mv->nomem_large;
 	mtier_swap_drain(target);
-	count_vm_events(MTIER_QUEUED, turns.folios);
-	mtier_promote_count(NULL, mv);
+	mtier_swap_count(nid, mv, turns.folios);
 	if (mv->nr_folios)
 		trace_mtier_migrate(nid, target, mv->nr_folios, moved,
 				    mtier_move_outcome(mv, moved));
-	s->came_free -= min(2 * moved, s->came_free);
+	mtier_swap_moved[nid].promoted += moved;
+	s->victims[target].came_free -=
+		min(2 * moved, s->victims[target].came_free);
 	s->did.promoted += moved;
 	mtier_swap_lru.off_lru |= mv->off_lru;
 	return mtier_swap_pay(target, moved);
 }
 
+/* Marked pages that lie on a node, from the cursor on; false if there are none. */
+static bool mtier_swap_more(struct mtier_swap *s, struct mtier_cursor *at,
+			    unsigned int end)
+{
+	return s->left && mtier_marked_next(s->watch, at, end, MTIER_PAGE_LOW,
+					    s->up->todo);
+}
+
+/* All that go up from a node where there is one above it; false to stop. */
+static bool mtier_swap_up_one(struct mtier_swap *s, int nid, int target)
+{
+	struct mtier_cursor at = { };
+
+	while (mtier_swap_more(s, &at, s->watch->nr))
+		if (!mtier_swap_batch(s, &at, s->watch->nr, nid, target))
+			return false;
+	return true;
+}
+
+/*
+ * The same of one address space where there are several: in turn to each, and what
+ * is left after that to any.
+ */
+static bool mtier_swap_up_part(struct mtier_swap *s, unsigned int part, int nid,
+			       const nodemask_t *up)
+{
+	struct mtier_slot *slot = s->watch->part[part].slot;
+	const struct mtier_cursor start = {
+		.part = part,
+		.range = s->watch->part[part].first,
+	};
+	unsigned int end = start.range + s->watch->part[part].nr;
+	struct mtier_cursor at = start;
+	int target;
+
+	s->elsewhere = true;
+	while (mtier_swap_more(s, &at, end))
+		if (!mtier_swap_batch(s, &at, end, nid,
+				      mtier_swap_target(slot, nid, up)))
+			return false;
+	for_each_node_mask(target, *up) {
+		at = start;
+		s->elsewhere = next_node(target, *up) < MAX_NUMNODES;
+		while (mtier_swap_more(s, &at, end))
+			if (!mtier_swap_batch(s, &at, end, nid, target))
+				return false;
+	}
+	return true;
+}
+
 /* All that go up from a node; false to stop. */
 static bool mtier_swap_up(struct mtier_swap *s, int nid)
 {
+	int forced = READ_ONCE(mtier_conf.target_node);
 	nodemask_t up = mtier_node_up(nid);
-	struct mtier_cursor at = { };
+	unsigned int part;
 
-	if (nodes_empty(up))
-		return true;
-	while (s->left && mtier_marked_next(s->watch, &at, s->watch->nr,
-					    MTIER_PAGE_LOW, s->up->todo))
-		if (!mtier_swap_batch(s, &at, nid, &up))
+	if (forced != NUMA_NO_NODE && node_isset(forced, up))
+		up = nodemask_of_node(forced);
+	s->elsewhere = false;
+	if (nodes_weight(up) < 2)
+		return nodes_empty(up) ||
+		       mtier_swap_up_one(s, nid, first_node(up));
+	for (part = 0; part < s->watch->nr_parts; part++)
+		if (s->watch->part[part].nr &&
+		    !mtier_swap_up_part(s, part, nid, &up))
 			return false;
 	return true;
 }
@@ -384,10 +472,11 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 		.up = mtier_swap_up_move,
 		.down = mtier_swap_down_move,
 		.left = plan->pages,
-		.victims_of = NUMA_NO_NODE,
+		.victims = mtier_swap_victims,
 	};
 	int nid;
 
+	memset(s.victims, 0, nr_node_ids * sizeof(*s.victims));
 	mtier_swap_least(&s, plan);
 	for_each_node_mask(nid, low)
 		if (!s.left || !mtier_swap_up(&s, nid))
@@ -405,8 +494,9 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 int mtier_swap_start(void)
 {
 	mtier_lru_init(&mtier_swap_lru);
-	mtier_swap_up_move = mtier_move_alloc(MTIER_BATCH_MAX);
-	mtier_swap_down_move = mtier_move_alloc(MTIER_BATCH_MAX);
+	memset(mtier_swap_moved, 0, nr_node_ids * sizeof(*mtier_swap_moved));
+	mtier_swap_up_move = mtier_move_alloc(MTIER_BATCH_PAGES);
+	mtier_swap_down_move = mtier_move_alloc(MTIER_BATCH_PAGES);
 	if (mtier_swap_up_move && mtier_swap_down_move)
 		return 0;
 	mtier_swap_stop();
@@ -422,6 +512,38 @@ void mtier_swap_stop(void)
 	mtier_move_free(mtier_swap_down_move);
 	mtier_swap_up_move = NULL;
 	mtier_swap_down_move = NULL;
+}
+
+/**
+ * mtier_swap_node() - what has moved from a node of the lower tier, and to it
+ * @nid: the node
+ *
+ * Return: sums since it was switched on.
+ */
+struct mtier_moved mtier_swap_node(int nid)
+{
+	const struct mtier_moved *m = &mtier_swap_moved[nid];
+
+	return (struct mtier_moved) {
+		.promoted = READ_ONCE(m->promoted),
+		.dropped = READ_ONCE(m->dropped),
+		.demoted = READ_ONCE(m->demoted),
+	};
+}
+
+/**
+ * mtier_swap_init() - allocate what lives as long as the kernel
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int __init mtier_swap_init(void)
+{
+	mtier_swap_victims = kcalloc(nr_node_ids, sizeof(*mtier_swap_victims),
+				     GFP_KERNEL);
+	mtier_swap_moved = kcalloc(nr_node_ids, sizeof(*mtier_swap_moved),
+				   GFP_KERNEL);
+	return mtier_swap_victims && mtier_swap_moved ? mtier_rate_init() :
+							-ENOMEM;
 }
 
 #ifdef CONFIG_MTIER_KUNIT_TEST

@@ -12,7 +12,8 @@
  *	1 CXL	2		0
  *	2 slow	-		1	(0 is above 1, so 1 is nearer)
  *
- * Within that tier the shares of the nodes come from the mm (walk.c).
+ * Within that tier the shares of the nodes come from the address space: from the
+ * CPUs that its threads run on, and from the memory up there that it uses (look.c).
  */
 #include <linux/memory-tiers.h>
 #include <linux/mm.h>
@@ -85,24 +86,6 @@ bool mtier_map_equal(const struct mtier_map *a, const struct mtier_map *b)
 {
 	return nodes_equal(a->slow, b->slow) &&
 	       !memcmp(a->up, b->up, nr_node_ids * sizeof(a->up[0]));
-}
-
-/**
- * mtier_node_is_slow() - does promotion take pages from a node?
- * @nid: the node
- *
- * Return: true for nodes below the top tier, as of the last change of nodes.
- */
-bool mtier_node_is_slow(int nid)
-{
-	const struct mtier_map *map;
-	bool slow;
-
-	rcu_read_lock();
-	map = rcu_dereference(mtier_map);
-	slow = map && nid != NUMA_NO_NODE && node_isset(nid, map->slow);
-	rcu_read_unlock();
-	return slow;
 }
 
 /**
@@ -182,8 +165,8 @@ int mtier_node_below(int nid)
 /*
  * What an allocation on this CPU can have without waking anybody. Freed frames
  * stay in the lists of the CPU that freed them, which may keep an eighth of the
- * zone and are in no count: those of pages that a migrator has moved out of its
- * way are there. They are served first, but not to who is below the low watermark.
+ * zone and are in no count: those of pages that have just gone down are there. They
+ * are served first, but not to who is below the low watermark.
  */
 static unsigned long mtier_zone_free(struct zone *zone, unsigned long reserve)
 {
@@ -199,10 +182,8 @@ static unsigned long mtier_zone_free(struct zone *zone, unsigned long reserve)
  * @nid: the node
  * @mark: which watermark stays free
  *
- * kswapd is asked to keep the promo watermark free (mm/vmscan.c) and we stop
- * at the high one, so that there is always something to move into and reclaim
- * is always on its way before we stop. What a zone keeps back from allocations
- * that could use a higher one, as ours can, is not free for us either.
+ * What a zone keeps back from allocations that could use a higher one, as ours can,
+ * is not free for us either.
  *
  * Return: base pages above the watermark, summed over zones.
  */
@@ -225,36 +206,6 @@ unsigned long mtier_node_free_above(int nid, enum zone_watermarks mark)
 			sum += free - kept;
 	}
 	return sum;
-}
-
-/**
- * mtier_node_room() - has a node so much free memory that one access suffices?
- * @nid: the node
- *
- * Return: the verdict of mtier_room() for it.
- */
-bool mtier_node_room(int nid)
-{
-	if (nid < 0 || nid >= nr_node_ids || !node_state(nid, N_MEMORY))
-		return false;
-	return mtier_room(mtier_node_free_above(nid, WMARK_PROMO), 0,
-			  node_present_pages(nid),
-			  READ_ONCE(mtier_conf.room_percent));
-}
-
-/**
- * mtier_node_full() - has a node less room than a batch takes?
- * @nid: the node
- *
- * Return: true if so; false also for a node that has no memory now, instead of
- * which the migrator finds another.
- */
-bool mtier_node_full(int nid)
-{
-	if (nid < 0 || nid >= nr_node_ids || !node_state(nid, N_MEMORY))
-		return false;
-	return mtier_node_free_above(nid, WMARK_HIGH) <
-	       READ_ONCE(mtier_conf.batch_pages);
 }
 
 /**
@@ -307,24 +258,6 @@ unsigned long mtier_room_above(void)
 }
 
 /**
- * mtier_fallback() - the nearest node of the next tier that has room
- * @source: node the page lies on
- * @nr_pages: base pages that must fit
- *
- * Return: the node, or NUMA_NO_NODE if all are full.
- */
-int mtier_fallback(int source, unsigned long nr_pages)
-{
-	nodemask_t up = mtier_node_up(source);
-	int nid;
-
-	for_each_node_mask(nid, up)
-		if (mtier_node_free_above(nid, WMARK_HIGH) < nr_pages)
-			node_clear(nid, up);
-	return mtier_nearest(source, &up);
-}
-
-/**
  * mtier_nearest() - the nearest of some nodes
  * @nid: to this one
  * @targets: the nodes
@@ -364,12 +297,12 @@ static void mtier_count_threads(struct mtier_slot *slot)
 }
 
 /**
- * mtier_slot_weigh() - see where an mm's hot pages should go
- * @slot: the mm, at the start of a visit
+ * mtier_slot_weigh() - see where an address space's pages should go up to
+ * @slot: the address space
  *
- * The shares come from the accesses to top-tier memory that earlier visits saw
- * and from the nodes on whose CPUs its threads run. The arrays are allocated
- * here, so that a process that exits before its first visit never has them.
+ * To be called once in a burst: what was seen of its use of memory up there fades.
+ * The arrays are allocated here, so that only those have them that are looked at,
+ * where there is a choice.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -388,4 +321,25 @@ int mtier_slot_weigh(struct mtier_slot *slot)
 	mtier_weights_mix(slot->top, slot->threads, slot->weights, nr_node_ids);
 	mtier_weights_decay(slot->top, nr_node_ids);
 	return 0;
+}
+
+/**
+ * mtier_slot_pick() - where do the next pages of an address space go to?
+ * @slot: the address space
+ * @up: nodes to choose from
+ *
+ * Return: each of them as often as mtier_slot_weigh() has found; NUMA_NO_NODE if
+ * that knows of none.
+ */
+int mtier_slot_pick(struct mtier_slot *slot, const nodemask_t *up)
+{
+	int nid;
+
+	if (!slot->top)
+		return NUMA_NO_NODE;
+	memset(slot->masked, 0, nr_node_ids * sizeof(*slot->masked));
+	for_each_node_mask(nid, *up)
+		slot->masked[nid] = slot->weights[nid];
+	nid = mtier_target_pick(&slot->turn, slot->masked, nr_node_ids);
+	return nid < 0 ? NUMA_NO_NODE : nid;
 }

@@ -53,17 +53,14 @@ class Behind:
 
 
 def places(found: Iterable[tuple[Experiment, Sequence[Document]]]) -> tuple[list[Behind], int]:
-    """The tables in which a rival is ahead, the worst that is clear first, and how many have Terrace and a rival.
-
-    Terrace is what it is without being told otherwise; its other engines and sources are no rivals.
-    """
+    """The tables in which a rival is ahead, the worst that is clear first, and how many have Terrace and a rival."""
     behind, compared = [], 0
     for item, documents in found:
         for group in tables.groups(item, documents) if not item.tolerance else ():
             gaps = {name: _gap(group, name) for name in group.by_policy if not POLICIES[name].limit}
             known = {name: gap for name, gap in gaps.items() if gap}
             ours = known.get(OURS)
-            rivals = {name: gap for name, gap in known.items() if not name.startswith(OURS)}
+            rivals = {name: gap for name, gap in known.items() if name != OURS}
             if ours is None or not rivals:
                 continue
             compared += 1
@@ -85,7 +82,7 @@ def text(found: Iterable[tuple[Experiment, Sequence[Document]]], docs: str) -> s
     if not behind:
         return f"Of {compared} tables there is none in which another policy is ahead of Terrace. {more}\n"
     worst = behind[0]
-    clear = sum(one.clear for one in behind)
+    clear = sum(one.clear for one in behind) or "none"
     rows, head = tables.without_empty(tables.rows(worst.group), tables.head())
     kept = [place for place, name in enumerate(head) if name in _COLUMNS]
     lines = [

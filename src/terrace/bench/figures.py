@@ -56,7 +56,7 @@ def figures_of(policy: Policy, dram: Fraction | None, out: Printed, reading: Rea
     demoted = sum(out.vmstat.get(name, 0) for name in _DEMOTED)
     # DAMON's moves are in no counter of promotions; every page that any of them moves is in this one.
     moved = out.vmstat.get("pgmigrate_success", 0)
-    seen = out.vmstat.get("mtier_scan_ptes", 0) or out.vmstat.get("numa_pte_updates", 0)
+    seen = out.vmstat.get("mtier_look_ptes", 0) or out.vmstat.get("numa_pte_updates", 0)
     scan = sum(reading.kernel_insns(name) for name in policy.scanners)
     scan_s = sum(reading.kernel_s(name) for name in policy.scanners)
     guest_s = out.elapsed_ns / 1e9
@@ -81,11 +81,9 @@ def figures_of(policy: Policy, dram: Fraction | None, out: Printed, reading: Rea
         "app_user_insns": reading.user_insns(_APP),
         "app_kernel_insns": reading.kernel_insns(_APP),
         "scan_insns": scan,
-        "move_insns": sum(reading.kernel_insns(name) for name in policy.movers),
         "scan_insns_per_gib": scan * _GIB / (seen * _PAGE) if seen else None,
         "scan_s": scan_s,
         "scan_cpu": scan_s / reading.modelled_s if reading.modelled_s else None,
-        "move_s": sum(reading.kernel_s(name) for name in policy.movers),
         "p50_ns": out.latency_ns.get("p50"),
         "p99_ns": out.latency_ns.get("p99"),
         "p999_ns": out.latency_ns.get("p999"),

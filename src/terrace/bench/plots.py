@@ -28,8 +28,6 @@ _COLOURS = {
     "stock-2-early": "#e0a070",
     "damon": "#c2a11a",
     "terrace": "#1b7f5c",
-    "terrace-hints": "#6bbf59",
-    "terrace-bursts": "#2f9fb3",
     "all-slow": "#a33a3a",
 }
 _PERCENTILES = (("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999), ("max_ns", 1.0))

@@ -31,16 +31,15 @@ class Policy:
     flavour: str
     settings: Callable[[Topology], Settings]
     limit: str = ""
-    # What the plugin calls the tasks and paths that look for pages, and those that move them.
+    # What the plugin calls the tasks and paths that look for pages.
     scanners: tuple[str, ...] = ()
-    movers: tuple[str, ...] = ()
 
 
 DEMOTION = ("/sys/kernel/mm/numa/demotion_enabled", "1")
 _BALANCING = "/proc/sys/kernel/numa_balancing"
 _DAMON = "/sys/kernel/mm/damon/admin/kdamonds"
 _MAX = str((1 << 64) - 1)
-# Bursts need not leave a new process alone for a second, as scans do whose cost is that of each process.
+# Terrace's own default (scan/delay_ms).
 _EARLY_MS = 100
 
 
@@ -57,18 +56,10 @@ def _stock_early(machine: Topology) -> Settings:
     return [delay, *_stock(2)(machine)]
 
 
-def _terrace(mode: int) -> Callable[[Topology], Settings]:
-    def settings(_machine: Topology) -> Settings:
-        folder = "/sys/kernel/mm/mtier"
-        rate = (f"{folder}/promote/rate_mbps", str(RATE_MBPS))
-        return [DEMOTION, (_BALANCING, str(mode)), rate, (f"{folder}/enabled", "1")]
-
-    return settings
-
-
-def _bursts(machine: Topology) -> Settings:
-    delay = ("/sys/kernel/mm/mtier/scan/delay_ms", str(_EARLY_MS))
-    return [("/sys/kernel/debug/mtier/engine", "bursts"), delay, *_terrace(0)(machine)]
+def _terrace(_machine: Topology) -> Settings:
+    folder = "/sys/kernel/mm/mtier"
+    rate = (f"{folder}/promote/rate_mbps", str(RATE_MBPS))
+    return [DEMOTION, (_BALANCING, "0"), rate, (f"{folder}/enabled", "1")]
 
 
 def _nothing(_machine: Topology) -> Settings:
@@ -162,23 +153,7 @@ _TABLE = (
         "terrace",
         "the Terrace kernel, promotion on, numa_balancing=0",
         "terrace",
-        _terrace(0),
-        scanners=("kmmscand",),
-        movers=("kpromoted",),
-    ),
-    Policy(
-        "terrace-hints",
-        "the same with numa_balancing=2, whose hint faults find hot pages, too",
-        "terrace",
-        _terrace(2),
-        scanners=("kmmscand", "numa_scan"),
-        movers=("kpromoted",),
-    ),
-    Policy(
-        "terrace-bursts",
-        "the Terrace kernel, bursts of looks instead of visits, which change places in pairs",
-        "terrace",
-        _bursts,
+        _terrace,
         scanners=("kmtierd",),
     ),
     Policy("all-slow", "bound: all memory on slow memory", "stock", _nothing, limit="slow"),

@@ -42,8 +42,8 @@ bandwidths in the machine's HMAT.
 """
 _FIRST_LOOK_S = 1.0
 _TOO_SHORT = (
-    "**Too short**: all runs ended within their first second, in which no policy looks for pages. "
-    "This says how much there is to win (oracle), and nothing of the others."
+    "**Too short**: all runs ended within their first second, in which the stock kernel does not look for pages unless "
+    "told to. This says how much there is to win (oracle), and little of the others."
 )
 
 
@@ -134,7 +134,7 @@ def _section(item: Experiment, documents: Sequence[Document]) -> str:
 
 
 def _too_short(group: Group) -> bool:
-    """Did every run end before a policy looks for the first time?"""
+    """Did every run end before the stock kernel looks for the first time?"""
     seen = [doc for name in group.by_policy if not POLICIES[name].limit for doc in group.good(name)]
     return bool(seen) and all(tables.figures(doc)["guest_s"] < _FIRST_LOOK_S for doc in seen)
 

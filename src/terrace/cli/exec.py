@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--show", action="store_true", help="show the policy a program would have, and run none")
     parser.add_argument("--json", action="store_true", help="with --show")
-    parser.add_argument("--scan-scale", type=int, metavar="N", help=f"0 (never scanned) to {SCALE_MAX}; 5 is usual")
+    parser.add_argument("--scan-scale", type=int, metavar="N", help=f"0 (never looked at) to {SCALE_MAX}; 5 is usual")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the program and its arguments")
 
 
@@ -107,7 +107,7 @@ def set_scale(calls: Calls, scale: int) -> None:
     Raises UsageError when it is out of range, MissingError when the kernel has no such call.
     """
     if not 0 <= scale <= SCALE_MAX:
-        raise UsageError(f"--scan-scale cannot be {scale}; allowed: 0 (never scanned) to {SCALE_MAX}")
+        raise UsageError(f"--scan-scale cannot be {scale}; allowed: 0 (never looked at) to {SCALE_MAX}")
     try:
         calls.set_scan_scale(scale)
     except OSError as error:

@@ -16,9 +16,9 @@ JSON_VERSION = 1
 
 EPILOG = """\
 Names are those of the files below /sys/kernel/mm/mtier with a dot for the slash; the unit at the
-end may be left out, and so may the part before the dot: scan.period_min_ms, scan.period_min and
-period_min are one knob. Values are in the knob's unit, or carry one: 5ms 2s 512M 1G/s 20%.
-'default' sets the default. Several knobs: terrace set scan.period_min=200ms promote.rate=2G/s;
+end may be left out, and so may the part before the dot: scan.delay_ms, scan.delay and delay are
+one knob. Values are in the knob's unit, or carry one: 500ms 2s 512M 1G/s 20%.
+'default' sets the default. Several knobs: terrace set scan.cpu=30% promote.rate=2G/s;
 they are set in the order given, and when one is refused those before it are put back.
 Nothing outlives a reboot: put the commands into a unit that runs at boot.
 """

@@ -17,8 +17,9 @@ from terrace.units import parse_interval_s
 EPILOG = """\
 Rates are over --interval (5 or 5s, 500ms, 2min); with 0 there are none, and the answer comes at
 once. Sizes count in powers of 1024. TIER: 0 is the fastest; out of a 'top' tier nothing is
-promoted. READ: latency and bandwidth that the firmware states (HMAT). PROMOTED (pages) and
-DROPPED (folios) count since the engine was switched on, the counters of /proc/vmstat since boot.
+promoted. READ: latency and bandwidth that the firmware states (HMAT). Since the engine was switched
+on: PROMOTED pages went up from the node, DROPPED folios were to and did not, DEMOTED pages came down
+to it. LAST BURST is what /sys/kernel/mm/mtier/place says. Counters of /proc/vmstat are since boot.
 """
 
 

@@ -6,13 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from terrace.bench.stats import time_to
-from terrace.demo.cases import PAGE
 from terrace.demo.counter import APP, Counts
 
-GIB = 1 << 30
 # Not the kernel's work for the load: the measuring itself, and waiting.
 _NOT_WORK = ("sampler", "idle")
-_MOVERS = ("kmmscand", "kpromoted")
+# Finds pages, and moves them.
+_MOVER = "kmtierd"
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,8 @@ class Figures:
     kernel_insns: int
     app_user_insns: int
     app_kernel_insns: int
-    scan_insns: int
     mover_cpu_s: float
     mover_insns: int
-    scanned_bytes: int
 
     @property
     def app_insns(self) -> int:
@@ -44,11 +41,6 @@ class Figures:
         """Kernel instructions per second of guest time."""
         return self.kernel_insns / self.elapsed_s
 
-    @property
-    def scan_per_gib(self) -> float | None:
-        """Kernel instructions of the scanner per GiB that it looked at."""
-        return self.scan_insns * GIB / self.scanned_bytes if self.scanned_bytes else None
-
     def extra_kernel(self, base: "Figures") -> float:
         """Kernel instructions above those that `base`, which moves nothing, takes in the same time."""
         return self.kernel_insns - base.kernel_rate * self.elapsed_s
@@ -59,7 +51,7 @@ class Figures:
 
     def as_json(self) -> dict[str, Any]:
         """All figures by name."""
-        return {**asdict(self), "app_insns": self.app_insns, "scan_insns_per_gib": self.scan_per_gib}
+        return {**asdict(self), "app_insns": self.app_insns}
 
 
 def figures_of(result: Mapping[str, Any], counts: Mapping[str, Counts]) -> Figures:
@@ -69,7 +61,6 @@ def figures_of(result: Mapping[str, Any], counts: Mapping[str, Counts]) -> Figur
     app = counts.get(APP, none)
     # The stock kernel scans in the application's threads: those instructions are theirs.
     task_scan = counts.get("numa_scan", none).kernel
-    scanned_pages = vmstat.get("mtier_scan_ptes", 0) or vmstat.get("numa_pte_updates", 0)
     last = result["placed_last"]
     return Figures(
         elapsed_s=result["elapsed_ns"] / 1e9,
@@ -82,8 +73,6 @@ def figures_of(result: Mapping[str, Any], counts: Mapping[str, Counts]) -> Figur
         kernel_insns=sum(c.kernel for name, c in counts.items() if name not in _NOT_WORK),
         app_user_insns=app.user,
         app_kernel_insns=app.kernel + task_scan,
-        scan_insns=task_scan + counts.get("kmmscand", none).kernel,
-        mover_cpu_s=sum(ns for name, ns in result["kthread_cpu_ns"].items() if name.startswith(_MOVERS)) / 1e9,
-        mover_insns=sum(counts.get(name, none).kernel for name in _MOVERS),
-        scanned_bytes=scanned_pages * PAGE,
+        mover_cpu_s=result["kthread_cpu_ns"].get(_MOVER, 0) / 1e9,
+        mover_insns=counts.get(_MOVER, none).kernel,
     )

@@ -9,13 +9,13 @@ from pathlib import Path
 from terrace.demo.cases import FUNCTIONS, Case
 from terrace.errors import BuildError
 
-# The threads that find and move pages.
-MOVERS = ("kmmscand", "kpromoted")
+# The thread that finds and moves pages.
+MOVER = "kmtierd"
 _LEAST = 30.0
 
 
 def read_functions(path: Path, symbols: Mapping[str, int]) -> dict[str, int]:
-    """Instructions of the engine's threads in the measured region, by function of the kernel with these `symbols`.
+    """Instructions of the engine's thread in the measured region, by function of the kernel with these `symbols`.
 
     `path` is what the plugin insn_count wrote for its option `blocks`. Raises BuildError when it wrote nothing.
     """
@@ -28,11 +28,11 @@ def read_functions(path: Path, symbols: Mapping[str, int]) -> dict[str, int]:
         raise BuildError(f"the instruction counter left no profile ({error})") from error
     for line in lines:
         address, kind, count = line.split()
-        if kind in MOVERS:
+        if kind == MOVER:
             place = bisect.bisect_right(addresses, int(address, 16)) - 1
             found[starts[place][1] if place >= 0 else "?"] += int(count)
     if not found:
-        raise BuildError("the instruction counter saw none of the engine's threads between its two markers")
+        raise BuildError("the instruction counter saw nothing of the engine's thread between its two markers")
     return dict(found)
 
 

@@ -56,11 +56,10 @@ def rows(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
         ("TLB shootdowns", lambda f: _count(f.shootdowns)),
         ("kernel instructions", lambda f: millions(f.kernel_insns)),
         ("  per page moved", lambda f: _count(f.per_page(base))),
-        ("  per GiB scanned", lambda f: millions(f.scan_per_gib)),
         ("application's threads, user", lambda f: millions(f.app_user_insns)),
         ("application's threads, kernel", lambda f: millions(f.app_kernel_insns)),
-        ("scanner and migrator, CPU time", lambda f: _seconds(f.mover_cpu_s) if f.mover_cpu_s else "-"),
-        ("scanner and migrator, instructions", lambda f: millions(f.mover_insns) if f.mover_insns else "-"),
+        ("kmtierd, CPU time", lambda f: _seconds(f.mover_cpu_s) if f.mover_cpu_s else "-"),
+        ("kmtierd, instructions", lambda f: millions(f.mover_insns) if f.mover_insns else "-"),
     ]
     return _aligned(
         [[name, *(render(outcomes[case.name].figures) for case in MAIN)] for name, render in lines], headers()
@@ -80,7 +79,7 @@ def quiet_rows(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
     base = outcomes[BASE].figures
     lines: list[tuple[str, Callable[[Figures], str]]] = [
         ("pages promoted", lambda f: _count(f.promoted_pages)),
-        ("scanner and migrator, instructions", lambda f: _count(f.mover_insns)),
+        ("kmtierd, instructions", lambda f: _count(f.mover_insns)),
         ("kernel instructions above stock-0's", lambda f: millions(f.extra_kernel(base))),
         ("  of all that were executed", lambda f: f"{100 * f.extra_kernel(base) / (f.elapsed_s * INSNS_PER_S):.3f} %"),
     ]

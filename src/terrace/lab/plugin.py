@@ -22,8 +22,6 @@ _SOURCES = {
 # Whose work is told apart: name -> the function that only such a task runs. A kernel may lack some.
 _KINDS = {
     "idle": "do_idle",
-    "kmmscand": "mtier_scan_thread",
-    "kpromoted": "mtier_promote_thread",
     "kmtierd": "mtier_burst_thread",
     "kswapd": "kswapd",
     "kcompactd": "kcompactd",

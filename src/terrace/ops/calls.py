@@ -8,7 +8,7 @@ import errno
 import os
 import platform
 
-#: Per-task scan scale of the promotion engine: 0 = never scanned, 5 = as usual, 10 = twice as often.
+#: Scan scale of a task, how often its memory is looked at: 0 = never, 5 = as usual, 10 = twice as often.
 PR_MTIER_SCAN_SCALE_SET = 0x4D540001
 PR_MTIER_SCAN_SCALE_GET = 0x4D540002
 

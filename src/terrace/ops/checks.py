@@ -15,6 +15,8 @@ from typing import Literal
 
 from terrace.host import missing_packages
 from terrace.kernel.build import PACKAGES
+from terrace.ops import counters
+from terrace.ops.daemons import ENGINE
 from terrace.ops.diagnose import HOW_TO_KERNEL, Reason, diagnose
 from terrace.ops.probe import Feature, Prober
 from terrace.ops.snapshot import Snapshot, change
@@ -99,14 +101,25 @@ def _engine_parts(now: Snapshot, features: dict[str, Feature]) -> Iterator[Check
         else:
             yield Check(name, "machine", "warn", feature.detail, f"needed to {feature.purpose}")
     named = {daemon.name for daemon in now.daemons}
-    if now.enabled and any(name.startswith("kswapd") for name in named) and not named & {"kmmscand", "kmtierd"}:
+    if now.enabled and any(name.startswith("kswapd") for name in named) and ENGINE not in named:
         yield Check(
-            "kmmscand",
+            ENGINE,
             "machine",
             "warn" if not now.slow_nodes else "fail",
-            "the engine is on, but no kmmscand or kmtierd thread runs",
+            f"the engine is on, but no {ENGINE} thread runs",
             "see the kernel log (dmesg); switch off and on: terrace set enabled 0; terrace set enabled 1",
         )
+    lost = counters.unaccounted(now.counters)
+    if lost is not None:
+        yield _balance(now.counters["mtier_taken"], lost)
+
+
+def _balance(taken: int, lost: int) -> Check:
+    """Does every folio that was to go up have its one end? A batch may be under way while counters are read."""
+    if abs(lost) <= counters.BATCH_FOLIOS:
+        return Check("balance", "machine", "ok", f"each of the {taken} folios that were to go up has its counted end")
+    message = f"{taken} folios were to go up, and {taken - lost} ends are counted (promoted, drop and fail)"
+    return Check("balance", "machine", "warn", message, "a bug of the kernel: report it with terrace status --json")
 
 
 def _balancing(now: Snapshot) -> Check:
@@ -116,7 +129,7 @@ def _balancing(now: Snapshot) -> Check:
             "numa_balancing",
             "machine",
             "warn",
-            f"numa_balancing is {mode}: hint faults look for hot pages beside the scanner, and cost what faults cost",
+            f"numa_balancing is {mode}: its hint faults cost what faults cost, and promote nothing beside the engine",
             f"terrace set numa_balancing {mode & 1}",
         )
     if mode & 2:

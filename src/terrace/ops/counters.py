@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the engine's reason counters mean, in words a person can act on."""
+"""What the engine's words and counters mean, in words a person can act on."""
 
 from __future__ import annotations
 
-#: Ends of a queued folio other than promotion: counter of /proc/vmstat -> (meaning, next step).
+#: Ends of a folio that was to go up, other than promotion: counter of /proc/vmstat -> (meaning, next step).
 LOSSES: dict[str, tuple[str, str]] = {
-    "mtier_drop_full": (
-        "too many pages waited, so that the oldest were dropped",
-        "raise promote.queue_pages, or promote.rate if the target has bandwidth to spare",
-    ),
-    "mtier_drop_cold": (
-        "they had cooled down before their turn came",
-        "raise promote.rate to empty the queue sooner, or hot.window to count accesses longer",
-    ),
-    "mtier_drop_gone": ("they were freed, unmapped or moved before their turn came, or their process exited", ""),
+    "mtier_drop_gone": ("they were freed, unmapped or moved meanwhile, or their process exited", ""),
     "mtier_drop_pinned": (
         "they are pinned (RDMA, VFIO, io_uring buffers) and cannot move",
         "place such buffers with `numactl --membind` when the program starts",
@@ -27,38 +19,53 @@ LOSSES: dict[str, tuple[str, str]] = {
         "",
     ),
     "mtier_drop_policy": (
-        "a memory policy or cpuset of somebody who maps them forbids the target by now",
+        "a memory policy or cpuset of somebody who maps them forbids the target",
         "`numactl --show`, /proc/PID/numa_maps and cpuset.mems tell whose; widen it if they should move",
     ),
-    "mtier_drop_off": ("the engine was switched off while they waited", ""),
     "mtier_fail_isolate": ("another user (reclaim, compaction) held them", ""),
-    "mtier_fail_full": (
-        "the target node was full",
-        "let it demote: `terrace set demotion_enabled 1`; or free memory on it",
-    ),
     "mtier_fail_nomem": (
         "the target node had no free page of their size",
-        "for huge pages: `terrace set promote.thp split`, or compact: echo 1 > /proc/sys/vm/compact_memory",
+        "let it demote: `terrace set demotion_enabled 1`; for huge pages: `terrace set promote.thp split`, "
+        "or compact: echo 1 > /proc/sys/vm/compact_memory",
     ),
     "mtier_fail_busy": (
         "they were in use (referenced or locked) at that moment",
-        "they are tried again when next found hot",
+        "they are tried again when a later burst finds them",
     ),
 }
 
-#: Accessed slow pages that are not even recorded: counter -> meaning.
-SKIPS: dict[str, str] = {
-    "mtier_skip_pinned": "accessed pages are pinned (RDMA, VFIO, io_uring buffers) and cannot move",
-    "mtier_skip_policy": "cpuset.mems or a memory policy keeps pages where they are, accessed or not: widen them",
-    "mtier_skip_shared": "accessed pages are shared program text, or shared copy-on-write after fork: left alone",
+#: What place/why may say: why the last burst moved no more pages -> (meaning, next step).
+WHY: dict[str, tuple[str, str]] = {
+    "rate": (
+        "the limit of the rate is reached",
+        "terrace set promote.rate VALUE, if the target node has bandwidth to spare",
+    ),
+    "nobody": (
+        "none of the slow pages that may move is used",
+        "nothing; if some should be: processes younger than scan.delay_ms or of scan scale 0 are not looked at, nor is "
+        "what cpuset.mems or a memory policy keeps on slow nodes",
+    ),
+    "no_victim": ("no page above is used less than those below, and there is no free memory", ""),
+    "alike": ("pages that would change places are used alike", ""),
+    "cost": ("moving more pages would cost more than it brings", ""),
 }
 
-#: Causes of a pause: counter -> meaning.
-PAUSES: dict[str, str] = {
+#: Counters that status shows beside these when they are not 0: counter -> meaning.
+ASIDE: dict[str, str] = {
     "mtier_throttle_rate": "waits for the rate limit (promote.rate_mbps)",
-    "mtier_throttle_cpu": "pauses of the scanner for its CPU cap (scan.cpu_percent)",
-    "mtier_backpressure": "pauses of the scanner because a queue was filling up",
+    "mtier_hint_faults": "hint faults that found a slow page hot (numa_balancing 2): they leave it to the engine",
 }
 
 #: Pages demoted, by who found them cold.
 DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "mtier_demoted")
+
+#: Folios in one batch of moves: so many may be counted as taken, and their ends not yet.
+BATCH_FOLIOS = 512
+
+
+def unaccounted(counts: dict[str, int]) -> int | None:
+    """Folios that were to go up and have no end in ``counts``; None when the kernel does not count them."""
+    if "mtier_taken" not in counts:
+        return None
+    ends = ("mtier_promoted_folios", *LOSSES)
+    return counts["mtier_taken"] - sum(counts.get(name, 0) for name in ends)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""CPU time of the kernel threads that scan, promote and demote."""
+"""CPU time of the kernel threads that promote and demote."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from terrace.sysfs import KernelFiles
 
-#: Names of the threads: the scanner, one promoter per slow node; bursts, which do both; reclaim (which demotes).
-NAMES = ("kmmscand", "kpromoted/", "kmtierd", "kswapd")
+#: The engine's thread, which looks at pages and moves them.
+ENGINE = "kmtierd"
+#: Names of the threads: that one, and reclaim (which demotes).
+NAMES = (ENGINE, "kswapd")
 
 
 @dataclass(frozen=True)

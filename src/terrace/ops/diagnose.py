@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from terrace.ops import counters
-from terrace.ops.snapshot import Change, Snapshot
+from terrace.ops.snapshot import PLACE, Change, Snapshot
 from terrace.ops.topology import Node
 from terrace.units import format_nodes
 
 Severity = Literal["info", "warn", "error"]
 
 HOW_TO_KERNEL = "docs/how-to/kernel-on-a-real-machine.md"
+DEMOTE = "terrace set demotion_enabled 1"
 
 #: Fewer LRU pages than this on the slow nodes: nothing lives there (bytes).
 EMPTY_BYTES = 1 << 20
@@ -124,135 +125,79 @@ def _switches(now: Snapshot) -> list[Reason]:
 
 def _engine(now: Snapshot, change: Change) -> list[Reason]:
     """The engine is on and the machine fit: where does the way of a page end?"""
-    reasons = _states(now)
+    if now.state == "no_slow_tier":
+        return [Reason("no_slow_tier", "error", "the engine sees no slow tier", "terrace doctor")]
+    if now.observing:
+        return [
+            Reason(
+                "observe",
+                "warn",
+                "the engine decides and moves nothing: it was asked only to observe (debugfs mtier/observe)",
+                "terrace set enabled 0; echo 0 > /sys/kernel/debug/mtier/observe; terrace set enabled 1",
+            )
+        ]
     slow = [node.movable_bytes for node in now.slow_nodes if node.movable_bytes is not None]
     if slow and sum(slow) < EMPTY_BYTES:
-        return [
-            Reason(
-                "slow_empty",
-                "info",
-                f"nothing lives on the slow nodes ({format_nodes([node.node for node in now.slow_nodes])})",
-            )
-        ]
+        numbers = format_nodes([node.node for node in now.slow_nodes])
+        return [Reason("slow_empty", "info", f"nothing lives on the slow nodes ({numbers})")]
+    reasons = _rate(now)
     if change.get("pgpromote_success") == 0:
         ever = Change(None, now.counters)
-        reasons += _pipeline(ever if ever.get("pgpromote_success") == 0 else change)
+        reasons += _losses(ever if ever.get("pgpromote_success") == 0 else change)
+        reasons += _last_burst(now)
     return reasons
 
 
-def _states(now: Snapshot) -> list[Reason]:
-    """What the engine itself says in its state files."""
-    reasons = []
-    if now.state == "paused_cpu":
-        reasons.append(
-            Reason(
-                "scan_cpu_cap",
-                "info",
-                "the scanner has used its share of a CPU and pauses",
-                "terrace set scan.cpu_percent VALUE, if hot pages are found too late",
-            )
-        )
-    elif now.state == "paused_queue":
-        reasons.append(
-            Reason(
-                "queue_full",
-                "warn",
-                "the scanner pauses because pages are found faster than they move",
-                "terrace set promote.rate VALUE, if the target node has bandwidth to spare",
-            )
-        )
-    elif now.state == "no_slow_tier":
-        reasons.append(Reason("no_slow_tier", "error", "the engine sees no slow tier", "terrace doctor"))
-    for node in now.slow_nodes:
-        reasons += _node_state(node, now.demotion_enabled)
-    return reasons
+def _rate(now: Snapshot) -> list[Reason]:
+    """More could move than the limit lets through, now or at the end of the last burst."""
+    if now.state != "throttled" and (now.place is None or now.place.why != "rate"):
+        return []
+    meaning, fix = counters.WHY["rate"]
+    return [Reason("rate_limit", "info", f"promotion waits: {meaning}", fix)]
 
 
-def _node_state(node: Node, demotion: bool | None) -> list[Reason]:
-    where = f"node {node.node}"
-    if node.state == "throttled":
-        return [
-            Reason(
-                "rate_limit",
-                "info",
-                f"{where}: promotion waits for its rate limit",
-                "terrace set promote.rate VALUE, if the target node has bandwidth to spare",
-            )
-        ]
-    if node.state == "target_full":
-        return [
-            Reason(
-                "target_full",
-                "warn",
-                f"{where}: the target node has no free memory",
-                "it demotes cold pages to make room; that takes a while"
-                if demotion
-                else "let it demote cold pages: terrace set demotion_enabled 1",
-            )
-        ]
-    if node.state == "no_target":
-        return [
-            Reason(
-                "no_target",
-                "warn",
-                f"{where}: no node of a faster tier may take its pages",
-                "check promote.target_node, cpuset.mems and bind policies of the processes",
-            )
-        ]
-    return []
-
-
-def _pipeline(change: Change) -> list[Reason]:
-    """Nothing was promoted: the first step of a page's way that shows no activity."""
-    span = "since boot" if change.seconds is None else f"in {change.seconds:.3g} s"
-    if change.get("mtier_scan_visits") == 0:
-        return [
-            Reason(
-                "no_scan",
-                "info",
-                f"no process was due for a scan {span}: all are younger than scan.delay_ms, have "
-                "nothing on slow nodes, or asked not to be scanned (scan scale 0)",
-                "watch longer: terrace status --watch",
-            )
-        ]
-    if change.get("mtier_young_slow") == 0:
-        skipped = _worst(change, counters.SKIPS)
-        if skipped:
-            return [Reason(skipped.removeprefix("mtier_"), "info", f"{counters.SKIPS[skipped]}, {span}")]
-        return [
-            Reason("no_access", "info", f"processes were scanned {span}; none was seen to use slow pages that may move")
-        ]
-    if change.counters.get("mtier_records") == 0:
-        return [
-            Reason(
-                "policy",
-                "warn",
-                f"accesses to slow pages were seen {span}, but cpuset.mems or a memory policy keeps them there",
-                "widen cpuset.mems of the cgroup; start the program without a policy that names slow nodes only "
-                "or interleaves (numactl --membind, --preferred, --interleave)",
-            )
-        ]
-    if change.get("mtier_queued") == 0:
-        return [
-            Reason(
-                "not_hot",
-                "info",
-                f"accesses to slow pages were seen {span}, but no page had hot.accesses of them within hot.window_ms",
-                "terrace set hot.accesses 1 takes pages at their first access",
-            )
-        ]
+def _losses(change: Change) -> list[Reason]:
+    """Pages were to go up, and none did: what most of them ended in."""
     worst = _worst(change, counters.LOSSES)
     if worst is None:
-        return [Reason("waiting", "info", f"hot pages were queued {span} and wait their turn")]
+        return []
+    span = "since boot" if change.seconds is None else f"in {change.seconds:.3g} s"
     meaning, fix = counters.LOSSES[worst]
     return [
         Reason(
             worst.removeprefix("mtier_"),
             "warn",
-            f"of {change.get('mtier_queued')} queued {span}, {change.get(worst)} did not move: {meaning}",
+            f"of {change.get('mtier_taken')} that were to go up {span}, {change.get(worst)} did not move: {meaning}",
             fix,
         )
     ]
+
+
+def _last_burst(now: Snapshot) -> list[Reason]:
+    """Nothing moves: what the engine itself says of that."""
+    if now.state == "idle":
+        return [Reason("idle", "info", "no process has mapped a page that lies on a slow node")]
+    if now.place is None or not now.place.told:
+        return [
+            Reason(
+                "no_burst",
+                "info",
+                "no burst of looks has ended since the engine was switched on; processes younger than scan.delay_ms, "
+                "or of scan scale 0, are not looked at",
+                "watch longer: terrace status --watch",
+            )
+        ]
+    why = now.place.why or ""
+    if why == "rate":
+        return []
+    if why not in counters.WHY:
+        return [Reason("unknown", "info", f"the engine says '{why}' (/{PLACE}/why), which this tool does not know")]
+    meaning, fix = counters.WHY[why]
+    if why == "no_victim" and now.demotion_enabled is False:
+        # Where the fast nodes are short of memory that is told anyway.
+        message = "there is no free memory above, and with demotion off no page gives way"
+        return [] if _full(now) else [Reason(why, "warn", message, DEMOTE)]
+    return [Reason(why, "info", f"the last burst moved no more pages: {meaning}", fix)]
 
 
 def _worst(change: Change, among: Iterable[str]) -> str | None:
@@ -266,7 +211,7 @@ def _pressure(now: Snapshot) -> list[Reason]:
     if not now.slow_nodes:
         return []
     reasons = []
-    full = [node for node in now.top_nodes if _short(node, node.promo_bytes)]
+    full = _full(now)
     if full and now.demotion_enabled is False:
         reasons.append(
             Reason(
@@ -274,7 +219,7 @@ def _pressure(now: Snapshot) -> list[Reason]:
                 "warn",
                 f"node {format_nodes([node.node for node in full])} is full and demotion is off: "
                 "nothing makes room for hot pages",
-                "terrace set demotion_enabled 1",
+                DEMOTE,
             )
         )
     stuck = [node for node in now.top_nodes if node.reclaim_gave_up]
@@ -285,7 +230,7 @@ def _pressure(now: Snapshot) -> list[Reason]:
                 "error",
                 f"kswapd has given up on node {format_nodes([node.node for node in stuck])} after "
                 "16 failures in a row: it demotes nothing until somebody else reclaims there",
-                f"{'' if now.demotion_enabled else 'terrace set demotion_enabled 1; '}then wake it: "
+                f"{'' if now.demotion_enabled else f'{DEMOTE}; '}then wake it: "
                 "echo 1M > /sys/fs/cgroup/memory.reclaim. It gives up when nothing can be demoted, swapped or dropped: "
                 "demotion off and no swap, slow nodes full, or all memory locked",
             )
@@ -301,6 +246,11 @@ def _pressure(now: Snapshot) -> list[Reason]:
             )
         )
     return reasons
+
+
+def _full(now: Snapshot) -> list[Node]:
+    """Nodes of the top tier without room for more."""
+    return [node for node in now.top_nodes if _short(node, node.promo_bytes)]
 
 
 def _short(node: Node, mark: int | None) -> bool:

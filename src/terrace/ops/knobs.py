@@ -31,14 +31,12 @@ class Knob:
     words: tuple[str, ...] = ()
     #: What else a number has to be.
     condition: str = ""
-    #: Knobs of one ascending chain, in order: min <= start <= max.
-    chain: tuple[str, ...] = ()
     #: Other names people know it by.
     aliases: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
-        """What may be written, for people: ``10-3600000 ms``, ``whole, split``."""
+        """What may be written, for people: ``0-3600000 ms``, ``whole, split``."""
         parts = list(self.words)
         if self.low is not None:
             unit = f" {self.unit}" if self.unit else ""
@@ -46,37 +44,16 @@ class Knob:
         return ", ".join(parts)
 
 
-def _mtier(
-    name: str, unit: str, default: object, low: int, high: int, summary: str, chain: tuple[str, ...] = ()
-) -> Knob:
-    return Knob(name, f"{MTIER}/{name.replace('.', '/')}", unit, str(default), summary, low, high, chain=chain)
+def _mtier(name: str, unit: str, default: object, low: int, high: int, summary: str) -> Knob:
+    return Knob(name, f"{MTIER}/{name.replace('.', '/')}", unit, str(default), summary, low, high)
 
-
-_PERIOD = ("scan.period_min_ms", "scan.period_start_ms", "scan.period_max_ms")
-_SIZE = ("scan.size_min_mb", "scan.size_start_mb", "scan.size_max_mb")
-_HOUR_MS = 3_600_000
-_TIB_MB = 1 << 20
 
 KNOBS: tuple[Knob, ...] = (
-    Knob("enabled", f"{MTIER}/enabled", "", "0", "the engine: scan, record and promote", 0, 1),
-    _mtier("charge", "", 0, 0, 1, "charge the CPU time of scanner and migrators to the processes they work for"),
-    _mtier("scan.delay_ms", "ms", 1000, 0, _HOUR_MS, "how long a new process is left alone"),
-    _mtier("scan.period_min_ms", "ms", 400, 10, _HOUR_MS, "shortest time between two scans of a process", _PERIOD),
-    _mtier("scan.period_start_ms", "ms", 2000, 10, _HOUR_MS, "that time for a new process", _PERIOD),
-    _mtier("scan.period_max_ms", "ms", 5000, 10, _HOUR_MS, "longest time between two scans of a process", _PERIOD),
-    _mtier("scan.size_min_mb", "MiB", 256, 1, _TIB_MB, "least mapped memory looked at in one scan", _SIZE),
-    _mtier("scan.size_start_mb", "MiB", 1024, 1, _TIB_MB, "that amount for a new process", _SIZE),
-    _mtier("scan.size_max_mb", "MiB", 4096, 1, _TIB_MB, "most mapped memory looked at in one scan", _SIZE),
-    _mtier("scan.cpu_percent", "%", 20, 1, 100, "most CPU time of the scanner, of one CPU"),
-    _mtier("scan.slice_us", "us", 1000, 50, 100_000, "longest hold of a process's mmap_lock"),
-    _mtier("scan.flush_tlb", "", 1, 0, 1, "flush the TLB in scans that cleared Accessed bits"),
-    _mtier("hot.window_ms", "ms", 10_000, 100, 600_000, "time in which accesses count together"),
-    _mtier("hot.accesses", "", 2, 1, 15, "accesses in the window that make a page hot when DRAM is contended"),
-    _mtier("hot.room_percent", "%", 6, 0, 100, "free share of a node that is ample: the first access is enough then"),
-    _mtier("hot.cold_looks", "", 3, 0, 15, "looks without an access in a row: a page of a full node gives way; 0: no"),
-    _mtier("promote.rate_mbps", "MiB/s", 1024, 1, _TIB_MB, "most promotion into each target node"),
-    _mtier("promote.batch_pages", "pages", 512, 1, 4096, "pages moved by one call"),
-    _mtier("promote.queue_pages", "pages", 65_536, 1024, 16_777_216, "how many pages of each slow node may wait"),
+    _mtier("enabled", "", 0, 0, 1, "the engine: look at pages, and move them"),
+    _mtier("charge", "", 0, 0, 1, "charge the CPU time of looks and moves to the processes whose pages they are"),
+    _mtier("scan.delay_ms", "ms", 100, 0, 3_600_000, "how long a new address space is left alone"),
+    _mtier("scan.cpu_percent", "%", 20, 1, 100, "most CPU time that looks may take, of one CPU"),
+    _mtier("promote.rate_mbps", "MiB/s", 1024, 1, 1 << 20, "most promotion into each target node"),
     Knob(
         "promote.target_node",
         f"{MTIER}/promote/target_node",
@@ -147,7 +124,7 @@ KNOBS: tuple[Knob, ...] = (
     ),
 )
 
-_SUFFIX = re.compile(r"_(ms|us|mb|mbps|percent|pages)$")
+_SUFFIX = re.compile(r"_(ms|mbps|percent)$")
 
 
 def find(name: str) -> Knob:
@@ -210,11 +187,10 @@ def parse_value(knob: Knob, text: str) -> str:
 def _with_unit(knob: Knob, word: str) -> Fraction:
     """``word``, which carries a unit, in the knob's unit. Raises UsageError."""
     try:
-        if knob.unit in ("ms", "us"):
-            return Fraction(parse_time_ns(word), {"ms": 1_000_000, "us": 1_000}[knob.unit])
-        if knob.unit in ("MiB", "MiB/s"):
-            size = word.removesuffix("/s") if knob.unit == "MiB/s" else word
-            return Fraction(parse_size(size), 1 << 20)
+        if knob.unit == "ms":
+            return Fraction(parse_time_ns(word), 1_000_000)
+        if knob.unit == "MiB/s":
+            return Fraction(parse_size(word.removesuffix("/s")), 1 << 20)
     except UsageError:
         raise _bad(knob, word) from None
     number = word.removesuffix("%").strip()
@@ -241,13 +217,13 @@ def same(left: str | None, right: str) -> bool:
 def apply(files: KernelFiles, knob: Knob, value: str) -> str | None:
     """Write ``value`` and return what is in force afterwards (None: cannot be read back).
 
-    Raises MissingError when the kernel has no such knob, UsageError when it refuses the value,
+    Raises MissingError when the kernel has no such knob or the CPUs cannot do it, UsageError when it refuses the value,
     TerraceError for anything else, and when what it took is not what was asked.
     """
     if not files.exists(knob.path):
         raise MissingError(absent(files, knob))
     if files.dry_run or not knob.path.startswith(MTIER):
-        check_range(files, knob, value)
+        check_range(knob, value)
     try:
         files.write(knob.path, value)
     except KernelFileError as error:
@@ -260,17 +236,15 @@ def apply(files: KernelFiles, knob: Knob, value: str) -> str | None:
     return after
 
 
-def check_range(files: KernelFiles, knob: Knob, value: str) -> None:
+def check_range(knob: Knob, value: str) -> None:
     """Raise UsageError when ``value`` is outside what the knob is documented to take.
 
     For a dry run, and for knobs of the stock kernel, some of which take nonsense in silence.
     """
     if knob.low is None or knob.high is None or value in knob.words:
         return
-    broken = _breaks_chain(files, knob, int(value))
-    if broken or not knob.low <= int(value) <= knob.high:
-        allowed = f"{knob.allowed}, {broken}" if broken else knob.allowed
-        raise UsageError(f"{knob.name} cannot be '{value}'; allowed: {allowed} (/{knob.path})")
+    if not knob.low <= int(value) <= knob.high:
+        raise _bad(knob, value)
 
 
 def absent(files: KernelFiles, knob: Knob) -> str:
@@ -284,34 +258,19 @@ def explain(files: KernelFiles, knob: Knob, value: str, number: int) -> TerraceE
     """The kernel's answer to a write, as an error a person can act on."""
     what = f"'{value}' to /{knob.path}"
     if number in (errno.EINVAL, errno.ERANGE):
-        rule = f"allowed: {knob.allowed}"
-        broken = _breaks_chain(files, knob, int(value)) if re.fullmatch(r"-?\d+", value) else ""
-        if broken:
-            rule += f", {broken}"
-        name = errno.errorcode[number]
+        kept = current(files, knob) or "what it was"
         return UsageError(
-            f"the kernel refuses {what} ({name}); {rule}. It stays at {current(files, knob) or 'what it was'}"
+            f"the kernel refuses {what} ({errno.errorcode[number]}); allowed: {knob.allowed}. It stays at {kept}"
         )
     if number in (errno.EACCES, errno.EPERM):
         return TerraceError(f"may not write {what}: run as root (sudo terrace set {knob.name} {value})")
     if number == errno.ENOMEM:
         return TerraceError(f"cannot write {what}: the kernel has not enough memory for it; it stays as it was")
+    if number == errno.EOPNOTSUPP:
+        return MissingError(
+            f"cannot write {what}: the CPUs of this machine do not set Accessed bits by themselves, which is all that "
+            "the engine looks at"
+        )
     if number == errno.EROFS:
         return TerraceError(f"cannot write {what}: the file system is read-only (a container?); run it on the host")
     return TerraceError(f"cannot write {what}: {errno.errorcode.get(number, number)}")
-
-
-def _breaks_chain(files: KernelFiles, knob: Knob, value: int) -> str:
-    """The neighbour in min <= start <= max that ``value`` passes, in words; '' when none."""
-    if knob.name not in knob.chain:
-        return ""
-    place = knob.chain.index(knob.name)
-    for index, other_name in enumerate(knob.chain):
-        other = files.get_int(find(other_name).path)
-        if other is None:
-            continue
-        if index < place and value < other:
-            return f"not below {other_name} (now {other} {knob.unit})"
-        if index > place and value > other:
-            return f"not above {other_name} (now {other} {knob.unit})"
-    return ""

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from terrace.ops import kconfig
 from terrace.ops.calls import Calls
+from terrace.ops.knobs import KNOBS
 from terrace.ops.topology import Node, read_nodes
 from terrace.sysfs import MTIER, KernelFiles, parse_table
 from terrace.units import format_nodes
 
 #: Tracepoints of the engine.
-TRACEPOINTS = ("mtier_scan_start", "mtier_scan_end", "mtier_hot", "mtier_migrate", "mtier_demote")
+TRACEPOINTS = ("mtier_burst", "mtier_migrate", "mtier_demote")
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class Prober:
         group = "promotion engine"
         here = self.files.exists(MTIER)
         yield Feature("mtier", group, here, self._option("CONFIG_MTIER"), "hot pages go to faster memory")
-        files = sum(len(self.files.names(f"{MTIER}/{sub}")) for sub in ("scan", "hot", "promote"))
-        detail = f"{files} knobs below /{MTIER}" if here else f"no /{MTIER}"
+        knobs = sum(knob.path.startswith(MTIER) and self.files.exists(knob.path) for knob in KNOBS)
+        detail = f"{knobs} knobs below /{MTIER}" if here else f"no /{MTIER}"
         yield Feature("mtier-sysfs", group, here, detail, "terrace status, terrace set")
         yield self._prctl(group)
         yield self._tracepoints(group)
@@ -65,7 +66,7 @@ class Prober:
             return Feature("mtier-prctl", group, False, f"prctl answers {answer}", purpose)
 
     def _tracepoints(self, group: str) -> Feature:
-        purpose = "follow scan, decision and migration"
+        purpose = "follow bursts and moves"
         for base in ("sys/kernel/tracing", "sys/kernel/debug/tracing"):
             if self.files.names(f"{base}/events"):
                 found = [name for name in TRACEPOINTS if self.files.exists(f"{base}/events/mtier/{name}")]

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from terrace.ops import counters
 from terrace.ops.daemons import Daemon
 from terrace.ops.diagnose import Reason, diagnose, is_moving
-from terrace.ops.snapshot import Change, Snapshot, change
+from terrace.ops.snapshot import Change, Place, Snapshot, change
 from terrace.ops.topology import Node
 from terrace.output import format_table, style
 from terrace.units import format_nodes, format_size
 
-JSON_VERSION = 1
+JSON_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def as_json(report: Report) -> dict[str, object]:
             "enabled": now.enabled,
             "state": now.state,
             "processes": now.processes,
-            "records_bytes": now.records_bytes,
+            "observing": now.observing,
+            "place": None if now.place is None else asdict(now.place),
         },
         "numa_balancing": now.numa_balancing,
         "demotion_enabled": now.demotion_enabled,
@@ -113,7 +114,8 @@ def _daemon(report: Report, daemon: Daemon) -> dict[str, object]:
 
 def as_text(report: Report) -> str:
     """The page `terrace status` prints."""
-    parts = [_head(report.now), _nodes(report.now), _flow(report), _threads(report), _why(report)]
+    now = report.now
+    parts = [_head(now), _nodes(now), _last_burst(now), _flow(report), _threads(report), _why(report)]
     if report.unreadable:
         parts.append(_unreadable(report.unreadable))
     return "\n\n".join(part for part in parts if part)
@@ -130,22 +132,29 @@ def _head(now: Snapshot) -> str:
             engine += f", {now.state}"
     demotion = {True: "on", False: "off", None: "-"}[now.demotion_enabled]
     balancing = "-" if now.numa_balancing is None else str(now.numa_balancing)
-    uses = ""
-    if now.enabled and now.processes is not None and now.records_bytes is not None:
-        uses = (
-            f"\nThe engine knows {now.processes} processes and uses {format_size(now.records_bytes)} for its records."
-        )
+    does = ""
+    if now.enabled and now.processes is not None:
+        does = f"\nThe engine knows {now.processes} processes.{_since_on(now.place)}"
     return (
         f"Linux {now.release}   promotion engine: {style(engine, 'bold')}   "
-        f"demotion: {demotion}   numa_balancing: {balancing}{uses}"
+        f"demotion: {demotion}   numa_balancing: {balancing}{does}"
+    )
+
+
+def _since_on(place: Place | None) -> str:
+    if place is None or not place.taken or place.promoted is None or place.demoted is None:
+        return ""
+    return (
+        f" Since it was switched on {place.taken} pages were to go up: {place.promoted} did, "
+        f"and {place.demoted} made way for them."
     )
 
 
 def _nodes(now: Snapshot) -> str:
-    engine = any(node.state is not None for node in now.nodes)
+    engine = any(node.promoted is not None for node in now.nodes)
     headers = ["NODE", "TIER", "CPUS", "SIZE", "FREE", "READ", "DEMOTES TO"]
     if engine:
-        headers += ["PROMOTES TO", "STATE", "QUEUED", "PROMOTED", "DROPPED"]
+        headers += ["PROMOTES TO", "PROMOTED", "DROPPED", "DEMOTED"]
     rows = [_node_row(node, engine) for node in now.nodes]
     return format_table(rows, headers)
 
@@ -164,8 +173,7 @@ def _node_row(node: Node, engine: bool) -> list[object]:
     if engine:
         row += [
             format_nodes(node.promotes_to) if node.promotes_to else "-",
-            node.state or "-",
-            *("-" if value is None else value for value in (node.queued, node.promoted, node.dropped)),
+            *("-" if value is None else value for value in (node.promoted, node.dropped, node.demoted)),
         ]
     return row
 
@@ -190,6 +198,38 @@ def _reading(node: Node) -> str:
     return " ".join(parts) or "-"
 
 
+def _last_burst(now: Snapshot) -> str:
+    """What the last burst said: how it looked, what that was worth, and why no more moved."""
+    place = now.place
+    if not now.enabled or place is None or not place.told:
+        return ""
+    meaning, _ = counters.WHY.get(place.why or "", ("a word that this tool does not know", ""))
+    rows = [
+        ("why", place.why, meaning),
+        ("tau", _time(place.tau_us), "time between two looks"),
+        ("share", _percent(place.share_ppm), "of one CPU, what looks may take now, on average"),
+        ("margin", _percent(place.margin_ppm), "chance that the last page with room above is used within tau"),
+        ("trust", _percent(place.trust_percent, 1), "of what moves had promised, what was found when looked at again"),
+        ("gain", _time(place.gain_us), "accesses saved by what has moved, as time"),
+        ("cost", _time(place.cost_us), "CPU time of its looks"),
+    ]
+    return format_table(rows, ("LAST BURST", "SAYS", "MEANING"))
+
+
+def _time(us: int | None) -> str:
+    if us is None:
+        return "-"
+    for unit, name in ((1_000_000, "s"), (1000, "ms")):
+        if us >= unit:
+            return f"{us / unit:.3g} {name}" if us < 100 * unit else f"{us // unit} {name}"
+    return f"{us} us"
+
+
+def _percent(value: int | None, whole: int = 10_000) -> str:
+    """``value``, of which ``whole`` are one percent."""
+    return "-" if value is None else f"{value / whole:.3g} %"
+
+
 def _flow(report: Report) -> str:
     rows = [
         _flow_row(report, "promoted", "pgpromote_success"),
@@ -211,18 +251,18 @@ def _flow_row(report: Report, what: str, *names: str) -> list[object]:
 
 #: Counters every page of status shows; the rest of them only when they are not 0.
 _STEPS = (
-    ("mtier_scan_visits", "scans of a process"),
-    ("mtier_young_slow", "accessed pages found on slow nodes"),
-    ("mtier_queued", "hot pages queued"),
+    ("mtier_bursts", "bursts of looks"),
+    ("mtier_look_ptes", "page table entries read in looks"),
+    ("mtier_taken", "folios that were to go up"),
 )
 
 
 def _counts(report: Report) -> str:
-    """The way of a page through the engine, and where pages were lost."""
+    """What the engine did, and where pages were lost."""
     now = report.now.counters
     shown = [(name, meaning) for name, meaning in _STEPS if name in now]
     shown += [(name, f"not moved: {meaning}") for name, (meaning, _) in counters.LOSSES.items() if now.get(name)]
-    shown += [(name, meaning) for name, meaning in (counters.SKIPS | counters.PAUSES).items() if now.get(name)]
+    shown += [(name, meaning) for name, meaning in counters.ASIDE.items() if now.get(name)]
     if not report.now.engine and now.get("numa_hint_faults"):
         shown.append(("numa_hint_faults", "hint faults of stock NUMA balancing"))
     if not shown:

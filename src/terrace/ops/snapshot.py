@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from terrace.ops.daemons import Daemon, read_daemons
 from terrace.ops.topology import Node, Tier, read_nodes
@@ -24,6 +24,40 @@ COMMON_COUNTERS = (
 )
 
 
+#: What the last burst said, one value per file.
+PLACE = f"{MTIER}/place"
+
+#: While it is 1 the engine decides and moves nothing. For root alone, like all of debugfs.
+OBSERVE = "sys/kernel/debug/mtier/observe"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The files below place/, by their names; None where one is missing or closed to us."""
+
+    #: Why no more pages moved, in one word; ``none`` before the first burst.
+    why: str | None = None
+    tau_us: int | None = None
+    share_ppm: int | None = None
+    margin_ppm: int | None = None
+    trust_percent: int | None = None
+    gain_us: int | None = None
+    cost_us: int | None = None
+    #: Pages since the engine was switched on.
+    taken: int | None = None
+    promoted: int | None = None
+    demoted: int | None = None
+
+    @property
+    def told(self) -> bool:
+        """A burst has ended since the engine was switched on."""
+        return self.why not in (None, "none")
+
+
+#: The files of place/ that hold a number.
+PLACE_NUMBERS = tuple(entry.name for entry in fields(Place) if entry.name != "why")
+
+
 @dataclass
 class Snapshot:
     """The machine at one moment; None where a file is missing or closed to us."""
@@ -33,15 +67,16 @@ class Snapshot:
     engine: bool
     enabled: bool | None
     state: str | None
-    #: Address spaces in the scanner's list, and bytes of its records of page frames.
+    #: Address spaces that the engine knows.
     processes: int | None
-    records_bytes: int | None
     numa_balancing: int | None
     demotion_enabled: bool | None
     nodes: list[Node]
     tiers: list[Tier]
     counters: dict[str, int]
     daemons: list[Daemon] = field(default_factory=list)
+    place: Place | None = None
+    observing: bool | None = None
 
     @property
     def slow_nodes(self) -> list[Node]:
@@ -71,7 +106,6 @@ def take(files: KernelFiles) -> Snapshot:
         enabled=None if enabled is None else enabled != 0,
         state=files.get(f"{MTIER}/state"),
         processes=files.get_int(f"{MTIER}/mms"),
-        records_bytes=files.get_int(f"{MTIER}/records_bytes"),
         numa_balancing=files.get_int("proc/sys/kernel/numa_balancing"),
         demotion_enabled=_to_bool(files.get("sys/kernel/mm/numa/demotion_enabled")),
         nodes=nodes,
@@ -80,7 +114,16 @@ def take(files: KernelFiles) -> Snapshot:
             name: value for name, value in vmstat.items() if name in COMMON_COUNTERS or name.startswith("mtier_")
         },
         daemons=read_daemons(files),
+        place=_read_place(files),
+        observing=files.get_int(OBSERVE) == 1 if files.exists(OBSERVE) else None,
     )
+
+
+def _read_place(files: KernelFiles) -> Place | None:
+    if not files.exists(PLACE):
+        return None
+    numbers = {name: files.get_int(f"{PLACE}/{name}") for name in PLACE_NUMBERS}
+    return Place(why=files.get(f"{PLACE}/why"), **numbers)
 
 
 @dataclass(frozen=True)

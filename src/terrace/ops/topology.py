@@ -44,11 +44,11 @@ class Node:
     demotes_to: list[int] = field(default_factory=list)
     read_latency_ns: int | None = None
     read_bandwidth_mbps: int | None = None
-    #: Of the promotion engine, for slow nodes only.
-    state: str | None = None
-    queued: int | None = None
+    #: Of the promotion engine, for slow nodes only: pages that left it for a faster node, folios that were to
+    #: and did not, pages that came down to it.
     promoted: int | None = None
     dropped: int | None = None
+    demoted: int | None = None
     promotes_to: list[int] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:
@@ -168,10 +168,9 @@ def _read_node(files: KernelFiles, number: int, zones: dict[int, ZoneSums]) -> N
     node.read_latency_ns = _positive(files.get(f"{near}/read_latency"))
     node.read_bandwidth_mbps = _positive(files.get(f"{near}/read_bandwidth"))
     engine = f"{MTIER}/node{number}"
-    node.state = files.get(f"{engine}/state")
-    node.queued = files.get_int(f"{engine}/queued")
     node.promoted = files.get_int(f"{engine}/promoted")
     node.dropped = files.get_int(f"{engine}/dropped")
+    node.demoted = files.get_int(f"{engine}/demoted")
     node.promotes_to = parse_nodes(files.get(f"{engine}/target"))
     return node
 

@@ -78,7 +78,7 @@ def markdown(results: Results, command: str, picture: str) -> str:
         "# Placement, simulated",
         "",
         "What [`mm/mtier/place.c`](../../linux/mm/mtier/place.c) decides on simulated loads; how it decides is",
-        "[another page](placement.md). These figures judge the decision alone, before there is a kernel that follows",
+        "[another page](placement.md). These figures judge the decision alone, apart from any kernel that follows",
         "it: accesses are Poisson processes, heat is spread at random over all pages, Accessed bits are exact, a look",
         "takes 20 ns a page and a move 2.5 µs. What the lab says of a kernel is in the [results](../results.md).",
         "",

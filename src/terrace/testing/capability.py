@@ -16,7 +16,7 @@ class Capability:
     programs: tuple[str, ...]
 
 
-_PROMOTION = ("control_", "promote_", "scan_", "hot_", "target_", "observe_", "race_", "mtier_", "burst_", "churn")
+_PROMOTION = ("control_", "burst_", "promote_", "target_", "observe_", "race_", "mtier_", "churn")
 
 #: Capabilities by the name of their code, which is that of their folder in tests/mutants, too.
 CAPABILITIES = {

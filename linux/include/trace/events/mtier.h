@@ -8,85 +8,12 @@
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
-/* Why a slice of a scan visit ended: enum mtier_stop */
-#define MTIER_STOP_NAMES			\
-	{ 0, "end" },				\
-	{ 1, "size" },				\
-	{ 2, "time" },				\
-	{ 3, "lock" },				\
-	{ 4, "exit" },				\
-	{ 5, "full" }
-
 /* What became of a batch: enum mtier_outcome */
 #define MTIER_OUTCOME_NAMES			\
 	{ 0, "moved" },				\
 	{ 1, "partly" },			\
 	{ 2, "nomem" },				\
 	{ 3, "busy" }
-
-/* Units: period in ms, size in MiB of mapped memory. */
-TRACE_EVENT(mtier_scan_start,
-	TP_PROTO(pid_t pid, u64 mm_id, u64 address, u32 period_ms, u32 size_mb),
-	TP_ARGS(pid, mm_id, address, period_ms, size_mb),
-	TP_STRUCT__entry(
-		__field(u64, mm_id)
-		__field(u64, address)
-		__field(pid_t, pid)
-		__field(u32, period_ms)
-		__field(u32, size_mb)
-	),
-	TP_fast_assign(
-		__entry->mm_id = mm_id;
-		__entry->address = address;
-		__entry->pid = pid;
-		__entry->period_ms = period_ms;
-		__entry->size_mb = size_mb;
-	),
-	TP_printk("pid=%d mm=%llu address=0x%llx period_ms=%u size_mb=%u",
-		  __entry->pid, __entry->mm_id, __entry->address,
-		  __entry->period_ms, __entry->size_mb)
-);
-
-/*
- * ptes: entries read; young_*: found accessed; next_ms: time to next visit;
- * probe: how choosy that will be, see mtier_probe_adapt()
- */
-TRACE_EVENT(mtier_scan_end,
-	TP_PROTO(pid_t pid, u64 mm_id, u64 address, u64 ptes, u64 young_slow,
-		 u64 young_top, u32 next_ms, u32 size_mb, u32 stop, u32 probe),
-	TP_ARGS(pid, mm_id, address, ptes, young_slow, young_top, next_ms,
-		size_mb, stop, probe),
-	TP_STRUCT__entry(
-		__field(u64, mm_id)
-		__field(u64, address)
-		__field(u64, ptes)
-		__field(u64, young_slow)
-		__field(u64, young_top)
-		__field(pid_t, pid)
-		__field(u32, next_ms)
-		__field(u32, size_mb)
-		__field(u32, stop)
-		__field(u32, probe)
-	),
-	TP_fast_assign(
-		__entry->mm_id = mm_id;
-		__entry->address = address;
-		__entry->ptes = ptes;
-		__entry->young_slow = young_slow;
-		__entry->young_top = young_top;
-		__entry->pid = pid;
-		__entry->next_ms = next_ms;
-		__entry->size_mb = size_mb;
-		__entry->stop = stop;
-		__entry->probe = probe;
-	),
-	TP_printk("pid=%d mm=%llu address=0x%llx ptes=%llu young_slow=%llu young_top=%llu next_ms=%u size_mb=%u stop=%s probe=%u",
-		  __entry->pid, __entry->mm_id, __entry->address,
-		  __entry->ptes, __entry->young_slow, __entry->young_top,
-		  __entry->next_ms, __entry->size_mb,
-		  __print_symbolic(__entry->stop, MTIER_STOP_NAMES),
-		  __entry->probe)
-);
 
 /* Why a burst found no more pages that should change places: enum mtier_plan_why */
 #define MTIER_PLAN_NAMES			\
@@ -132,27 +59,6 @@ TRACE_EVENT(mtier_burst,
 		  __entry->tau_ns, __entry->margin_q16, __entry->pairs,
 		  __entry->gain_ns, __entry->spent_ns,
 		  __print_symbolic(__entry->why, MTIER_PLAN_NAMES))
-);
-
-/* A record became hot and its frame was queued. */
-TRACE_EVENT(mtier_hot,
-	TP_PROTO(u64 pfn, int source, int target, u32 heat),
-	TP_ARGS(pfn, source, target, heat),
-	TP_STRUCT__entry(
-		__field(u64, pfn)
-		__field(int, source)
-		__field(int, target)
-		__field(u32, heat)
-	),
-	TP_fast_assign(
-		__entry->pfn = pfn;
-		__entry->source = source;
-		__entry->target = target;
-		__entry->heat = heat;
-	),
-	TP_printk("pfn=0x%llx source=%d target=%d heat=%u",
-		  __entry->pfn, __entry->source, __entry->target,
-		  __entry->heat)
 );
 
 /* tried: folios handed to migrate_pages(); moved: base pages that moved */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which VMAs a batch may hold. Included by ../eligible.c.
+ * Which VMAs a batch may hold, and what never gives way. Included by ../eligible.c.
  */
 #include <kunit/test.h>
 #include <linux/mman.h>
+#include <linux/mmu_notifier.h>
 
 /* A VMA of this test, and a guard that holds nothing. */
 static struct vm_area_struct *guard_vma(struct kunit *test,
@@ -89,10 +90,63 @@ static void memory_without_rights_is_not_eligible(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, mtier_vma_eligible(&vma));
 }
 
+/* Does a page of a new mapping with these flags give way? */
+static enum mtier_why guard_way(struct kunit *test, unsigned long flags,
+				bool unevictable)
+{
+	struct mtier_guard *guard;
+	enum mtier_why why = MTIER_WHY_GONE;
+	struct vm_area_struct *vma;
+	struct page *page;
+	unsigned long at;
+
+	guard_vma(test, &guard);
+	guard->down = true;
+	at = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | flags, 0);
+	KUNIT_ASSERT_NE(test, at, 0);
+	KUNIT_ASSERT_EQ(test, get_user_pages_fast(at, 1, FOLL_WRITE, &page), 1);
+	if (unevictable)
+		folio_set_unevictable(page_folio(page));
+	mmap_read_lock(current->mm);
+	vma = vma_lookup(current->mm, at);
+	if (vma)
+		why = mtier_ask_kind(guard, page_folio(page), vma);
+	mmap_read_unlock(current->mm);
+	if (unevictable)
+		folio_clear_unevictable(page_folio(page));
+	put_page(page);
+	return why;
+}
+
+static void locked_memory_does_not_give_way(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, guard_way(test, 0, false), MTIER_MAY);
+	KUNIT_EXPECT_EQ(test, guard_way(test, MAP_LOCKED, false), MTIER_WHY_KIND);
+	/* By SHM_LOCK, say */
+	KUNIT_EXPECT_EQ(test, guard_way(test, 0, true), MTIER_WHY_KIND);
+}
+
+/* Its TLBs are not flushed between two looks: what it uses looks idle. */
+static void memory_of_a_secondary_mmu_does_not_give_way(struct kunit *test)
+{
+	static const struct mmu_notifier_ops ops = {};
+	struct mmu_notifier mn = { .ops = &ops };
+	struct mtier_guard *guard;
+
+	/* Now the test has an address space. */
+	guard_vma(test, &guard);
+	KUNIT_ASSERT_EQ(test, mmu_notifier_register(&mn, current->mm), 0);
+	KUNIT_EXPECT_EQ(test, guard_way(test, 0, false), MTIER_WHY_KIND);
+	mmu_notifier_unregister(&mn, current->mm);
+}
+
 static struct kunit_case mtier_eligible_cases[] = {
 	KUNIT_CASE(a_batch_holds_its_vmas),
 	KUNIT_CASE(a_detached_vma_is_not_held),
 	KUNIT_CASE(memory_without_rights_is_not_eligible),
+	KUNIT_CASE(locked_memory_does_not_give_way),
+	KUNIT_CASE(memory_of_a_secondary_mmu_does_not_give_way),
 	{ }
 };
 

@@ -134,9 +134,9 @@ static void the_highest_count_changes_nothing_else(struct kunit *test)
 	u8 page = known;
 	unsigned int i;
 
-	for (i = 0; i < MTIER_LOOKS; i++)
+	for (i = 0; i < MTIER_LOOKS_MOST; i++)
 		page++;
-	KUNIT_EXPECT_EQ(test, page & MTIER_PAGE_COUNT, MTIER_LOOKS);
+	KUNIT_EXPECT_EQ(test, page & MTIER_PAGE_COUNT, MTIER_LOOKS_MOST);
 	KUNIT_EXPECT_EQ(test, page & ~MTIER_PAGE_COUNT, known);
 	KUNIT_EXPECT_TRUE(test, mtier_page_watched(page));
 	KUNIT_EXPECT_FALSE(test, mtier_page_watched(MTIER_PAGE_REST));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The list of address spaces: order, exit at every moment, no reference left.
+ * The list of address spaces: exit at every moment, no reference left.
  * Included by ../mm_slot.c.
  */
 #include <kunit/test.h>
@@ -40,12 +40,14 @@ static ktime_t far_future(void)
 static void a_new_mm_waits_for_the_delay(struct kunit *test)
 {
 	struct mm_struct *mm = new_mm(test);
-	ktime_t due, start = ktime_get();
+	ktime_t start = ktime_get();
 
 	__mtier_add_mm(mm);
 	KUNIT_EXPECT_EQ(test, mtier_slots_count(), 1);
-	KUNIT_EXPECT_NULL(test, mtier_slot_next(start, &due));
-	KUNIT_EXPECT_GE(test, due, ktime_add_ms(start, mtier_conf.delay_ms));
+	KUNIT_EXPECT_GE(test, mm->mtier_slot->not_before,
+			ktime_add_ms(start, mtier_conf.delay_ms));
+	KUNIT_EXPECT_FALSE(test, mtier_slot_ready(mm, start - 1));
+	KUNIT_EXPECT_TRUE(test, mtier_slot_ready(mm, far_future()));
 	__mtier_del_mm(mm);
 	KUNIT_EXPECT_EQ(test, mtier_slots_count(), 0);
 	mmput(mm);
@@ -67,53 +69,24 @@ static void adding_twice_is_adding_once(struct kunit *test)
 	mmput(mm);
 }
 
-static void slots_come_in_the_order_they_are_due(struct kunit *test)
-{
-	struct mm_struct *mm[3];
-	struct mtier_slot *slot;
-	ktime_t due, base = far_future();
-	int i;
-
-	for (i = 0; i < 3; i++) {
-		mm[i] = new_mm(test);
-		__mtier_add_mm(mm[i]);
-		slot = mtier_slot_next(base, &due);
-		KUNIT_ASSERT_NOT_NULL(test, slot);
-		/* 3, 1, 2 ms after base */
-		mtier_slot_requeue(slot, ktime_add_ms(base, (i + 2) % 3 + 1));
-	}
-	KUNIT_EXPECT_NULL(test, mtier_slot_next(base, &due));
-	KUNIT_EXPECT_EQ(test, due, ktime_add_ms(base, 1));
-	for (i = 1; i <= 3; i++) {
-		slot = mtier_slot_next(ktime_add_ms(base, 3), &due);
-		KUNIT_ASSERT_NOT_NULL(test, slot);
-		KUNIT_EXPECT_PTR_EQ(test, slot->mm, mm[i % 3]);
-		mtier_slot_requeue(slot, ktime_add_ms(base, 10));
-	}
-	for (i = 0; i < 3; i++) {
-		__mtier_del_mm(mm[i]);
-		mmput(mm[i]);
-	}
-}
-
-static void exit_under_the_scanner_frees_later(struct kunit *test)
+static void exit_under_a_burst_frees_later(struct kunit *test)
 {
 	struct mm_struct *mm = new_mm(test);
 	int refs = atomic_read(&mm->mm_count);
 	struct mtier_slot *slot;
-	ktime_t due;
 
 	__mtier_add_mm(mm);
-	slot = mtier_slot_next(far_future(), &due);
+	slot = mtier_slot_after(NULL, far_future());
 	KUNIT_ASSERT_NOT_NULL(test, slot);
 	__mtier_del_mm(mm);
 	KUNIT_EXPECT_NULL(test, mm->mtier_slot);
 	KUNIT_EXPECT_EQ(test, mtier_slots_count(), 0);
-	/* The scanner still holds it. */
+	KUNIT_EXPECT_FALSE(test, mtier_slot_ready(mm, far_future()));
+	/* The burst still holds it. */
 	KUNIT_EXPECT_EQ(test, atomic_read(&mm->mm_count), refs + 1);
-	mtier_slot_requeue(slot, ktime_get());
+	mtier_slot_put(slot);
 	KUNIT_EXPECT_EQ(test, atomic_read(&mm->mm_count), refs);
-	KUNIT_EXPECT_NULL(test, mtier_slot_next(far_future(), &due));
+	KUNIT_EXPECT_NULL(test, mtier_slot_after(NULL, far_future()));
 	mmput(mm);
 }
 
@@ -193,8 +166,7 @@ static void a_closed_list_takes_nobody(struct kunit *test)
 static struct kunit_case mtier_mm_slot_cases[] = {
 	KUNIT_CASE(a_new_mm_waits_for_the_delay),
 	KUNIT_CASE(adding_twice_is_adding_once),
-	KUNIT_CASE(slots_come_in_the_order_they_are_due),
-	KUNIT_CASE(exit_under_the_scanner_frees_later),
+	KUNIT_CASE(exit_under_a_burst_frees_later),
 	KUNIT_CASE(all_are_met_but_the_new_ones),
 	KUNIT_CASE(a_walk_goes_on_from_who_exits),
 	KUNIT_CASE(a_closed_list_takes_nobody),

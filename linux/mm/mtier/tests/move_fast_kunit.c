@@ -51,7 +51,7 @@ static void so_they_do_down(struct kunit *test)
 	unsigned int i;
 
 	mtier_guard_end(&s->mv->guard);
-	mtier_move_down(s->mv, s->nid, s->to, FAST_PAGES);
+	mtier_move_begin(s->mv, s->nid, s->to, true, FAST_PAGES);
 	fast_add_all(test, s);
 	KUNIT_EXPECT_EQ(test, mtier_move_run(s->mv), FAST_PAGES);
 	for (i = 0; i < FAST_PAGES; i++)

@@ -150,7 +150,7 @@ static int fast_init(struct kunit *test)
 	s->nid = folio_nid(s->src[0]);
 	s->to = next_node_in(s->nid, node_states[N_MEMORY]);
 	fast_count(s);
-	mtier_move_up(s->mv, s->nid, s->to, FAST_PAGES);
+	mtier_move_begin(s->mv, s->nid, s->to, false, FAST_PAGES);
 	return 0;
 }
 

@@ -45,10 +45,7 @@ static void move_freed(struct kunit *test, bool down)
 	int nid = folio_nid(folio);
 	long isolated = move_isolated(nid);
 
-	if (down)
-		mtier_move_down(mv, nid, nid, 16);
-	else
-		mtier_move_up(mv, nid, nid, 16);
+	mtier_move_begin(mv, nid, nid, down, 16);
 	KUNIT_EXPECT_TRUE(test, mtier_move_add(mv, folio));
 	KUNIT_EXPECT_EQ(test, move_isolated(nid), isolated + 1);
 	folio_put(folio);
@@ -76,7 +73,7 @@ static void referenced_stays(struct kunit *test)
 	int nid = folio_nid(folio);
 	long isolated = move_isolated(nid);
 
-	mtier_move_down(mv, nid, nid, 16);
+	mtier_move_begin(mv, nid, nid, true, 16);
 	KUNIT_EXPECT_TRUE(test, mtier_move_add(mv, folio));
 	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
 	KUNIT_EXPECT_EQ(test, mtier_move_fate(mv, pfn), MTIER_FATE_STAYED);
@@ -85,7 +82,7 @@ static void referenced_stays(struct kunit *test)
 	folio_put(folio);
 }
 
-/* Who looks at pages has made sure of so much room; a batch of any size has more. */
+/* Whoever moves it has made sure of so much room, and no more. */
 static void larger_than_the_room_does_not_fit(struct kunit *test)
 {
 	struct folio *folio = folio_alloc(GFP_HIGHUSER_MOVABLE, 2);
@@ -94,13 +91,10 @@ static void larger_than_the_room_does_not_fit(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, folio);
 	nid = folio_nid(folio);
-	mtier_move_marked(mv, nid, nid, false, 3);
+	mtier_move_begin(mv, nid, nid, false, 3);
 	KUNIT_EXPECT_FALSE(test, mtier_move_fits(mv, folio));
 	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
-	mtier_move_marked(mv, nid, nid, false, 4);
-	KUNIT_EXPECT_TRUE(test, mtier_move_fits(mv, folio));
-	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
-	mtier_move_up(mv, nid, nid, 1);
+	mtier_move_begin(mv, nid, nid, false, 4);
 	KUNIT_EXPECT_TRUE(test, mtier_move_fits(mv, folio));
 	KUNIT_EXPECT_EQ(test, mtier_move_run(mv), 0);
 	folio_put(folio);

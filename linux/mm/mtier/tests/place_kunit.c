@@ -67,7 +67,7 @@ static void alike_pages_are_worth_the_same(struct kunit *test)
 	struct mtier_plan plan;
 	u32 looks, c;
 
-	for (looks = MTIER_LOOKS_LEAST; looks <= MTIER_LOOKS; looks++) {
+	for (looks = MTIER_LOOKS_LEAST; looks <= MTIER_LOOKS_MOST; looks++) {
 		counts = (struct mtier_counts) { 0 };
 		add_binomial(&counts, MTIER_TOP, looks, 32768, 400000);
 		add_binomial(&counts, MTIER_LOW, looks, 32768, 400000);
@@ -128,12 +128,12 @@ static void the_side_is_evidence(struct kunit *test)
 	struct mtier_worth w;
 	u32 c;
 
-	add_binomial(&counts, MTIER_TOP, MTIER_LOOKS, 30000, 600000);
-	add_binomial(&counts, MTIER_TOP, MTIER_LOOKS, 1000, 100000);
-	add_binomial(&counts, MTIER_LOW, MTIER_LOOKS, 1000, 600000);
-	add_binomial(&counts, MTIER_LOW, MTIER_LOOKS, 30000, 100000);
-	start(&p, MTIER_LOOKS, &counts, &w);
-	for (c = 1; c < MTIER_LOOKS; c++)
+	add_binomial(&counts, MTIER_TOP, MTIER_LOOKS_MOST, 30000, 600000);
+	add_binomial(&counts, MTIER_TOP, MTIER_LOOKS_MOST, 1000, 100000);
+	add_binomial(&counts, MTIER_LOW, MTIER_LOOKS_MOST, 1000, 600000);
+	add_binomial(&counts, MTIER_LOW, MTIER_LOOKS_MOST, 30000, 100000);
+	start(&p, MTIER_LOOKS_MOST, &counts, &w);
+	for (c = 1; c < MTIER_LOOKS_MOST; c++)
 		KUNIT_EXPECT_GT(test, w.q[MTIER_TOP][c], w.q[MTIER_LOW][c]);
 }
 
@@ -204,7 +204,7 @@ static void a_burst_stands_for_itself(struct kunit *test)
 	/* There is no such look. */
 	counts.pages[MTIER_LOW][0] = 1;
 	mtier_place_look(&p, 0, &counts);
-	mtier_place_look(&p, MTIER_LOOKS + 1, &counts);
+	mtier_place_look(&p, MTIER_LOOKS_MOST + 1, &counts);
 	KUNIT_EXPECT_EQ(test, p.hist[0].pages[MTIER_LOW][0], 0U);
 }
 
@@ -307,12 +307,12 @@ static void why_nothing_moves(struct kunit *test)
 	wrong_way_round(&counts);
 	start(&p, 4, &counts, &w);
 	movable = counts;
-	for (c = 0; c <= MTIER_LOOKS; c++)
+	for (c = 0; c <= MTIER_LOOKS_MOST; c++)
 		movable.pages[MTIER_LOW][c] = 0;
 	mtier_place_plan(&p, &machine, &w, &movable, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NOBODY);
 	movable = counts;
-	for (c = 0; c <= MTIER_LOOKS; c++)
+	for (c = 0; c <= MTIER_LOOKS_MOST; c++)
 		movable.pages[MTIER_TOP][c] = 0;
 	mtier_place_plan(&p, &machine, &w, &movable, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NO_VICTIM);
@@ -323,7 +323,7 @@ static void why_nothing_moves(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);
 	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
 	/* Nothing was seen after eight looks. */
-	mtier_place_worth(&p, MTIER_LOOKS, &w);
+	mtier_place_worth(&p, MTIER_LOOKS_MOST, &w);
 	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NOBODY);
 }
@@ -374,7 +374,7 @@ static void a_burst_ends_when_others_find_more(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, mtier_place_enough(3, 0, 201, 100));
 	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, 100, 400, 100));
 	KUNIT_EXPECT_TRUE(test, mtier_place_enough(3, 99, 400, 100));
-	KUNIT_EXPECT_TRUE(test, mtier_place_enough(MTIER_LOOKS, 100, 100, 0));
+	KUNIT_EXPECT_TRUE(test, mtier_place_enough(MTIER_LOOKS_MOST, 100, 100, 0));
 	KUNIT_EXPECT_TRUE(test, mtier_place_enough(U32_MAX, 0, 0, 0));
 	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, U64_MAX, U64_MAX, U64_MAX));
 }
@@ -475,7 +475,7 @@ static void the_distance_follows_the_margin(struct kunit *test)
 	/* Nothing is in use: a burst is to notice when something is. */
 	for (i = 0; i < 20; i++)
 		mtier_place_steer(&p, &machine, 0, false);
-	KUNIT_EXPECT_EQ(test, p.tau_ns, div_u64(most, MTIER_LOOKS));
+	KUNIT_EXPECT_EQ(test, p.tau_ns, div_u64(most, MTIER_LOOKS_MOST));
 	for (i = 0; i < 20; i++)
 		mtier_place_steer(&p, &machine, MTIER_Q16, false);
 	KUNIT_EXPECT_EQ(test, p.tau_ns, MTIER_TAU_MIN_NS);
@@ -578,7 +578,7 @@ static void credit_is_used_up(struct kunit *test)
 	static struct mtier_place p;
 
 	mtier_place_init(&p, &machine);
-	/* 16 visits to 65536 pages, 20 ns each */
+	/* 16 looks at 65536 pages, 20 ns each */
 	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 65536 * 20);
 	mtier_place_paid(&p, &machine, 0, 30 * MS_NS);
 	KUNIT_EXPECT_LT(test, p.credit_ns, 0LL);
@@ -611,10 +611,13 @@ static void looks_take_no_more_than_allowed(struct kunit *test)
 	m.share_most = 1;
 	mtier_place_rest_ns(&p, &m, 0, MS_NS, MS_NS);
 	KUNIT_EXPECT_EQ(test, p.share, 1U);
-	/* It is no wish for more than the usual. */
-	m.share_most = MTIER_Q16;
+	/* More than the usual, too, but only as long as there is credit. */
+	m.share_most = MTIER_Q16 / 2;
 	mtier_place_rest_ns(&p, &m, SECOND_NS, 1, SECOND_NS);
-	KUNIT_EXPECT_LE(test, p.share, MTIER_Q16 / 4);
+	KUNIT_EXPECT_EQ(test, p.share, m.share_most);
+	p.credit_ns = 0;
+	mtier_place_rest_ns(&p, &m, SECOND_NS, MS_NS, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, 1966U);
 }
 
 static struct kunit_case mtier_place_cases[] = {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Sabotage policy.c, choose.c, place.c and pace.c one line at a time; each time some test has to fail.
+"""Sabotage policy.c, place.c, pace.c and forecast.c one line at a time; each time some test has to fail.
 
 Called by `make mutants`, which hands in the compiler and the compiled tests:
 
@@ -35,85 +35,6 @@ class Mutant:
 
 
 MUTANTS = [
-    # record
-    Mutant("ignore the window", "clamp_t(u32, window_ticks, 1, MTIER_WINDOW_MAX)", "MTIER_WINDOW_MAX"),
-    Mutant("drop the decay", "DIV_ROUND_UP(mtier_rec_freq(rec) * (window - rest), window)", "mtier_rec_freq(rec)"),
-    Mutant(
-        "round the decay down",
-        "DIV_ROUND_UP(mtier_rec_freq(rec) * (window - rest), window)",
-        "mtier_rec_freq(rec) * (window - rest) / window",
-    ),
-    Mutant("believe unused records", "if (!(rec & MTIER_REC_VALID) || rest >= window)", "if (rest >= window)"),
-    Mutant(
-        "do not wrap ticks", "(now_tick - (rec >> REC_TICK_SHIFT)) & TICK_MASK", "now_tick - (rec >> REC_TICK_SHIFT)"
-    ),
-    Mutant("trust every clock", "rest > TICK_MASK - MTIER_TICK_SLACK ? 0 : rest", "rest"),
-    Mutant("count twice in a tick", "if (heat && !rec_rest(rec, now_tick))", "if (0)"),
-    Mutant("turn the clock back", "now_tick = rec >> REC_TICK_SHIFT;", ";"),
-    Mutant("overflow the count", "heat = min_t(u32, heat + 1, MTIER_FREQ_MAX)", "heat++"),
-    Mutant(
-        "do not believe who is told", "enough = max_t(u32, enough, mtier_rec_freq(rec))", "enough = mtier_rec_freq(rec)"
-    ),
-    Mutant("forget what was counted before", "enough = max_t(u32, enough, mtier_rec_freq(rec));", ";"),
-    Mutant("ignore room", "heat && (p->room || heat >= p->accesses)", "heat && heat >= p->accesses"),
-    Mutant("promote on first access", "heat && (p->room || heat >= p->accesses)", "heat"),
-    Mutant("one access too many", "heat >= p->accesses", "heat > p->accesses"),
-    Mutant("move what is stale", "if (!mtier_rec_heat(rec, now_tick, p->window_ticks))", "if (0)"),
-    Mutant(
-        "judge the wait in the queue",
-        "heat_is_hot(mtier_rec_freq(rec), p)",
-        "heat_is_hot(mtier_rec_heat(rec, now_tick, p->window_ticks), p)",
-    ),
-    Mutant("never age", "return mtier_rec_heat(rec, now_tick, window_ticks) ? rec : 0;", "return rec;"),
-    Mutant("claim what is claimed", "*mine = !(rec & MTIER_REC_CLAIM) || rest", "*mine = true || rest"),
-    Mutant("claim for ever", "|| rest >= MTIER_CLAIM_TICKS", ""),
-    Mutant(
-        "do not wrap claims",
-        "(now_tick - (rec >> REC_CLAIM_SHIFT)) & CLAIM_MASK",
-        "now_tick - (rec >> REC_CLAIM_SHIFT)",
-    ),
-    Mutant("an access ends the claim", "claim = rec & (CLAIM_MASK << REC_CLAIM_SHIFT | MTIER_REC_CLAIM);", ";"),
-    Mutant("keep a claim that is old", "\tif (heat)\n\t\tclaim", "\t\tclaim"),
-    Mutant("round the window down", " + !!(window_ms % MTIER_TICK_MS)", ""),
-    Mutant("window a tick short", "min_t(u32, ticks + 1, MTIER_WINDOW_MAX)", "min_t(u32, ticks, MTIER_WINDOW_MAX)"),
-    # window
-    Mutant("room below the watermark", "return free_pages - wmark_pages >", "return free_pages >"),
-    Mutant("room at 100 %", "percent >= 100 || ", ""),
-    Mutant("always room", "percent >= 100 || free_pages <= wmark_pages", "0"),
-    Mutant("no dead band", "u64 dead = div_u64(budget, 10)", "u64 dead = 0"),
-    Mutant("steer the wrong way", "if (candidates < budget - dead)", "if (candidates > budget - dead)"),
-    Mutant("window too short", "max_t(u32, ref / 16, 1)", "max_t(u32, ref / 32, 1)"),
-    Mutant("window too long", "sat_u32(2 * (u64)ref)", "sat_u32(3 * (u64)ref)"),
-    Mutant("never start a window", "cur ?: ref", "cur"),
-    # pace
-    Mutant("slow down when it pays", "period -= step;", "period += step;"),
-    Mutant("wake up slowly", "period /= 8;", "period /= 2;"),
-    Mutant("wake up small", "size = b->size_max_mb;", "size *= 2;"),
-    Mutant("never fall asleep", "period *= 8;", ";"),
-    Mutant("never forget success", "p->useful = useful_now;", "p->useful |= useful_now;"),
-    Mutant("get stuck at short periods", "period * 15 + 99", "period * 15"),
-    Mutant(
-        "no longest period",
-        "return min_t(u64, max_t(u64, ms, b->period_min_ms), b->period_max_ms)",
-        "return max_t(u64, ms, b->period_min_ms)",
-    ),
-    Mutant(
-        "no shortest period",
-        "return min_t(u64, max_t(u64, ms, b->period_min_ms), b->period_max_ms)",
-        "return min_t(u64, ms, b->period_max_ms)",
-    ),
-    Mutant(
-        "no largest size",
-        "return min_t(u64, max_t(u64, mb, b->size_min_mb), b->size_max_mb)",
-        "return max_t(u64, mb, b->size_min_mb)",
-    ),
-    Mutant("never back off", "period_clamp(2 * (u64)p->period_ms, b)", "period_clamp(p->period_ms, b)"),
-    Mutant("scale upside down", "(u64)period_ms * 5, min_t(u32, scale, 10)", "(u64)period_ms * scale, 5"),
-    Mutant("scan who must not be scanned", "return U32_MAX;\n\tperiod_ms", "return period_ms;\n\tperiod_ms"),
-    Mutant("rest a little short", "return pause + !!left;", "return pause;"),
-    Mutant("rest far too long", "ran_ns * (100 - percent)", "ran_ns * 100"),
-    Mutant("pressure without memory", "was ? fill > cap / 2 : fill >= cap - cap / 4", "fill >= cap - cap / 4"),
-    Mutant("pressure too late", "fill >= cap - cap / 4", "fill >= cap"),
     # bucket
     Mutant("pay time twice", "if (now_ns > b->stamp_ns) {", "if (now_ns != b->stamp_ns) {"),
     Mutant("pay the same time for ever", "b->stamp_ns = now_ns;\n\t}", ";\n\t}"),
@@ -128,7 +49,6 @@ MUTANTS = [
         "mul_u64_u64_div_u64(owed, NSEC_PER_SEC, rate)",
     ),
     Mutant("wait a second", "return owed >= rate ? NSEC_PER_SEC :", "return owed ? NSEC_PER_SEC :"),
-    Mutant("wrap a sum", "a > U64_MAX - b ? U64_MAX : a + b", "a + b"),
     # picker
     Mutant("take the same turn again", "*turn += PICK_STEP;", ";"),
     Mutant("step by a half", "0x9e3779b9U", "0x80000000U"),
@@ -139,50 +59,13 @@ MUTANTS = [
     Mutant("lose the small", "weight * whole, sum), 1)", "weight * whole, sum), 0)"),
     Mutant("go by history alone", "mix_share(cpu_threads[i], threads, whole)", "0"),
     Mutant("go by threads alone", "mix_share(top_accesses[i], accesses, whole) +", "0 +"),
-    # choose
-    Mutant("look again after twice the time", "256U >> level", "512U >> level"),
-    Mutant("never look at once", "ms < 4 ? 0 : ms", "ms"),
-    Mutant("shift by anything", "level < 32 ? 256U >> level : 0", "256U >> (level & 31)"),
-    Mutant("choose where all fit", "found > room && found > seen / 8", "found > seen / 8"),
-    Mutant("choose among few", "found > room && found > seen / 8", "found > room"),
-    Mutant("never choose faster", "1 + (found > seen / 2)", "1"),
-    Mutant("choose beyond the end", "MTIER_PROBE_MAX);\n\tif (found <= room / 4)", "1000);\n\tif (found <= room / 4)"),
-    Mutant("believe any level", "level = min_t(u32, level, MTIER_PROBE_MAX);", ";"),
-    Mutant("choose for ever", "found <= room || found < seen / 32", "0"),
-    Mutant("choose fewer than a thirty-second", "found <= room || found < seen / 32", "found <= room"),
-    Mutant("leave room unused", "found <= room / 4", "0"),
-    Mutant("never begin to choose", "mapped > room ? MTIER_PROBE_START : 0", "0"),
-    Mutant("always begin to choose", "mapped > room ? MTIER_PROBE_START : 0", "MTIER_PROBE_START"),
-    Mutant("looks in a row too far apart", "between * gaps + look_ms / 2 + MTIER_TICK_MS", "between * gaps"),
-    Mutant("no time between looks", "(u64)look_ms + MTIER_TICK_MS", "look_ms"),
-    Mutant("looks not in a row", "between * gaps + look_ms / 2 +", "3 * between * gaps +"),
-    Mutant("one look in the window", "max_t(u64, accesses, 2) - 1", "1"),
-    Mutant("no look in the window", "max_t(u64, accesses, 2) - 1", "(u64)accesses - 1"),
-    Mutant("wrap the window", "return min_t(u64, window, U32_MAX);", "return window;"),
-    Mutant(
-        "visits of a large mm as small as others", "max_t(u32, pace_mb, min_t(u32, part_mb, b->size_max_mb))", "pace_mb"
-    ),
-    Mutant("visits larger than allowed", "min_t(u32, part_mb, b->size_max_mb)", "part_mb"),
-    Mutant("queue for a full target", "!full || fill < batch", "true"),
-    Mutant("queue nothing for a full target", "!full || fill < batch", "!full"),
-    # cold
-    Mutant("an access counts as idle", "if (!idle)", "if (0)"),
-    Mutant("an access is not remembered", "return 0;\n\tstrict", "return rec;\n\tstrict"),
-    Mutant("one idle look is enough", "strict.room = false;", ";"),
-    Mutant("nothing is cold", "*cold = verdict == MTIER_HOT;", ";"),
-    Mutant("idle looks fade too soon", "between * looks * 4", "between * looks"),
-    Mutant("idle looks at once do not count", "max_t(u64, look_ms, 2 * MTIER_TICK_MS)", "look_ms"),
-    Mutant("believe any number of looks", "looks = min_t(u32, looks, MTIER_FREQ_MAX);", ";"),
-    Mutant("wrap the window of looks", "min_t(u64, between * looks * 4, U32_MAX)", "between * looks * 4"),
-    Mutant("exchange for nothing", "(u64)accesses + full", "accesses"),
-    Mutant("ask for more than can be counted", "min_t(u64, (u64)accesses + full, MTIER_FREQ_MAX)", "accesses + full"),
     # place: what a count is worth
     Mutant("a rate too high", "#define LN2_Q16		45426U", "#define LN2_Q16		65536U"),
     Mutant("rates beyond what can be told", "min_t(u32, q, Q_MAX)", "min_t(u32, q, MTIER_Q16 - 1)"),
     Mutant("bursts add up for ever", "(u64)*n * keep / most", "(u64)*n"),
     Mutant("forget former bursts", "(u64)*n * keep / most", "0 * keep"),
     Mutant("as many pages of folios", "LARGE_FOLIOS * MTIER_LARGE_PAGES);", "MTIER_BURST_PAGES);"),
-    Mutant("believe any look", "if (!looks || looks > MTIER_LOOKS)", "if (looks > MTIER_LOOKS)"),
+    Mutant("believe any look", "if (!looks || looks > MTIER_LOOKS_MOST)", "if (looks > MTIER_LOOKS_MOST)"),
     Mutant("count hits once", "((c + 1) * more << LOOK_BITS)", "(more << LOOK_BITS)"),
     Mutant("count misses once", "((looks - c) * same << LOOK_BITS)", "(same << LOOK_BITS)"),
     Mutant("let shares fall", "if (a->hit * b->miss < b->hit * a->miss)", "if (1)"),
@@ -254,7 +137,7 @@ MUTANTS = [
         "return 0 && total_gain_ns > mul_sat(spent_ns, 2) &&",
     ),
     Mutant("a burst ends before it has paid", "return total_gain_ns > mul_sat(spent_ns, 2) &&", "return"),
-    Mutant("looks without end", "if (looks >= MTIER_LOOKS)", "if (0)"),
+    Mutant("looks without end", "if (looks >= MTIER_LOOKS_MOST)", "if (0)"),
     Mutant("one move pays back", "2ULL * max_t(u32, m->move_ns, 1)", "max_t(u32, m->move_ns, 1)"),
     Mutant("what is free is no room", "add_sat(top, m->free)", "top"),
     Mutant(
@@ -271,7 +154,7 @@ MUTANTS = [
     Mutant("strays without room are the margin", "used - room > used / STRAYS", "used - room"),
     Mutant("room for all", "if (used <= room)", "if (1)"),
     Mutant("room for none", "return used > room &&", "return 1 + 0 * room &&"),
-    Mutant("as rare while nothing is in use", "margin ? 1 : MTIER_LOOKS", "1"),
+    Mutant("as rare while nothing is in use", "margin ? 1 : MTIER_LOOKS_MOST", "1"),
     Mutant(
         "steer the wrong way",
         "tau = min_t(u64, p->tau_ns, MTIER_TAU_CAP_NS) * factor >> Q16_BITS",
@@ -298,12 +181,12 @@ MUTANTS = [
         "looks cost as long as they waited", "clamp_t(u64, div64_u64(ns, ptes), 1, LOOK_MAX_NS)", "div64_u64(ns, ptes)"
     ),
     Mutant("look more for nothing", "share /= 2;", ";"),
-    Mutant("more than allowed", "min_t(u32, usual, m->share_most ?: SHARE_MAX)", "usual + 0 * m->share_most"),
+    Mutant("more than allowed", "m->share_most ?: SHARE_MAX", "SHARE_MAX + 0 * m->share_most"),
     Mutant("no less than it takes to notice", "min_t(u32, SHARE_MIN, most), most)", "SHARE_MIN, most)"),
     Mutant("look no more when it pays", "share = min_t(u32, share, SHARE_MAX) * 4;", ";"),
     Mutant("look no more when it pays a lot", "share = most;", ";"),
     Mutant("stop looking", "clamp_t(u32, share, min_t(u32, SHARE_MIN, most), most)", "min_t(u32, share, most)"),
-    Mutant("without credit as with", "p->credit_ns > 0 ? SHARE_MAX : SHARE_LONG", "SHARE_MAX"),
+    Mutant("without credit as with", "share_cap(m, p->credit_ns > 0)", "share_cap(m, true)"),
     Mutant("save without end", "p->credit_ns = clamp_t(s64, credit, -cap, cap);", "p->credit_ns = credit;"),
     Mutant("looks cost nothing", "+ saved - spent;", "+ saved;"),
     Mutant("no rest", "return period - min_t(u64, period, burst_ns);", "return 0 * period;"),
@@ -328,7 +211,7 @@ def verdict(mutant: Mutant, sources: dict[Path, str], out: Path, cc: list[str], 
             mutated.write_text(text.replace(mutant.old, mutant.new))
         else:
             files.append(str(path))
-    built = subprocess.run([*cc, "-o", str(stem), *files, *objects, "-lm"], capture_output=True, text=True, check=False)
+    built = subprocess.run([*cc, "-o", str(stem), *files, *objects], capture_output=True, text=True, check=False)
     if built.returncode:
         raise ValueError(f"{mutant.name!r} does not compile:\n{built.stderr}")
     try:

@@ -18,7 +18,7 @@ static u32 wild32(struct rng *rng)
 static void wild_counts(struct rng *rng, struct mtier_counts *counts)
 {
 	for (u32 g = 0; g < MTIER_GROUPS; g++)
-		for (u32 c = 0; c <= MTIER_LOOKS; c++)
+		for (u32 c = 0; c <= MTIER_LOOKS_MOST; c++)
 			counts->pages[g][c] = wild32(rng);
 }
 
@@ -38,7 +38,7 @@ static void wild_machine(struct rng *rng, struct mtier_place_machine *m)
 
 static void wild_place(struct rng *rng, struct mtier_place *p)
 {
-	for (u32 n = 0; n <= MTIER_LOOKS; n++)
+	for (u32 n = 0; n <= MTIER_LOOKS_MOST; n++)
 		wild_counts(rng, &p->hist[n]);
 	p->tau_ns = rng_wild(rng);
 	p->share = wild32(rng);
@@ -136,7 +136,7 @@ static void plans_take_what_there_is(struct kunit *test)
 static void check_share(struct kunit *test, const struct mtier_place_machine *m,
 			u32 share)
 {
-	u32 most = min_t(u32, m->share_most ?: MTIER_Q16, MTIER_Q16 / 4);
+	u32 most = min_t(u32, m->share_most ?: MTIER_Q16 / 4, MTIER_Q16);
 
 	KUNIT_EXPECT_GE(test, share, min_t(u32, most, 123));
 	KUNIT_EXPECT_LE(test, share, most);

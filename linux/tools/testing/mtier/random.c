@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Properties of the policy under random and under exhaustive input: too long
+ * Properties of policy.c under random and under exhaustive input: too long
  * for a booting guest, a second or two in user space.
  */
 #include <kunit/test.h>
@@ -11,132 +11,6 @@
 #define PER_SEC		1000000000ULL
 #define MIB		BIT_ULL(20)
 #define TIB		BIT_ULL(40)
-
-/* ---- record -------------------------------------------------------------- */
-
-/* The count of any record, after any rest, against the definition. */
-static void heat_is_the_straight_line(struct kunit *test)
-{
-	static const u32 windows[] = { 1, 2, 3, 16, 80, 4689, MTIER_WINDOW_MAX };
-
-	for (int i = 0; i < ARRAY_SIZE(windows); i++) {
-		u32 window = windows[i];
-		struct mtier_hot_params p = { .window_ticks = window, .accesses = 2 };
-
-		for (u32 freq = 1; freq <= MTIER_FREQ_MAX; freq++) {
-			enum mtier_verdict v;
-			u32 rec = mtier_rec_touch(0, 777, &p, &v);
-
-			rec |= 15 << 14;
-			rec &= ~((15 - freq) << 14);
-			KUNIT_ASSERT_EQ(test, mtier_rec_freq(rec), freq);
-			for (u32 rest = 0; rest < 2 * window && rest < 16000; rest++) {
-				u32 gone = (u64)freq * rest / window;
-				u32 left = gone < freq && rest < window ? freq - gone : 0;
-
-				u32 heat = mtier_rec_heat(rec, 777 + rest, window);
-
-				KUNIT_ASSERT_EQ(test, heat, left);
-			}
-		}
-	}
-}
-
-/* One more access never makes a page colder, now or later. */
-static void touch_is_monotone(struct kunit *test)
-{
-	struct rng rng = rng_new(test);
-
-	for (int round = 0; round < 20000; round++) {
-		struct mtier_hot_params p = {
-			.window_ticks = 2 + rng_below(&rng, 100),
-			.accesses = 1 + rng_below(&rng, 4),
-		};
-		u32 skip = rng_below(&rng, 12), tick = rng_next(&rng);
-		enum mtier_verdict v_all = MTIER_COLD, v_but_one = MTIER_COLD;
-		u32 all = 0, but_one = 0;
-
-		for (u32 i = 0; i < 12; i++) {
-			tick += rng_below(&rng, p.window_ticks);
-			all = mtier_rec_touch(all, tick, &p, &v_all);
-			if (i == skip)
-				continue;
-			but_one = mtier_rec_touch(but_one, tick, &p, &v_but_one);
-			KUNIT_ASSERT_GE(test, v_all, v_but_one);
-		}
-		for (u32 rest = 0; rest <= p.window_ticks; rest++)
-			KUNIT_ASSERT_GE(test, mtier_rec_heat(all, tick + rest, p.window_ticks),
-					mtier_rec_heat(but_one, tick + rest, p.window_ticks));
-	}
-}
-
-/* With a threshold of two the verdict is exact, whatever the history. */
-static void two_accesses_are_exact(struct kunit *test)
-{
-	struct rng rng = rng_new(test);
-
-	for (int round = 0; round < 2000; round++) {
-		struct mtier_hot_params p = {
-			.window_ticks = 1 + rng_below(&rng, 300), .accesses = 2,
-		};
-		u32 rec = 0, tick = rng_next(&rng);
-
-		for (int i = 0; i < 50; i++) {
-			u32 gap = 1 + rng_below(&rng, 2 * p.window_ticks);
-			enum mtier_verdict v;
-
-			tick += gap;
-			rec = mtier_rec_touch(rec, tick, &p, &v);
-			KUNIT_ASSERT_EQ(test, v == MTIER_HOT, i && gap < p.window_ticks);
-		}
-	}
-}
-
-/* ---- pace ---------------------------------------------------------------- */
-
-static void pace_stays_in_bounds(struct kunit *test)
-{
-	struct rng rng = rng_new(test);
-
-	for (int round = 0; round < 20000; round++) {
-		u32 a = rng_wild(&rng), b = rng_wild(&rng), c = rng_wild(&rng), d = rng_wild(&rng);
-		struct mtier_pace_bounds bounds = {
-			min_t(u32, a, b), max_t(u32, a, b), min_t(u32, c, d), max_t(u32, c, d),
-		};
-		struct mtier_pace p;
-
-		mtier_pace_init(&p, rng_wild(&rng), rng_wild(&rng), &bounds);
-		for (int i = 0; i < 20; i++) {
-			if (i)
-				mtier_pace_adapt(&p, rng_below(&rng, 2), &bounds);
-			if (!rng_below(&rng, 4))
-				mtier_pace_backoff(&p, &bounds);
-			KUNIT_ASSERT_GE(test, p.period_ms, bounds.period_min_ms);
-			KUNIT_ASSERT_LE(test, p.period_ms, bounds.period_max_ms);
-			KUNIT_ASSERT_GE(test, p.size_mb, bounds.size_min_mb);
-			KUNIT_ASSERT_LE(test, p.size_mb, bounds.size_max_mb);
-		}
-	}
-}
-
-static void cpu_share_is_never_exceeded(struct kunit *test)
-{
-	struct rng rng = rng_new(test);
-
-	for (u32 percent = 1; percent <= 100; percent++) {
-		u64 ran = 0, all = 0;
-
-		for (int i = 0; i < 2000; i++) {
-			u64 slice = 1 + rng_below(&rng, 100000);
-
-			ran += slice;
-			all += slice + mtier_cpu_pause_ns(slice, percent);
-			KUNIT_ASSERT_LE(test, ran * 100, all * percent);
-		}
-		/* and not far undercut: each pause is rounded by less than a ns */
-		KUNIT_ASSERT_GE(test, ran * 100 + 2000 * 100, all * percent);
-	}
-}
 
 /* ---- bucket -------------------------------------------------------------- */
 
@@ -176,10 +50,10 @@ static void bucket_bounds_every_window(struct kunit *test)
 }
 
 /*
- * A migrator that moves two MiB at a time, waits as told and is woken a little late
- * keeps the rate within 1 %.
+ * Who moves two MiB at a time, waits as told and is woken a little late keeps
+ * the rate within 1 %.
  */
-static void migrator_keeps_the_rate(struct kunit *test)
+static void whoever_waits_keeps_the_rate(struct kunit *test)
 {
 	static const u64 rates[] = { MIB, 100 * MIB, 1024 * MIB, TIB };
 	struct rng rng = rng_new(test);
@@ -307,6 +181,29 @@ static void weights_outlast_their_range(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, weights[2], 0);
 }
 
+/*
+ * All memory was on node 0, the threads run on both: as accesses follow pages
+ * and pages follow the mix, memory ends up spread as the threads are.
+ */
+static void memory_spreads_to_its_threads(struct kunit *test)
+{
+	u32 history[2] = { 1000, 0 }, weights[2];
+	const u32 threads[2] = { 24, 8 };
+	u32 pages[2] = { 1000, 0 }, turn = 0;
+
+	for (int round = 0; round < 100; round++) {
+		mtier_weights_mix(history, threads, weights, 2);
+		for (int i = 0; i < 1000; i++)
+			pages[mtier_target_pick(&turn, weights, 2)]++;
+		mtier_weights_decay(history, 2);
+		mtier_weights_add(history, 2, 0, pages[0]);
+		mtier_weights_add(history, 2, 1, pages[1]);
+	}
+	kunit_info(test, "pages %u : %u for threads 24 : 8", pages[0], pages[1]);
+	KUNIT_EXPECT_LE(test, pages[0] * 100 / (pages[0] + pages[1]), 80);
+	KUNIT_EXPECT_GE(test, pages[0] * 100 / (pages[0] + pages[1]), 75);
+}
+
 /* ---- everything ---------------------------------------------------------- */
 
 /* No input traps or runs into undefined behaviour; results stay in range. */
@@ -316,51 +213,12 @@ static void no_input_is_fatal(struct kunit *test)
 
 	for (int round = 0; round < 200000; round++) {
 		u64 a = rng_wild(&rng), b = rng_wild(&rng), c = rng_wild(&rng), d = rng_wild(&rng);
-		struct mtier_hot_params hot = { a, b, c & 1, c & 2 };
 		struct mtier_bucket bucket = { rng_below(&rng, 2) ? (s64)(a >> 12) :
 					       -(s64)(a >> 12), b };
-		struct mtier_pace_bounds bounds = { a, b, c, d };
 		u32 weights[4] = { a, b, c, d }, threads[4] = { d, c, b, a }, mixed[4];
-		enum mtier_verdict v;
-		u32 rec, turn;
-		bool cold;
+		u32 turn;
 		int slot;
 
-		rec = mtier_rec_touch(c, d, &hot, &v);
-		KUNIT_ASSERT_NE(test, rec, 0);
-		KUNIT_ASSERT_GE(test, mtier_rec_freq(rec), 1);
-		KUNIT_ASSERT_EQ(test, mtier_rec_is_hot(rec, d, &hot), v == MTIER_HOT);
-		KUNIT_ASSERT_EQ(test, mtier_rec_age(rec, d, a), rec);
-		mtier_rec_age(c, a, b);
-		KUNIT_ASSERT_EQ(test, mtier_rec_freq(rec),
-				mtier_rec_freq(mtier_rec_claim(rec, a, &cold)));
-		rec = mtier_rec_told(c, d, &hot);
-		KUNIT_ASSERT_GE(test, mtier_rec_freq(rec), clamp_t(u32, hot.accesses, 1,
-								   MTIER_FREQ_MAX));
-		KUNIT_ASSERT_EQ(test, mtier_rec_is_hot(rec, d, &hot),
-				hot.room || hot.accesses <= MTIER_FREQ_MAX);
-		KUNIT_ASSERT_EQ(test, mtier_rec_age(rec, d, a), rec);
-		mtier_room(a, b, c, d);
-		KUNIT_ASSERT_GE(test, mtier_window_adjust(a, b, c, d), 1);
-		KUNIT_ASSERT_GE(test, mtier_pace_scale(a, b), 1);
-		mtier_cpu_pause_ns(a, b);
-		mtier_pressure(a, b, c & 1);
-		KUNIT_ASSERT_LE(test, mtier_probe_ms(a), 256);
-		KUNIT_ASSERT_LE(test, mtier_probe_adapt(a, b, c, d),
-				MTIER_PROBE_MAX);
-		KUNIT_ASSERT_GE(test, mtier_probe_window_ms(a, b), (u32)a);
-		KUNIT_ASSERT_GE(test, mtier_visit_mb(a, b, &bounds), (u32)a);
-		KUNIT_ASSERT_LE(test, mtier_visit_mb(a, b, &bounds),
-				max_t(u32, a, bounds.size_max_mb));
-		mtier_may_queue(a, b, c & 1);
-		rec = mtier_cold_look(c, d, b & 1, &hot, &cold);
-		KUNIT_ASSERT_EQ(test, cold, (b & 1) && mtier_rec_freq(rec) >=
-				max_t(u32, hot.accesses, 1));
-		KUNIT_ASSERT_EQ(test, !rec, !(b & 1));
-		KUNIT_ASSERT_GE(test, mtier_cold_window_ms(a, b),
-				min_t(u32, a, (u32)b ? U32_MAX : 0));
-		KUNIT_ASSERT_LE(test, mtier_exchange_accesses(a, b & 1),
-				MTIER_FREQ_MAX);
 		KUNIT_ASSERT_LE(test, mtier_bucket_pay(&bucket, a, b, c, d), PER_SEC);
 		KUNIT_ASSERT_LE(test, mtier_bucket_pay(&bucket, d, c, a, b), PER_SEC);
 		mtier_weights_mix(weights, weights, mixed, 0);
@@ -374,17 +232,13 @@ static void no_input_is_fatal(struct kunit *test)
 }
 
 static struct kunit_case random_cases[] = {
-	KUNIT_CASE(heat_is_the_straight_line),
-	KUNIT_CASE(touch_is_monotone),
-	KUNIT_CASE(two_accesses_are_exact),
-	KUNIT_CASE(pace_stays_in_bounds),
-	KUNIT_CASE(cpu_share_is_never_exceeded),
 	KUNIT_CASE(bucket_bounds_every_window),
-	KUNIT_CASE(migrator_keeps_the_rate),
+	KUNIT_CASE(whoever_waits_keeps_the_rate),
 	KUNIT_CASE(picks_stay_near_the_share),
 	KUNIT_CASE(picks_stay_near_the_share_for_long),
 	KUNIT_CASE(picks_survive_masks),
 	KUNIT_CASE(weights_outlast_their_range),
+	KUNIT_CASE(memory_spreads_to_its_threads),
 	KUNIT_CASE(no_input_is_fatal),
 	{ }
 };

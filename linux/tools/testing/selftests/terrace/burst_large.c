@@ -55,10 +55,10 @@ static bool comes(struct mt_toucher *t, char *p, size_t step, long pages)
 	bool ok;
 
 	mt_snap(&before);
-	if (mt_engine_on("bursts"))
-		return false;
 	*t = (struct mt_toucher) { .p = p, .size = SIZE, .step = step, .cpu = -1 };
 	mt_toucher_run(t);
+	if (mt_bursts_on())
+		return false;
 	ok = MT_WAIT(on_fast(start, SIZE) >= pages, 120000);
 	mt_note("%ld of %ld pages are in DRAM; %lld up, %lld down",
 		on_fast(start, SIZE), PAGES,
@@ -70,7 +70,7 @@ static bool comes(struct mt_toucher *t, char *p, size_t step, long pages)
 static void end(struct mt_toucher *t)
 {
 	mt_touch_stop(t);
-	mt_engine("visits");
+	mt_off();
 	mt_note_since(&before);
 }
 
@@ -232,7 +232,7 @@ static int used_ones_stay(void)
 	mt_toucher_run(&u);
 	mt_touch_start(&t, p, SIZE);
 	mt_snap(&before);
-	pass = !mt_engine_on("bursts") && mt_bursts_pass(8);
+	pass = !mt_bursts_on() && mt_bursts_pass(8);
 	mt_touch_stop(&u);
 	end(&t);
 	left = on_fast(used, size);

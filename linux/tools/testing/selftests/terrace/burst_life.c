@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: one engine at a time, and address spaces that come, change and go while
- * they are looked at.
+ * Bursts: whether they only observe is settled before they begin, and address spaces
+ * come, change and go while they are looked at.
  *
  * lab: topology=dram-cxl timeout=180s debug=yes
  */
@@ -14,26 +14,30 @@
 
 #include "burst_util.h"
 
+#define OBSERVE		MT_BURST_DIR "observe"
 /* Two ranges */
 #define SIZE		(2 * MT_HUGE)
 
-static int switch_is_refused_while_on(void)
+static int observe_changes_only_while_off(void)
 {
-	mt_engine("visits");
-	MT_ASSERT(mt_engine("") == -EINVAL, "\"\" was taken");
-	MT_ASSERT(mt_engine("burst") == -EINVAL, "\"burst\" was taken");
-	MT_ASSERT(mt_engine("burstsburstsbursts") == -EINVAL, "nonsense was taken");
+	static const char * const nonsense[] = { "bursts", "2", "-1", "x" };
+	size_t i;
+
+	MT_ASSERT(mt_reads(OBSERVE, "0"), "it is not 0 at first");
+	for (i = 0; i < ARRAY_LEN(nonsense); i++)
+		MT_ASSERT(mt_write(OBSERVE, nonsense[i]) < 0, "'%s' was taken",
+			  nonsense[i]);
 	mt_on();
-	MT_ASSERT(mt_write(MT_BURST_DIR "engine", "observe") == -EBUSY, "it was taken");
-	MT_ASSERT(mt_kthread("kmmscand") > 0, "no scanner");
-	MT_ASSERT(mt_kthread("kmtierd") <= 0, "both");
-	mt_engine("observe");
+	MT_ASSERT(mt_write(OBSERVE, "1") == -EBUSY, "1 was taken while on");
+	MT_ASSERT(mt_reads(OBSERVE, "0"), "it changed while on");
+	MT_ASSERT(mt_kthread("kmtierd") > 0, "nobody looks");
+	MT_ASSERT(!mt_observe(true), "it is refused while off");
+	MT_ASSERT(mt_reads(OBSERVE, "1"), "it did not change while off");
 	mt_on();
-	MT_ASSERT(mt_kthread("kmtierd") > 0, "no bursts");
-	MT_ASSERT(mt_kthread("kmmscand") <= 0, "both");
-	MT_ASSERT(mt_write(MT_BURST_DIR "engine", "bursts") == -EBUSY, "it was taken");
-	mt_engine("visits");
-	MT_ASSERT(MT_WAIT(mt_kthread("kmtierd") <= 0, 5000), "it did not stop");
+	MT_ASSERT(mt_write(OBSERVE, "0") == -EBUSY, "0 was taken while on");
+	MT_ASSERT(mt_kthread("kmtierd") > 0, "nobody observes");
+	MT_ASSERT(!mt_observe(false), "it cannot be taken back");
+	MT_ASSERT(MT_WAIT(mt_kthread("kmtierd") <= 0, 30000), "it did not stop");
 	return MT_PASS;
 }
 
@@ -58,13 +62,13 @@ static int processes_come_and_go(void)
 	long long mms, before;
 	int i;
 
-	if (!p || mt_engine_on("bursts"))
+	if (!p || mt_bursts_on())
 		return MT_FAIL;
 	mms = mt_read_ll("mms");
 	before = mt_burst_value("bursts");
 	for (i = 0; i < 40; i++)
 		mt_reap(mt_spawn(come_and_go, (void *)3L));
-	MT_ASSERT(MT_WAIT(mt_read_ll("mms") <= mms, 5000),
+	MT_ASSERT(MT_WAIT(mt_read_ll("mms") <= mms, 30000),
 		  "%lld address spaces, %lld before", mt_read_ll("mms"), mms);
 	mt_note("%lld bursts, %lld ranges left them",
 		mt_burst_value("bursts") - before, mt_burst_value("left"));
@@ -73,16 +77,17 @@ static int processes_come_and_go(void)
 		mt_off();
 		mt_on();
 	}
-	mt_engine("visits");
+	mt_off();
 	return MT_PASS;
 }
 
 /* Unmaps, maps, protects, binds and splits what is looked at, all the time. */
-static void change(void *unused)
+static void change(void *arg)
 {
 	char *p = mt_fill(SIZE, mt_slow_node(), false);
 	unsigned int i;
 
+	(void)arg;
 	for (i = 0; p; i++) {
 		size_t at = i * 7 % (SIZE / MT_PAGE) * MT_PAGE;
 		char *hole = p + at;
@@ -109,14 +114,14 @@ static int memory_changes_under_looks(void)
 	memset(p, 0x5a, SIZE);
 	child[0] = mt_spawn(change, NULL);
 	child[1] = mt_spawn(change, NULL);
-	if (mt_engine_on("bursts"))
+	if (mt_bursts_on())
 		return MT_FAIL;
 	pass = mt_bursts_pass(2);
 	mt_note("%lld ranges left %lld bursts", mt_burst_value("left"),
 		mt_burst_value("bursts"));
 	mt_kill(child[0]);
 	mt_kill(child[1]);
-	mt_engine("visits");
+	mt_off();
 	for (i = 0; i < (long)SIZE; i++)
 		wrong += p[i] != 0x5a;
 	MT_ASSERT(pass && !wrong, "%ld bytes are wrong", wrong);
@@ -126,7 +131,8 @@ static int memory_changes_under_looks(void)
 int main(void)
 {
 	static const struct mt_check checks[] = {
-		MT_CHECK("one engine at a time", switch_is_refused_while_on),
+		MT_CHECK("observe changes only while it is off",
+			 observe_changes_only_while_off),
 		MT_CHECK("P13 processes come and go during bursts",
 			 processes_come_and_go),
 		MT_CHECK("P13 memory changes under the looks",

@@ -190,9 +190,9 @@ static int seen_as_used(void (*first)(void *), void (*last)(void *))
 	seen = with(&s, first);
 	for (i = 0; i < IDLERS; i++)
 		seen &= with(&s, idle);
-	seen = seen && with(&s, last) && !mt_engine_on("observe") &&
+	seen = seen && with(&s, last) && !mt_observe_on() &&
 	       counted(10, sum);
-	mt_engine("visits");
+	mt_off();
 	alone(&s);
 	MT_ASSERT(seen, "not enough bursts");
 	MT_ASSERT(sum[1] + sum[2] > PAGES / 16, "few are in use");
@@ -215,10 +215,10 @@ static int left_alone(void (*other)(void *), const char *line)
 	bool seen;
 
 	MT_ASSERT(share(&s, SMALL, mt_slow_node()), "no memory on the slow node");
-	seen = with(&s, use) && with(&s, other) && !mt_engine_on("observe") &&
+	seen = with(&s, use) && with(&s, other) && !mt_observe_on() &&
 	       counted(10, sum);
 	lines = mt_burst_value(line);
-	mt_engine("visits");
+	mt_off();
 	alone(&s);
 	MT_ASSERT(seen, "not enough bursts");
 	MT_ASSERT(lines > PAGES / 16, "%s: %lld", line, lines);
@@ -253,17 +253,17 @@ static int comes_up(void)
 	MT_ASSERT(share(&s, SIZE, mt_slow_node()), "no memory on the slow node");
 	ok = with(&s, idle) && with(&s, use) && with(&s, idle);
 	mt_snap(&before);
-	ok = ok && !mt_engine_on("bursts");
+	ok = ok && !mt_bursts_on();
 	all = ok && MT_WAIT(mt_pages_on(s.p, SIZE, mt_fast_node()) > most(),
 			    120000);
-	mt_engine("visits");
+	mt_off();
 	mt_note_where("shared", s.p, SIZE);
 	mt_note_since(&before);
 	ok = same(&s);
 	alone(&s);
 	MT_ASSERT(all, "it did not come up");
 	MT_ASSERT(ok, "its contents changed");
-	MT_ASSERT(mt_since(&before, "mtier_queued") == mt_ended_since(&before),
+	MT_ASSERT(mt_since(&before, "mtier_taken") == mt_ended_since(&before),
 		  "not every page has an end");
 	return MT_PASS;
 }
@@ -278,10 +278,10 @@ static int half_of_each(void)
 	ok = with(&s, use_even) && with(&s, use_odd) &&
 	     !madvise(s.p, SIZE, MADV_DONTNEED);
 	mt_snap(&before);
-	ok = ok && !mt_engine_on("bursts");
+	ok = ok && !mt_bursts_on();
 	all = ok && MT_WAIT(mt_since(&before, "mtier_promoted_shmem") > most(),
 			    120000);
-	mt_engine("visits");
+	mt_off();
 	mt_note_since(&before);
 	ok = same(&s) && mt_pages_on(s.p, SIZE, mt_fast_node()) > most();
 	alone(&s);
@@ -323,10 +323,10 @@ static int gives_way(void)
 	mt_write(DEMOTION, "1");
 	mt_snap(&before);
 	mt_touch_start(&t, hot, 4 * SIZE);
-	ok = !mt_engine_on("bursts") &&
+	ok = !mt_bursts_on() &&
 	     MT_WAIT(mt_pages_on(s.p, s.size, mt_slow_node()) > PAGES, 120000);
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	mt_note_where("hot", hot, 4 * SIZE);
 	mt_note_where("used by one", s.p, SIZE);
 	mt_note_where("used by none", s.p + SIZE, 7 * SIZE);

@@ -106,18 +106,18 @@ static int into_free_memory(void)
 
 	MT_ASSERT(p, "no memory on the slow node");
 	mt_snap(&before);
-	if (mt_engine_on("bursts"))
+	if (mt_bursts_on())
 		return MT_FAIL;
 	mt_touch_start(&t, p, 2 * HOT);
 	/* The last of them are found by the bursts of a machine at rest. */
 	all = comes(p, 2 * HOT, 2 * HOT_PAGES * 9 / 10, 180000);
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	mt_note_since(&before);
 	MT_ASSERT(all, "it did not come up");
 	MT_ASSERT(signed_still(p, 2 * HOT), "its contents changed");
 	MT_ASSERT(mt_since(&before, "mtier_demoted") < NOISE, "pages went down");
-	MT_ASSERT(mt_since(&before, "mtier_queued") ==
+	MT_ASSERT(mt_since(&before, "mtier_taken") ==
 		  mt_ended_since(&before), "not every page has an end");
 	return MT_PASS;
 }
@@ -209,11 +209,11 @@ static int for_idle_pages(void)
 	left = on_fast(idle, size);
 	mt_snap(&before);
 	mt_touch_start(&t, p, HOT);
-	if (mt_engine_on("bursts"))
+	if (mt_bursts_on())
 		return MT_FAIL;
 	all = comes_into_full(p, HOT, MANY(HOT_PAGES), &seen);
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	mt_note_since(&before);
 	up = on_fast(p, HOT);
 	out = left - on_fast(idle, size);
@@ -264,11 +264,11 @@ static int nothing_waits(void)
 	MT_NEED(was.zone > 0 && was.all < -4 * NOISE, "no such watermarks");
 	mt_snap(&before);
 	mt_touch_start(&t, p, HOT);
-	if (mt_engine_on("bursts"))
+	if (mt_bursts_on())
 		return MT_FAIL;
 	up = until_enough();
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	mt_note("%ld were promoted until it was made up for", up);
 	mt_note_since(&before);
 	MT_ASSERT(up >= 0, "DRAM is short for ever");
@@ -306,11 +306,11 @@ static int nothing_for_alike(void)
 	MT_ASSERT(!mlock(rest, size), "mlock");
 	mt_touch_start(&t, all, 2 * HOT);
 	mt_snap(&before);
-	if (mt_engine_on("bursts"))
+	if (mt_bursts_on())
 		return MT_FAIL;
 	pass = mt_bursts_pass(8);
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	moved = mt_since(&before, "mtier_demoted");
 	mt_note_since(&before);
 	MT_ASSERT(pass, "no bursts");
@@ -341,11 +341,11 @@ static int what_may_not_go_stays(void)
 		"DRAM is not filled");
 	mt_snap(&before);
 	mt_touch_start(&t, p, HOT / 2);
-	if (mt_engine_on("bursts"))
+	if (mt_bursts_on())
 		return MT_FAIL;
 	all = comes(p, HOT / 2, MANY(HOT_PAGES / 2), 60000);
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	MT_ASSERT(all, "it did not come up");
 	MT_ASSERT(on_fast(bound, HOT) >= nr_bound, "P12 bound pages went");
 	MT_ASSERT(on_fast(locked, HOT) >= nr_locked, "P12 locked pages went");
@@ -370,9 +370,9 @@ static int what_is_promised_stays(void)
 	MT_NEED(size, "DRAM cannot be filled");
 	left = on_fast(idle, size);
 	mt_touch_start(&t, p, HOT / 2);
-	pass = !mt_engine_on("bursts") && mt_bursts_pass(6);
+	pass = !mt_bursts_on() && mt_bursts_pass(6);
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	left -= on_fast(idle, size);
 	mt_cgroup_remove(&kept);
 	MT_ASSERT(pass, "no bursts");
@@ -392,9 +392,9 @@ static int nothing_goes_where_demotion_is_off(void)
 	mt_write(DEMOTION, "0");
 	mt_snap(&before);
 	mt_touch_start(&t, p, HOT / 2);
-	pass = !mt_engine_on("bursts") && mt_bursts_pass(6);
+	pass = !mt_bursts_on() && mt_bursts_pass(6);
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	down = mt_since(&before, "mtier_demoted");
 	mt_write(DEMOTION, "1");
 	MT_ASSERT(pass, "no bursts");
@@ -413,14 +413,14 @@ static int no_faster_than_the_rate(void)
 	mt_snap(&before);
 	ms = mt_now_ms();
 	mt_touch_start(&t, p, HOT);
-	if (mt_engine_on("bursts"))
+	if (mt_bursts_on())
 		return MT_FAIL;
 	MT_WAIT(mt_since(&before, "pgpromote_success") > 4096, 30000);
 	/* A batch more than what was paid for */
 	up = mt_since(&before, "pgpromote_success");
 	ms = mt_now_ms() - ms;
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	mt_note("%lld pages in %lld ms", up, ms);
 	MT_ASSERT(up > 1024, "hardly any came up");
 	MT_ASSERT(up <= ms * 1024 / 1000 + 1024, "faster than 4 MiB/s");
@@ -441,12 +441,12 @@ static int fresh_pages_come_up(void)
 	MT_ASSERT(p, "no memory on the slow node");
 	mt_snap(&before);
 	mt_touch_start(&t, p, 2 * MT_MB);
-	if (mt_engine_on("bursts"))
+	if (mt_bursts_on())
 		return MT_FAIL;
 	all = comes(p, 2 * MT_MB, 2 * MT_MB / MT_PAGE, 120000);
 	off_lru = mt_since(&before, "mtier_fail_isolate");
 	mt_touch_stop(&t);
-	mt_engine("visits");
+	mt_off();
 	mt_note("%lld times a page was on no list", off_lru);
 	MT_ASSERT(all, "some stayed");
 	/* The kernel may have put all of them on lists by itself. */

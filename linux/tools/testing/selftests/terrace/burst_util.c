@@ -56,11 +56,11 @@ long mt_burst_counted(unsigned int looks, const char *group, unsigned int count)
 	return pages;
 }
 
-/* Who finds pages: "visits", "observe", "bursts". Switches off. */
-int mt_engine(const char *name)
+/* Whether bursts move nothing, and only say what would move. Switches off. */
+int mt_observe(bool on)
 {
 	mt_off();
-	return mt_write(MT_BURST_DIR "engine", name);
+	return mt_write(MT_BURST_DIR "observe", on ? "1" : "0");
 }
 
 /*
@@ -78,12 +78,40 @@ bool mt_bursts_pass(unsigned int nr)
 	return ok;
 }
 
-/* Switch on with that engine, and wait for a first burst. */
-int mt_engine_on(const char *name)
+static int switch_on(bool observe)
 {
+	int ret = mt_observe(observe);
+
+	MT_ASSERT(!ret, "cannot write to observe: %s", strerror(-ret));
 	mt_set("scan/delay_ms", 0);
-	MT_ASSERT(!mt_engine(name), "there is no engine %s", name);
 	mt_on();
-	MT_ASSERT(MT_WAIT(mt_burst_value("bursts") > 0, 30000), "no bursts");
+	MT_ASSERT(MT_WAIT(mt_burst_value("bursts") > 0, 60000), "no bursts");
 	return MT_PASS;
+}
+
+/* Switch on, and wait for a first burst. */
+int mt_bursts_on(void)
+{
+	return switch_on(false);
+}
+
+/* The same, but nothing is to move. */
+int mt_observe_on(void)
+{
+	return switch_on(true);
+}
+
+/*
+ * Use memory once, and have looks clear, and tell of, all of its Accessed bits.
+ * Nothing moves meanwhile. False if too few bursts came.
+ */
+bool mt_used_and_looked_at(void *p, size_t size)
+{
+	bool passed;
+
+	mt_flush(p, size);
+	mt_touch(p, size, false);
+	passed = !mt_observe_on() && mt_bursts_pass(8);
+	mt_off();
+	return passed;
 }

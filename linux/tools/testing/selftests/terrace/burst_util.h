@@ -10,8 +10,10 @@
 char *mt_place_both(size_t size);
 long long mt_burst_value(const char *name);
 long mt_burst_counted(unsigned int looks, const char *group, unsigned int count);
-int mt_engine(const char *name);
+int mt_observe(bool on);
 bool mt_bursts_pass(unsigned int nr);
-int mt_engine_on(const char *name);
+int mt_bursts_on(void);
+int mt_observe_on(void);
+bool mt_used_and_looked_at(void *p, size_t size);
 
 #endif /* BURST_UTIL_H */

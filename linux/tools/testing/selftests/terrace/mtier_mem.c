@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "mtier_util.h"
+#include "burst_util.h"
 
 /* Where the next pages of this thread come from. */
 int mt_set_policy(int mode, unsigned long nodes)
@@ -365,6 +365,7 @@ bool mt_moves_to(void *p, size_t size, int node, unsigned int ms)
 	struct mt_toucher t;
 	bool moved;
 
+	mt_settle();
 	mt_touch_start(&t, p, size);
 	moved = MT_WAIT(mt_all_on(p, size, node), ms);
 	mt_touch_stop(&t);
@@ -373,9 +374,35 @@ bool mt_moves_to(void *p, size_t size, int node, unsigned int ms)
 	return moved;
 }
 
+/* Bursts that a canary and what must not move are looked at by, or more. */
+#define STAYS_BURSTS	3
+
+/* Memory of which nothing is special moves, from the first bursts on. */
+static bool canary_moves(int node)
+{
+	void *p, *idle;
+	bool moved;
+
+	mt_off();
+	p = mt_place(MT_MB, node);
+	/* Without any down there no bursts would come. */
+	idle = mt_place(MT_MB, node);
+	mt_on();
+	moved = p && mt_moves_to(p, MT_MB, mt_fast_node(), MT_MOVE_MS);
+	if (p)
+		munmap(p, MT_MB);
+	if (!moved)
+		mt_note("the canary did not move");
+	moved = moved && idle && mt_bursts_pass(STAYS_BURSTS);
+	if (idle)
+		munmap(idle, MT_MB);
+	return moved;
+}
+
 /*
- * Use a range that must not leave @node.  How long is told by a canary: memory
- * of which nothing is special moves meanwhile, three times over.
+ * Use a range that must not leave @node.  How long is told by a canary that moves
+ * meanwhile, three times over; each time from when promotion is switched on, as then
+ * bursts follow each other and have soon looked at all memory.
  */
 bool mt_stays(void *p, size_t size, int node)
 {
@@ -384,16 +411,9 @@ bool mt_stays(void *p, size_t size, int node)
 	int i;
 
 	mt_touch_start(&t, p, size);
-	for (i = 0; i < 3; i++) {
-		void *canary = mt_place(MT_MB, node);
-
-		if (!canary || !mt_moves_to(canary, MT_MB, mt_fast_node(),
-					    10000)) {
-			mt_note("the canary did not move");
+	for (i = 0; i < 3; i++)
+		if (!canary_moves(node))
 			break;
-		}
-		munmap(canary, MT_MB);
-	}
 	mt_touch_stop(&t);
 	stayed = mt_all_on(p, size, node);
 	if (!stayed)

@@ -14,7 +14,6 @@ static const char *missing(void)
 static void reset(void)
 {
 	mt_off();
-	mt_write("/sys/kernel/debug/mtier/observe", "0");
 	mt_knobs_default();
 	mt_write("/proc/sys/kernel/numa_balancing", "0");
 }

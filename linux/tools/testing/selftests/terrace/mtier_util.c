@@ -17,23 +17,9 @@
 #include "mtier_util.h"
 
 const struct mt_knob mt_knobs[] = {
-	{ "scan/delay_ms", "1000", 0, 3600000 },
-	{ "scan/period_min_ms", "400", 10, 3600000 },
-	{ "scan/period_start_ms", "2000", 10, 3600000 },
-	{ "scan/period_max_ms", "5000", 10, 3600000 },
-	{ "scan/size_min_mb", "256", 1, 1048576 },
-	{ "scan/size_start_mb", "1024", 1, 1048576 },
-	{ "scan/size_max_mb", "4096", 1, 1048576 },
+	{ "scan/delay_ms", "100", 0, 3600000 },
 	{ "scan/cpu_percent", "20", 1, 100 },
-	{ "scan/slice_us", "1000", 50, 100000 },
-	{ "scan/flush_tlb", "1", 0, 1 },
-	{ "hot/window_ms", "10000", 100, 600000 },
-	{ "hot/accesses", "2", 1, 15 },
-	{ "hot/room_percent", "6", 0, 100 },
-	{ "hot/cold_looks", "3", 0, 15 },
 	{ "promote/rate_mbps", "1024", 1, 1048576 },
-	{ "promote/batch_pages", "512", 1, 4096 },
-	{ "promote/queue_pages", "65536", 1024, 16777216 },
 	{ "promote/target_node", "auto", 0, 0 },
 	{ "promote/thp", "whole", 0, 0 },
 	{ "promote/move_fast", "1", 0, 1 },
@@ -151,32 +137,23 @@ void mt_knobs_save(void)
 	mt_read("enabled", saved_enabled, sizeof(saved_enabled));
 }
 
-/*
- * Three knobs are ordered (min, start, max): write them all twice, so that what
- * the order forbade the first time is right the second.
- */
-static void write_all(bool initial)
-{
-	size_t i;
-	int twice;
-
-	for (twice = 0; twice < 3; twice++)
-		for (i = 0; i < mt_nr_knobs; i++)
-			mt_write(mt_knobs[i].file,
-				 initial ? mt_knobs[i].initial : saved[i]);
-}
-
 void mt_knobs_restore(void)
 {
-	write_all(false);
+	size_t i;
+
+	for (i = 0; i < mt_nr_knobs; i++)
+		mt_write(mt_knobs[i].file, saved[i]);
 	mt_write("enabled", saved_enabled);
 }
 
 void mt_knobs_default(void)
 {
-	write_all(true);
+	size_t i;
+
+	for (i = 0; i < mt_nr_knobs; i++)
+		mt_write(mt_knobs[i].file, mt_knobs[i].initial);
 	/* No knob, but a check that ended early may have left it. */
-	mt_write("/sys/kernel/debug/mtier/engine", "visits");
+	mt_write("/sys/kernel/debug/mtier/observe", "0");
 }
 
 /* Set a knob; a refusal ends the check. */
@@ -191,33 +168,12 @@ void mt_set(const char *knob, long long value)
 	}
 }
 
-/* Set @prefix_{min,start,max}_@unit from whatever they are. */
-void mt_set3(const char *prefix, const char *unit, long long min,
-	     long long start, long long max)
-{
-	char name[3][64];
-	bool ms = !strcmp(unit, "ms");
-
-	snprintf(name[0], sizeof(name[0]), "scan/%s_min_%s", prefix, unit);
-	snprintf(name[1], sizeof(name[1]), "scan/%s_start_%s", prefix, unit);
-	snprintf(name[2], sizeof(name[2]), "scan/%s_max_%s", prefix, unit);
-	mt_set(name[2], ms ? 3600000 : 1048576);
-	mt_set(name[0], ms ? 10 : 1);
-	mt_set(name[1], start);
-	mt_set(name[0], min);
-	mt_set(name[2], max);
-}
-
 /* Find and move pages as fast as can be, for checks of something else. */
 void mt_fast(void)
 {
 	mt_set("scan/delay_ms", 0);
-	mt_set3("period", "ms", 50, 50, 200);
-	mt_set3("size", "mb", 4096, 4096, 4096);
 	mt_set("scan/cpu_percent", 90);
-	mt_set("hot/window_ms", 5000);
-	/* A full node shall be full. */
-	mt_set("hot/cold_looks", 0);
+	mt_settle();
 }
 
 void mt_on(void)
@@ -296,14 +252,12 @@ long long mt_file_stat(const char *file, const char *name)
 }
 
 static const char * const ends[] = {
-	"mtier_promoted_folios", "mtier_drop_full", "mtier_drop_off",
-	"mtier_drop_cold", "mtier_drop_gone", "mtier_drop_pinned",
+	"mtier_promoted_folios", "mtier_drop_gone", "mtier_drop_pinned",
 	"mtier_drop_dirty", "mtier_drop_type", "mtier_drop_policy",
-	"mtier_fail_isolate", "mtier_fail_full", "mtier_fail_nomem",
-	"mtier_fail_busy",
+	"mtier_fail_isolate", "mtier_fail_nomem", "mtier_fail_busy",
 };
 
-/* Queued folios that have met an end since @snap. */
+/* Folios that were to go up and have met an end since @snap. */
 long long mt_ended_since(const struct mt_snap *snap)
 {
 	struct mt_snap *now = malloc(sizeof(*now));
@@ -314,21 +268,6 @@ long long mt_ended_since(const struct mt_snap *snap)
 	for (i = 0; i < ARRAY_LEN(ends); i++)
 		sum += mt_get(now, ends[i]) - mt_get(snap, ends[i]);
 	free(now);
-	return sum;
-}
-
-/* Entries in all queues. */
-long long mt_queued_now(void)
-{
-	int nodes[MT_NODES], n = mt_nodes("has_memory", nodes), i;
-	char file[64];
-	long long sum = 0;
-
-	for (i = 0; i < n; i++) {
-		snprintf(file, sizeof(file), "node%d/queued", nodes[i]);
-		if (mt_read_ll(file) > 0)
-			sum += mt_read_ll(file);
-	}
 	return sum;
 }
 
@@ -377,8 +316,7 @@ static pid_t find_kthreads(const char *name, unsigned int *count)
 		snprintf(file, sizeof(file), "/proc/%s/comm", entry->d_name);
 		if (mt_read(file, comm, sizeof(comm)) < 0)
 			continue;
-		if (count && (!strcmp(comm, "kmmscand") ||
-			      !strncmp(comm, "kpromoted/", 10)))
+		if (count && !strcmp(comm, "kmtierd"))
 			(*count)++;
 		if (name && !strcmp(comm, name))
 			found = atoi(entry->d_name);

@@ -25,6 +25,12 @@
 
 int mt_main(const struct mt_check *checks, size_t n);
 
+/*
+ * So long may it take until memory in use has gone up. With something to gain bursts
+ * come one after the other; at rest they are seconds apart, and look at some of it.
+ */
+#define MT_MOVE_MS	60000
+
 /* Look at @cond every 10 ms until it holds or @ms have gone by. */
 #define MT_WAIT(cond, ms)						\
 	({								\
@@ -70,8 +76,6 @@ void mt_knobs_save(void);
 void mt_knobs_restore(void);
 void mt_knobs_default(void);
 void mt_set(const char *knob, long long value);
-void mt_set3(const char *prefix, const char *unit, long long min,
-	     long long start, long long max);
 void mt_fast(void);
 void mt_on(void);
 void mt_off(void);
@@ -89,7 +93,6 @@ long long mt_since(const struct mt_snap *snap, const char *name);
 long long mt_count(const char *name);
 long long mt_file_stat(const char *file, const char *name);
 long long mt_ended_since(const struct mt_snap *snap);
-long long mt_queued_now(void);
 void mt_note_since(const struct mt_snap *snap);
 
 bool mt_debug_kernel(void);
@@ -165,11 +168,9 @@ void mt_touch_stop(struct mt_toucher *t);
 bool mt_moves_to(void *p, size_t size, int node, unsigned int ms);
 bool mt_stays(void *p, size_t size, int node);
 
-/* ---- mtier_watch.c: memory that is scanned and stays ---- */
+/* ---- mtier_watch.c: Accessed bits, and what the idle bitmap says of them ---- */
 
-void *mt_watched(size_t size);
 void mt_flush(void *p, size_t size);
-bool mt_used_and_scanned(void *p, size_t size);
 int mt_idle_count(const char *p, size_t size);
 int mt_idle_mark(const char *p, size_t size);
 
@@ -227,7 +228,8 @@ struct mt_race {
 	long long start_ms;
 };
 
-void mt_race_begin(struct mt_race *r, unsigned int batch_pages);
+void mt_race_begin(struct mt_race *r);
+void mt_race_again(void);
 bool mt_race_goes_on(const struct mt_race *r, unsigned int least_ms);
 int mt_race_moved(const struct mt_race *r);
 int mt_race_balanced(const struct mt_race *r);

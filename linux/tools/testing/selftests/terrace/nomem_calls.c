@@ -6,7 +6,7 @@
  * mempolicy2_nomem.  Needs CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and their files
  * in debugfs; skips without.
  *
- * lab: topology=two-socket-cxl timeout=300s debug=yes
+ * lab: topology=two-socket-cxl timeout=400s debug=yes
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -55,33 +55,6 @@ static int engine(void)
 	int ret = mp_fail_prepare();
 
 	return ret ? ret : mp_fail_each(&on, 1);
-}
-
-static void short_queue(void)
-{
-	mt_write("promote/queue_pages", "1024");
-}
-
-static long longer_queue(void)
-{
-	return mt_write("promote/queue_pages", "65536");
-}
-
-static bool is_short(void)
-{
-	return mt_reads("promote/queue_pages", "1024");
-}
-
-static int queue(void)
-{
-	const struct mp_fail_call longer = {
-		.what = "a longer queue", .begin = short_queue,
-		.call = longer_queue, .unchanged = is_short,
-	};
-	int ret = mp_fail_prepare();
-
-	mt_on();
-	return ret ? ret : mp_fail_each(&longer, 1);
 }
 
 static void scale_5(void)
@@ -165,20 +138,19 @@ static void fail_each_tenth(bool on)
 static int promotes(void)
 {
 	struct mt_race race;
-	char mover[32];
 	pid_t pid;
 	bool done;
 
 	if (mp_fail_prepare())
 		return MT_SKIP;
-	mt_race_begin(&race, 64);
-	snprintf(mover, sizeof(mover), "kpromoted/%d", mt_slow_node());
-	if (make_it_fail("kmmscand") || make_it_fail(mover))
+	mt_race_begin(&race);
+	if (make_it_fail("kmtierd"))
 		return MT_FAIL;
 	fail_each_tenth(true);
 	pid = mt_spawn(mt_load_slow, NULL);
 	done = MT_WAIT(mt_since(&race.before, "mtier_fail_nomem") >= 20 &&
-		       mt_since(&race.before, "pgpromote_success") >= 200, 60000);
+		       mt_since(&race.before, "pgpromote_success") >= 200,
+		       2 * MT_MOVE_MS);
 	fail_each_tenth(false);
 	mt_kill(pid);
 	mt_note("%lld pages promoted, %lld had no memory to go to",
@@ -186,59 +158,6 @@ static int promotes(void)
 		mt_since(&race.before, "mtier_fail_nomem"));
 	MT_ASSERT(done, "too few");
 	return mt_race_end(&race);
-}
-
-/* A block of the slow node, which has records while promotion is on */
-static int block;
-/* What there is of these without it */
-static long long records;
-
-static void block_goes(void)
-{
-	(void)MT_WAIT(mt_block_state(block, "offline") != -EBUSY, 5000);
-	/* They go some time after it. */
-	(void)MT_WAIT(mt_read_ll("records_bytes") == records, 10000);
-}
-
-static long block_comes(void)
-{
-	return mt_block_state(block, "online_movable");
-}
-
-static bool block_is_gone(void)
-{
-	char file[96];
-
-	snprintf(file, sizeof(file), "/sys/devices/system/memory/memory%d/state",
-		 block);
-	return mt_reads(file, "offline") &&
-	       mt_read_ll("records_bytes") == records;
-}
-
-static int memory_comes(void)
-{
-	const struct mp_fail_call comes = {
-		.what = "memory goes online", .begin = block_goes,
-		.call = block_comes, .unchanged = block_is_gone,
-	};
-	int ids[64], n = mt_blocks_of(mt_slow_node(), ids, 64), ret;
-	long long all;
-
-	ret = mp_fail_prepare();
-	if (ret)
-		return ret;
-	mt_on();
-	all = mt_read_ll("records_bytes");
-	while (n > 0 && mt_block_state(ids[n - 1], "offline"))
-		n--;
-	MT_NEED(n > 0, "no block can go");
-	block = ids[n - 1];
-	MT_ASSERT(MT_WAIT(mt_read_ll("records_bytes") < all, 10000),
-		  "its records stay");
-	records = mt_read_ll("records_bytes");
-	ret = mp_fail_each(&comes, 1);
-	block_comes();
-	return ret;
 }
 
 /* ---- scans of NUMA balancing ---- */
@@ -383,11 +302,9 @@ int main(void)
 {
 	static const struct mt_check checks[] = {
 		MT_CHECK("promotion is switched on", engine),
-		MT_CHECK("the queue gets longer", queue),
 		MT_CHECK("prctl of a scan scale", scale),
 		MT_CHECK("fork while promotion is on", fork_while_on),
-		MT_CHECK("promotion goes on while its threads lack memory", promotes),
-		MT_CHECK("memory comes while promotion is on", memory_comes),
+		MT_CHECK("promotion goes on while its thread lacks memory", promotes),
 		MT_CHECK("scans get their threads", threads),
 		MT_CHECK("pages move with deferred flushes", deferred),
 		MT_CHECK("pages are marked", lazily),

@@ -2,31 +2,31 @@
 /*
  * Movement into a node that has no room, or no room for a huge page.
  *
- * lab: topology=dram-cxl-small-dram icount=2 timeout=180s debug=no
+ * lab: topology=dram-cxl-small-dram icount=2 timeout=600s debug=no
  */
 #define _GNU_SOURCE
+#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mtier_util.h"
+#include "burst_util.h"
 
+#define DEMOTION "/sys/kernel/mm/numa/demotion_enabled"
 #define SIZE	(32 * MT_MB)
-#define BATCH	4096	/* pages; the most that batch_pages takes */
+#define PAGES	((long)(SIZE / MT_PAGE))
+/* Two batches: what is to be free */
+#define ROOM	1024
+/* In pages, what the check and the system do meanwhile */
+#define NOISE	512
+/* So many pages show that there is an exchange; how soon it ends is for a bench. */
+#define MANY	(PAGES / 2)
 #define HUGES	32	/* more than a node in pieces has left */
 #define PIECES	((long)(MT_HUGE / MT_PAGE))
 
 static struct mt_snap before;
-
-static bool node_is(const char *state)
-{
-	char file[64];
-
-	snprintf(file, sizeof(file), "node%d/state", mt_slow_node());
-	return mt_reads(file, state);
-}
 
 static long long reclaimed_by_us(void)
 {
@@ -36,48 +36,107 @@ static long long reclaimed_by_us(void)
 	       mt_since(&before, "oom_kill");
 }
 
-/* Full of cold memory: kswapd is woken and demotes it, hot pages take over. */
-static int demotes(void)
+static long long kswapd_ran(void)
 {
-	const char *knob = "/sys/kernel/mm/numa/demotion_enabled";
-	struct mt_toucher t;
-	size_t size, off;
-	char *cold, *p;
-	bool moved;
-	int cpu;
+	return mt_since(&before, "pageoutrun") +
+	       mt_since(&before, "pgscan_kswapd") +
+	       mt_since(&before, "pgdemote_kswapd");
+}
 
-	MT_NEED(!mt_write(knob, "1"), "no demotion");
-	size = mt_node_free(mt_fast_node()) & ~(MT_HUGE - 1);
-	cold = mt_map_aligned(size);
-	MT_ASSERT(cold, "no address space");
-	mt_set("hot/accesses", 1);
-	for (off = 0; off < size; off += MT_PAGE)
-		cold[off] = 1;
-	p = mt_place(SIZE, mt_slow_node());
-	MT_ASSERT(p, "no memory on the slow node");
-	mt_fast();
-	mt_snap(&before);
-	mt_on();
-	cpu = mt_node_free(mt_fast_node()) >> 20;
-	mt_touch_start(&t, p, SIZE);
-	moved = MT_WAIT(mt_pages_on(p, SIZE, mt_fast_node()) >
-			(long)(SIZE / MT_PAGE) * 9 / 10, 15000);
-	mt_touch_stop(&t);
-	mt_write(knob, "0");
-	mt_note("%d MiB were free, %lld pages demoted", cpu,
-		mt_since(&before, "pgdemote_kswapd"));
-	if (!moved) {
-		mt_note_where("hot", p, SIZE);
-		mt_note_since(&before);
+/*
+ * Idle memory in all of DRAM that is free above the high watermark; kswapd runs below
+ * the low one.  False if there is more of it.
+ */
+static bool fill(void)
+{
+	const size_t step = 16 * MT_PAGE, most = 512 * MT_MB;
+	char *p = mt_map_aligned(most);
+	size_t off = 0;
+
+	if (!p || madvise(p, most, MADV_NOHUGEPAGE))
+		return false;
+	mt_set_policy(MPOL_PREFERRED, 1UL << mt_fast_node());
+	for (; mt_node_room(mt_fast_node()) > 16 && off < most; off += step)
+		mt_touch(p + off, step, true);
+	mt_bind_default();
+	return off < most;
+}
+
+/* Pages that went down, as the trace says; -1 if a line is not as it has to be */
+static long long traced_down(struct mt_trace *trace)
+{
+	long long sum = 0;
+	char line[512];
+
+	while (mt_trace_line(trace, line, sizeof(line))) {
+		if (!strstr(line, "mtier_demote:"))
+			continue;
+		if (mt_field(line, "source") != mt_fast_node() ||
+		    mt_field(line, "target") != mt_slow_node() ||
+		    mt_field(line, "tried") < 1 || !strstr(line, " outcome=")) {
+			mt_note("'%s'", line);
+			return -1;
+		}
+		sum += mt_field(line, "moved");
 	}
-	MT_ASSERT(moved, "hot pages did not get in");
-	MT_ASSERT(mt_since(&before, "pgdemote_kswapd") > 0,
-		  "nothing was demoted");
-	MT_ASSERT(!mt_since(&before, "oom_kill"), "OOM");
+	return sum;
+}
+
+/* What went down is told by a counter, by the trace, and by the node that it is on. */
+static int told(struct mt_trace *trace, long long by_node)
+{
+	long long down = mt_since(&before, "mtier_demoted");
+	long long traced = traced_down(trace);
+
+	MT_ASSERT(down > 0, "nothing was demoted");
+	MT_ASSERT(traced == down, "of %lld demoted the trace says %lld", down,
+		  traced);
+	MT_ASSERT(by_node <= down, "the node says %lld of %lld", by_node, down);
+	MT_ASSERT(by_node > 0, "the node says nothing of it");
 	return MT_PASS;
 }
 
-/* Full of memory that cannot go: wait, say so, go on when there is room. */
+/* Full of idle memory: that makes room for hot pages, and nobody else has to. */
+static int demotes(void)
+{
+	char *p = mt_place(SIZE, mt_slow_node()), file[64];
+	struct mt_trace trace;
+	struct mt_toucher t;
+	long long by_node;
+	bool moved;
+	int ret;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	MT_NEED(!mt_write(DEMOTION, "1"), "no demotion");
+	MT_ASSERT(!mt_trace_open(&trace, "mtier_demote"), "no trace event");
+	mt_fast();
+	/* At last: what the others take of DRAM has gone by now. */
+	MT_NEED(fill(), "DRAM cannot be filled");
+	mt_snap(&before);
+	mt_on();
+	mt_touch_start(&t, p, SIZE);
+	moved = MT_WAIT(mt_since(&before, "mtier_demoted") > 0 &&
+			mt_pages_on(p, SIZE, mt_fast_node()) >= MANY,
+			2 * MT_MOVE_MS);
+	mt_touch_stop(&t);
+	snprintf(file, sizeof(file), "node%d/demoted", mt_slow_node());
+	by_node = mt_read_ll(file);
+	mt_off();
+	ret = told(&trace, by_node);
+	mt_trace_close(&trace);
+	mt_note_where("hot", p, SIZE);
+	mt_note_since(&before);
+	MT_ASSERT(moved, "hot pages did not get in");
+	MT_ASSERT(!kswapd_ran(), "kswapd was woken");
+	MT_ASSERT(!reclaimed_by_us(), "%lld direct reclaims or OOM kills",
+		  reclaimed_by_us());
+	return ret;
+}
+
+/*
+ * Full of memory that cannot go: that is said, nothing moves, and nothing hangs; it goes
+ * on when there is room.
+ */
 static int waits(void)
 {
 	struct mt_toucher t;
@@ -89,70 +148,69 @@ static int waits(void)
 	MT_NEED(hog, "DRAM cannot be filled");
 	p = mt_place(SIZE, mt_slow_node());
 	MT_ASSERT(p, "no memory on the slow node");
+	mt_write(DEMOTION, "0");
 	mt_fast();
-	mt_set("hot/accesses", 1);
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, SIZE);
-	full = MT_WAIT(node_is("target_full"), 8000);
-	mt_nap(1000);
-	none = mt_pages_on(p, SIZE, mt_slow_node()) > (long)(SIZE / MT_PAGE) / 2;
+	full = MT_WAIT(mt_reads("place/why", "no_victim"), MT_MOVE_MS) &&
+	       mt_bursts_pass(4);
+	none = mt_pages_on(p, SIZE, mt_slow_node()) > PAGES / 2;
 	if (!full || !none || reclaimed_by_us())
 		mt_note_since(&before);
-	MT_ASSERT(full, "its state never was target_full");
+	MT_ASSERT(full, "nobody says that there is no room, or no bursts");
 	MT_ASSERT(none, "it moved all the same");
 	MT_ASSERT(!reclaimed_by_us(), "%lld direct reclaims or OOM kills",
 		  reclaimed_by_us());
 	munmap(hog, hogged);
-	full = MT_WAIT(mt_all_on(p, SIZE, mt_fast_node()), 10000);
+	full = MT_WAIT(mt_pages_on(p, SIZE, mt_fast_node()) >= PAGES * 9 / 10,
+		       MT_MOVE_MS);
 	mt_touch_stop(&t);
 	MT_ASSERT(full, "it did not go on when there was room");
-	/* Off, so that nothing is between queue and counter. */
+	/* Off, so that nothing is between two counters. */
 	mt_off();
-	MT_ASSERT(mt_ended_since(&before) == mt_since(&before, "mtier_queued"),
-		  "queued %lld, ended %lld", mt_since(&before, "mtier_queued"),
+	MT_ASSERT(mt_ended_since(&before) == mt_since(&before, "mtier_taken"),
+		  "taken %lld, ended %lld", mt_since(&before, "mtier_taken"),
 		  mt_ended_since(&before));
 	return MT_PASS;
 }
 
-/* Room for less than a batch is room, too: it is used, down to the watermark. */
+/* Where nothing may go down what is free is used, down to the watermark. */
 static int fills_up(void)
 {
 	struct mt_toucher t;
 	size_t hogged, off;
-	long room = 0;
+	long room = 0, up;
 	char *hog, *p;
 	bool moved;
 
+	mt_write(DEMOTION, "0");
 	hog = mt_hog(mt_fast_node(), &hogged);
 	MT_NEED(hog, "DRAM cannot be filled");
 	p = mt_place(SIZE, mt_slow_node());
 	MT_ASSERT(p, "no memory on the slow node");
-	/*
-	 * Filled to below the watermark: first that much has to go. Half a batch,
-	 * as the records that the engine is about to allocate need room, too.
-	 */
-	for (off = 0; off < hogged && room < BATCH / 2; off += MT_MB) {
+	/* Filled to below the watermark: first that much has to go. */
+	for (off = 0; off < hogged && room < ROOM; off += MT_MB) {
 		munmap(hog + off, MT_MB);
 		room = mt_node_room(mt_fast_node());
 	}
-	MT_ASSERT(room >= BATCH / 2 && room < BATCH, "room for %ld pages",
-		  room);
+	MT_ASSERT(room >= ROOM && room < PAGES / 2, "room for %ld pages", room);
 	mt_fast();
-	mt_set("hot/accesses", 1);
-	mt_set("promote/batch_pages", BATCH);
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, SIZE);
 	/* A quarter: who runs on DRAM's CPUs takes of the room, too. */
 	moved = MT_WAIT(mt_since(&before, "pgpromote_success") >= room / 4,
-			10000);
+			MT_MOVE_MS) && mt_bursts_pass(4);
 	mt_touch_stop(&t);
-	mt_note("%lld pages promoted, there was room for %ld",
-		mt_since(&before, "pgpromote_success"), room);
-	if (!moved)
-		mt_note_since(&before);
+	up = mt_since(&before, "pgpromote_success");
+	mt_note("%ld pages promoted, there was room for %ld", up, room);
+	mt_note_since(&before);
 	MT_ASSERT(moved, "not even a quarter of the room was used");
+	/* More comes free in the lists of CPUs while others exit. */
+	MT_ASSERT(up < room + 4 * NOISE, "more than there was room for");
+	MT_ASSERT(!mt_since(&before, "mtier_demoted"), "%lld were demoted",
+		  mt_since(&before, "mtier_demoted"));
 	MT_ASSERT(!reclaimed_by_us(), "%lld direct reclaims or OOM kills",
 		  reclaimed_by_us());
 	return MT_PASS;
@@ -187,17 +245,16 @@ static int huge(const char *mode)
 	pieces = fragment(&size);
 	MT_NEED(pieces, "DRAM cannot be fragmented");
 	mt_fast();
-	mt_set("hot/accesses", 1);
 	MT_ASSERT(!mt_write("promote/thp", mode), "no promote/thp");
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, HUGES * MT_HUGE);
 	want = split ? 1 : 4;
 	counted = MT_WAIT(mt_since(&before, split ? "mtier_split_thp" :
-				   "mtier_fail_nomem") >= want, 10000);
+				   "mtier_fail_nomem") >= want, MT_MOVE_MS);
 	moved = split && MT_WAIT(mt_pages_on(p, HUGES * MT_HUGE, mt_fast_node()) >
 				 PIECES * mt_since(&before, "mtier_promoted_thp"),
-				 5000);
+				 MT_MOVE_MS);
 	mt_touch_stop(&t);
 	mt_note_since(&before);
 	mt_note_where(mode, p, HUGES * MT_HUGE);
@@ -226,7 +283,7 @@ static int split(void)
 	return huge("split");
 }
 
-/* A huge page that finds no room does not keep small ones of its batch. */
+/* A huge page that finds no room does not keep small ones. */
 static int small_go(void)
 {
 	struct mt_toucher huge_t, small_t;
@@ -237,7 +294,7 @@ static int small_go(void)
 	bool moved;
 
 	mt_write("/proc/sys/vm/compaction_proactiveness", "0");
-	/* Mapped first it lies above, so that it is queued behind. */
+	/* Mapped first it lies above, so that its turn comes behind. */
 	small = mt_place(4 * MT_MB, mt_slow_node());
 	p = mt_place_thp(4 * MT_HUGE, mt_slow_node());
 	MT_ASSERT(small && p, "no memory on the slow node");
@@ -245,14 +302,12 @@ static int small_go(void)
 	pieces = fragment(&size);
 	MT_NEED(pieces, "DRAM cannot be fragmented");
 	mt_fast();
-	mt_set("hot/accesses", 1);
-	mt_set("promote/batch_pages", 4096);
 	MT_ASSERT(!mt_trace_open(&trace, "mtier_migrate"), "no trace event");
 	mt_snap(&before);
 	mt_touch_start(&huge_t, p, 4 * MT_HUGE);
 	mt_touch_start(&small_t, small, 4 * MT_MB);
 	mt_on();
-	moved = MT_WAIT(mt_all_on(small, 4 * MT_MB, mt_fast_node()), 15000);
+	moved = MT_WAIT(mt_all_on(small, 4 * MT_MB, mt_fast_node()), MT_MOVE_MS);
 	mt_touch_stop(&small_t);
 	mt_touch_stop(&huge_t);
 	while (mt_trace_line(&trace, line, sizeof(line))) {
@@ -275,7 +330,7 @@ static int small_go(void)
 int main(void)
 {
 	static const struct mt_check checks[] = {
-		MT_CHECK("M8 kswapd is woken, cold pages make room for hot ones",
+		MT_CHECK("M8 O4 idle pages make room for hot ones, kswapd sleeps",
 			 demotes),
 		MT_CHECK("M7 no free huge page, whole: it stays whole and is counted",
 			 whole),
@@ -283,9 +338,10 @@ int main(void)
 			 split),
 		MT_CHECK("M7 M2 a huge page without room does not keep small ones",
 			 small_go),
-		MT_CHECK("M8 a rest of room below a batch is used", fills_up),
+		MT_CHECK("M8 without demotion what is free is used, and no more",
+			 fills_up),
 		/* Last: kswapd gives up for good on what it cannot reclaim. */
-		MT_CHECK("M8 O5 a full target: wait and say so, no reclaim, no OOM",
+		MT_CHECK("M8 O5 a full target: nothing moves, no reclaim, no OOM",
 			 waits),
 	};
 

@@ -3,7 +3,7 @@
  * Promotion of every kind of memory that an application can have, seen from
  * where its pages are and from the counters.
  *
- * lab: topology=dram-cxl timeout=90s debug=yes
+ * lab: topology=dram-cxl timeout=600s debug=yes
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 static struct mt_snap before;
 
 /* Use memory that is on the slow node until all of it has left. */
-static int promote(char *p, size_t size, unsigned int ms)
+static int promote(char *p, size_t size)
 {
 	int fast = mt_fast_node();
 	struct mt_toucher t;
@@ -33,7 +33,7 @@ static int promote(char *p, size_t size, unsigned int ms)
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, size);
-	moved = MT_WAIT(mt_all_on(p, size, fast), ms);
+	moved = MT_WAIT(mt_all_on(p, size, fast), MT_MOVE_MS);
 	mt_touch_stop(&t);
 	if (!moved) {
 		mt_note_where("after the time", p, size);
@@ -62,7 +62,7 @@ static int counted(const char *kind, size_t size)
 
 static int anon(void)
 {
-	int ret = promote(mt_place(SIZE, mt_slow_node()), SIZE, 10000) ?:
+	int ret = promote(mt_place(SIZE, mt_slow_node()), SIZE) ?:
 		counted("mtier_promoted_anon", SIZE);
 
 	/* All but what is in per-CPU batches of LRU lists, and that is less. */
@@ -78,7 +78,7 @@ static int anon_one_by_one(void)
 	int ret;
 
 	mt_set("promote/move_fast", 0);
-	ret = promote(mt_place(SIZE, mt_slow_node()), SIZE, 10000) ?:
+	ret = promote(mt_place(SIZE, mt_slow_node()), SIZE) ?:
 		counted("mtier_promoted_anon", SIZE);
 	MT_ASSERT(ret || !mt_since(&before, "mtier_fast_moved"),
 		  "%lld moved by address space",
@@ -90,7 +90,7 @@ static int thp(void)
 {
 	int slow = mt_slow_node();
 	char *p = mt_place_thp(4 * MT_HUGE, slow);
-	int ret = promote(p, 4 * MT_HUGE, 10000) ?:
+	int ret = promote(p, 4 * MT_HUGE) ?:
 		counted("mtier_promoted_anon", 4 * MT_HUGE);
 	int i;
 
@@ -115,7 +115,7 @@ static int pte_mapped_thp(void)
 	MT_ASSERT(!mprotect(gap, MT_PAGE, PROT_READ | PROT_WRITE), "mprotect");
 	MT_NEED(mt_smaps_kb(p, "AnonHugePages") < (long)(2 * MT_HUGE >> 10) &&
 		mt_is_thp(p), "the mapping was not split");
-	return promote(p, 2 * MT_HUGE, 10000);
+	return promote(p, 2 * MT_HUGE);
 }
 
 static int mthp(void)
@@ -132,7 +132,7 @@ static int mthp(void)
 		*(size_t *)(p + off) = off + 1;
 	mt_bind_default();
 	MT_NEED(mt_is_thp(p), "no large folio was given");
-	ret = promote(p, SIZE, 10000);
+	ret = promote(p, SIZE);
 	mt_write(knob, "never");
 	return ret;
 }
@@ -142,7 +142,7 @@ static int shmem(void)
 	int fd = memfd_create("mtier", MFD_CLOEXEC);
 
 	return promote(mt_place_file(fd, SIZE, mt_slow_node(),
-				     PROT_READ | PROT_WRITE), SIZE, 10000) ?:
+				     PROT_READ | PROT_WRITE), SIZE) ?:
 		counted("mtier_promoted_shmem", SIZE);
 }
 
@@ -157,7 +157,7 @@ static int anon_shared(void)
 	for (off = 0; off < SIZE; off += MT_PAGE)
 		*(size_t *)(p + off) = off + 1;
 	mt_bind_default();
-	return promote(p, SIZE, 10000) ?:
+	return promote(p, SIZE) ?:
 		counted("mtier_promoted_shmem", SIZE);
 }
 
@@ -171,8 +171,8 @@ static int file(int prot)
 	snprintf(path, sizeof(path), "%s/file.%d", dir, getpid());
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	MT_ASSERT(fd >= 0, "cannot make a file");
-	return promote(mt_place_file(fd, SIZE, mt_slow_node(), prot), SIZE,
-		       10000) ?: counted("mtier_promoted_file", SIZE);
+	return promote(mt_place_file(fd, SIZE, mt_slow_node(), prot), SIZE) ?:
+		counted("mtier_promoted_file", SIZE);
 }
 
 static int file_written(void)
@@ -196,7 +196,7 @@ static int many_vmas(void)
 
 	for (i = 0; p && i < N; i += 2)
 		mprotect(p + i * each, each, PROT_READ);
-	return promote(p, SIZE, 10000);
+	return promote(p, SIZE);
 }
 
 static int mlocked(void)
@@ -205,7 +205,7 @@ static int mlocked(void)
 	int ret;
 
 	MT_ASSERT(p && !mlock(p, SIZE), "mlock");
-	ret = promote(p, SIZE, 10000);
+	ret = promote(p, SIZE);
 	MT_ASSERT(ret || mt_smaps_kb(p, "Locked") == (long)(SIZE >> 10),
 		  "%ld KiB are still locked", mt_smaps_kb(p, "Locked"));
 	return ret;
@@ -213,7 +213,7 @@ static int mlocked(void)
 
 static void *outlives(void *p)
 {
-	_exit(p && mt_moves_to(p, MT_MB, mt_fast_node(), 10000) ? 0 : 1);
+	_exit(p && mt_moves_to(p, MT_MB, mt_fast_node(), MT_MOVE_MS) ? 0 : 1);
 }
 
 static void leaderless(void *arg)
@@ -246,7 +246,7 @@ static int mglru(void)
 	int ret;
 
 	MT_NEED(!mt_write(knob, "y"), "no MGLRU");
-	ret = promote(mt_place(SIZE, mt_slow_node()), SIZE, 10000) ?:
+	ret = promote(mt_place(SIZE, mt_slow_node()), SIZE) ?:
 		counted("mtier_promoted_anon", SIZE);
 	mt_off();
 	mt_write(knob, "n");
@@ -258,7 +258,7 @@ static int adds_up(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
 	long long kinds, all;
-	int ret = promote(p, SIZE, 10000);
+	int ret = promote(p, SIZE);
 
 	mt_off();
 	kinds = mt_since(&before, "mtier_promoted_anon") +

@@ -3,7 +3,7 @@
  * Movement beside NUMA balancing, and whether the generic counters are right in
  * each of its modes: vmstat, the node's, and the cgroup's.
  *
- * lab: topology=dram-cxl icount=2 timeout=120s debug=no
+ * lab: topology=dram-cxl icount=2 timeout=500s debug=no
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -18,6 +18,12 @@
 #define PAGES	((long long)(SIZE / MT_PAGE))
 
 static struct mt_snap before;
+
+/* Moved by hint faults of NUMA balancing, for their own reasons */
+static long long in_faults(void)
+{
+	return mt_since(&before, "numa_pages_migrated");
+}
 
 static long long node_promoted(void)
 {
@@ -36,11 +42,14 @@ static long long by_kind(void)
 	       mt_since(&before, "mtier_promoted_shmem");
 }
 
-/* A process in a cgroup has its pages promoted; all counters tell the same. */
+/*
+ * A process in a cgroup has its pages promoted; all counters tell the same. With mode 1
+ * faults may be faster: that is no promotion, and in none of the counters.
+ */
 static int in_mode(const char *mode)
 {
 	struct mt_cgroup cg;
-	long long node, memcg, all, ours;
+	long long node, memcg, all, ours, least;
 	char *p;
 	int ret;
 
@@ -55,21 +64,23 @@ static int in_mode(const char *mode)
 	mt_snap(&before);
 	node = node_promoted();
 	mt_on();
-	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), 10000), "not promoted");
-	mt_off();
+	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS),
+		  "not promoted");
 	mt_write("/proc/sys/kernel/numa_balancing", "0");
+	mt_off();
+	least = PAGES - in_faults();
 	all = mt_since(&before, "pgpromote_success");
 	ours = by_kind();
 	node = node_promoted() - node;
 	(void)MT_WAIT((memcg = mt_cgroup_stat(&cg, "memory.stat",
-					      "pgpromote_success")) >= PAGES,
+					      "pgpromote_success")) >= least,
 		      3000);
-	mt_note("mode %s: pgpromote_success %lld, by kind %lld, node %lld, memcg %lld",
-		mode, all, ours, node, memcg);
+	mt_note("mode %s: promoted %lld, by kind %lld, node %lld, memcg %lld; %lld in faults",
+		mode, all, ours, node, memcg, in_faults());
 	mt_cgroup_remove(&cg);
-	MT_ASSERT(all >= PAGES && node == all, "the node counts %lld of %lld",
+	MT_ASSERT(all >= least && node == all, "the node counts %lld of %lld",
 		  node, all);
-	MT_ASSERT(memcg >= PAGES && memcg <= all, "the memcg counts %lld",
+	MT_ASSERT(memcg >= least && memcg <= all, "the memcg counts %lld",
 		  memcg);
 	MT_ASSERT(ours == all, "by kind they do not add up");
 	return MT_PASS;
@@ -95,7 +106,7 @@ static int mode_3(void)
 	return in_mode("3");
 }
 
-/* Found by scanner and hint faults at once: a page moves once. */
+/* Found by looks and by hint faults at once: a page moves once. */
 static int both(void)
 {
 	long long all, kinds;
@@ -110,22 +121,21 @@ static int both(void)
 		 "50");
 	mt_fast();
 	mt_set("promote/rate_mbps", 2);
-	mt_set("promote/batch_pages", 16);
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, SIZE);
-	MT_ASSERT(MT_WAIT(mt_all_on(p, SIZE, mt_fast_node()), 20000),
+	MT_ASSERT(MT_WAIT(mt_all_on(p, SIZE, mt_fast_node()), MT_MOVE_MS),
 		  "not promoted");
 	mt_touch_stop(&t);
 	mt_off();
 	all = mt_since(&before, "pgpromote_success");
 	kinds = by_kind();
-	mt_note("%lld promoted, %lld of them by kpromoted", all, kinds);
+	mt_note("%lld promoted, %lld of them by kmtierd", all, kinds);
 	MT_ASSERT(all < PAGES + PAGES / 4, "%lld promotions of %lld pages", all,
 		  PAGES);
 	MT_ASSERT(kinds == all, "%lld of them by somebody else", all - kinds);
-	MT_ASSERT(mt_ended_since(&before) == mt_since(&before, "mtier_queued"),
-		  "queued %lld, ended %lld", mt_since(&before, "mtier_queued"),
+	MT_ASSERT(mt_ended_since(&before) == mt_since(&before, "mtier_taken"),
+		  "taken %lld, ended %lld", mt_since(&before, "mtier_taken"),
 		  mt_ended_since(&before));
 	return MT_PASS;
 }
@@ -138,7 +148,7 @@ static void child(void *arg)
 
 	mt_cgroup_enter(cg, 0);
 	p = mt_place(SIZE, mt_slow_node());
-	if (p && mt_moves_to(p, SIZE, mt_fast_node(), 15000))
+	if (p && mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS))
 		_exit(0);
 	_exit(1);
 }
@@ -180,11 +190,11 @@ static void use_shared(void *p)
 	}
 }
 
-/* One page, three processes that use it: it is queued once. */
+/* One page, three processes that use it: it is taken once. */
 static int shared_once(void)
 {
 	int fd = memfd_create("shared", MFD_CLOEXEC), i;
-	long long queued;
+	long long taken;
 	pid_t pid[2];
 	bool moved;
 	char *p;
@@ -196,13 +206,13 @@ static int shared_once(void)
 		pid[i] = mt_spawn(use_shared, p);
 	mt_snap(&before);
 	mt_on();
-	moved = mt_moves_to(p, SIZE, mt_fast_node(), 10000);
-	queued = mt_since(&before, "mtier_queued");
+	moved = mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS);
+	taken = mt_since(&before, "mtier_taken");
 	for (i = 0; i < 2; i++)
 		mt_kill(pid[i]);
 	MT_ASSERT(moved, "not promoted");
-	MT_ASSERT(queued < PAGES * 5 / 4, "%lld entries for %lld pages", queued,
-		  PAGES);
+	MT_ASSERT(taken < PAGES * 5 / 4, "taken %lld times for %lld pages",
+		  taken, PAGES);
 	return MT_PASS;
 }
 
@@ -220,7 +230,8 @@ static int charge(void)
 	was = mt_cgroup_stat(&cg, "memory.stat", "anon");
 	mt_fast();
 	mt_on();
-	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), 10000), "not promoted");
+	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS),
+		  "not promoted");
 	(void)MT_WAIT((now = mt_cgroup_stat(&cg, "memory.stat", "anon")) < 0,
 		      2500);
 	mt_cgroup_remove(&cg);
@@ -241,7 +252,7 @@ int main(void)
 		MT_CHECK("O3 two cgroups in one batch are counted apart",
 			 two_memcgs),
 		MT_CHECK("O3 promotion keeps the charge", charge),
-		MT_CHECK("M4 a page that three processes use is queued once",
+		MT_CHECK("M4 a page that three processes use is taken once",
 			 shared_once),
 	};
 

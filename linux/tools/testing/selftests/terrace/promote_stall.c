@@ -5,7 +5,7 @@
  * time counts instructions, so that two runs differ by little; what is noted is
  * the distribution.
  *
- * lab: topology=dram-cxl icount=2 timeout=120s debug=no
+ * lab: topology=dram-cxl icount=2 timeout=300s debug=no
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -18,6 +18,8 @@
 
 #define SIZE	(32 * MT_MB)
 #define PAGES	(SIZE / MT_PAGE)
+/* All but what a burst by chance did not find in use */
+#define MOST	((long)(PAGES * 95 / 100))
 /* Waits of 2^n us and more, from one microsecond on */
 #define BINS	16
 #define FIRST_NS	1024
@@ -85,6 +87,11 @@ static void print(const char *how, const struct waits *w)
 	mt_note("so many took so long, to twice that:%s", len ? line : " none");
 }
 
+static bool most_moved(void)
+{
+	return mt_pages_on(area, SIZE, mt_fast_node()) >= MOST;
+}
+
 static int measure(int fast, const char *how, struct waits *w)
 {
 	pthread_t writer;
@@ -99,14 +106,14 @@ static int measure(int fast, const char *how, struct waits *w)
 	stop = false;
 	pthread_create(&writer, NULL, writing, w);
 	mt_on();
-	moved = MT_WAIT(mt_all_on(area, SIZE, mt_fast_node()), 30000);
+	moved = MT_WAIT(most_moved(), MT_MOVE_MS);
 	stop = true;
 	pthread_join(writer, NULL);
 	mt_off();
 	print(how, w);
 	mt_note("%s: %lld of %lu pages by address space", how,
 		mt_since(&before, "mtier_fast_moved"), PAGES);
-	MT_ASSERT(moved, "not all moved");
+	MT_ASSERT(moved, "it did not move");
 	return MT_PASS;
 }
 
@@ -118,9 +125,8 @@ static int stalls(void)
 	    measure(0, "by migrate_pages()", &by_folio))
 		return MT_FAIL;
 	/*
-	 * The longest wait is a matter of what else the mover's CPU had to do: 16
-	 * to 62 ms in eleven runs, 31 to 61 by migrate_pages(). Half a second is
-	 * somebody who was not woken.
+	 * The longest wait is a matter of what else the mover's CPU had to do. Half
+	 * a second is somebody who was not woken.
 	 */
 	MT_ASSERT(by_space.longest_ns < 500000000LL, "too long");
 	return MT_PASS;
@@ -150,6 +156,7 @@ static void *spinning(void *arg)
 	return NULL;
 }
 
+/* Interrupts of the CPU, those for looks left out: one for each of their flushes */
 static int count(int fast, long long *ipis)
 {
 	struct mt_toucher t;
@@ -166,15 +173,20 @@ static int count(int fast, long long *ipis)
 		.p = area, .size = SIZE, .step = MT_PAGE, .cpu = 0,
 	};
 	mt_toucher_run(&t);
+	mt_snap(&before);
 	*ipis = shootdowns(1);
 	mt_on();
-	moved = MT_WAIT(mt_all_on(area, SIZE, mt_fast_node()), 30000);
+	moved = MT_WAIT(most_moved(), MT_MOVE_MS);
 	*ipis = shootdowns(1) - *ipis;
 	mt_off();
+	mt_note("%lld interrupts; looks flushed %lld times", *ipis,
+		mt_since(&before, "mtier_look_flushes"));
+	MT_ASSERT(*ipis > 0, "it was not interrupted");
+	*ipis -= mt_since(&before, "mtier_look_flushes");
 	mt_touch_stop(&t);
 	stop = true;
 	pthread_join(spinner, NULL);
-	MT_ASSERT(moved, "not all moved");
+	MT_ASSERT(moved, "it did not move");
 	return MT_PASS;
 }
 
@@ -185,9 +197,8 @@ static int interrupts(void)
 	if (count(1, &by_space) || count(0, &by_folio))
 		return MT_FAIL;
 	mt_note("a CPU that never sleeps is interrupted for %lu pages", PAGES);
-	mt_note("%lld times, by migrate_pages() %lld times", by_space, by_folio);
-	/* 5 to 16 in eleven runs, 4 to 15 by migrate_pages(); 16 batches. */
-	MT_ASSERT(by_space > 0, "it was not interrupted");
+	mt_note("%lld times or more, by migrate_pages() %lld times", by_space,
+		by_folio);
 	MT_ASSERT(by_space < (long long)(PAGES / 64), "not once a batch");
 	return MT_PASS;
 }

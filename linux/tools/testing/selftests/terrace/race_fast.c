@@ -40,6 +40,7 @@
 #define WORDS	(MT_PAGE / sizeof(long))
 #define WRITERS	3
 #define RACE_MS	4000
+#define AGAIN	100	/* naps */
 
 static char *area;
 static atomic_bool stop;
@@ -112,19 +113,24 @@ static int race(void *(*adversary)(void *), unsigned long writers)
 	unsigned int ms = RACE_MS * terrace_stretch();
 	pthread_t push, write[WRITERS], other;
 	struct mt_race r;
-	unsigned long i;
+	unsigned long i, naps = 0;
 	long long moved;
 
 	area = mt_place(SIZE, mt_slow_node());
 	MT_ASSERT(area, "no memory on the slow node");
-	mt_race_begin(&r, 512);
+	mt_race_begin(&r);
 	pthread_create(&push, NULL, pushing, NULL);
 	for (i = 0; i < writers; i++)
 		pthread_create(&write[i], NULL, writing, (void *)i);
 	if (adversary)
 		pthread_create(&other, NULL, adversary, NULL);
-	while (mt_race_goes_on(&r, ms) && !wrong)
+	while (mt_race_goes_on(&r, ms) && !wrong) {
 		mt_nap(10);
+		/* What bursts at rest do not come to, the first ones may. */
+		if (++naps % AGAIN == 0 &&
+		    !mt_since(&r.before, "mtier_fast_moved"))
+			mt_race_again();
+	}
 	stop = true;
 	if (adversary)
 		pthread_join(other, NULL);
@@ -187,6 +193,7 @@ static void *dropping(void *arg)
 {
 	unsigned long page;
 	pthread_t reader;
+	long long until;
 	long round;
 
 	(void)arg;
@@ -196,6 +203,12 @@ static void *dropping(void *arg)
 	for (round = 1; !stop; round++) {
 		for (page = 0; page < PAGES; page++)
 			*word(page, 1) = round;
+		/* Used for long enough to be found by looks, more or less. */
+		mt_race_again();
+		until = mt_now_ms() + 10 * (round % 16);
+		while (mt_now_ms() < until && !stop)
+			for (page = 0; page < PAGES; page++)
+				compare(word(page, 1), *word(page, 1), round);
 		for (page = 0; page < PAGES && !stop; page++)
 			drop(page, round);
 	}
@@ -302,6 +315,7 @@ static void child(void)
 
 static void *forking(void *arg)
 {
+	unsigned int seed = 5;
 	int status;
 	pid_t pid;
 
@@ -313,6 +327,8 @@ static void *forking(void *arg)
 		if (pid < 0 || waitpid(pid, &status, 0) != pid)
 			continue;
 		compare(word(0, 0), status, 0);
+		/* What is shared with a child is not looked at. */
+		usleep(roll(&seed, 100000));
 	}
 	return NULL;
 }
@@ -394,6 +410,8 @@ static void *changing(void *arg)
 			mt_mbind(p, size, 0 /* MPOL_DEFAULT */, 0);
 			break;
 		}
+		/* Nor what somebody is changing at that moment. */
+		usleep(roll(&seed, 10000));
 	}
 	return NULL;
 }

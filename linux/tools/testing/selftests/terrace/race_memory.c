@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Races: whatever an application does to its address space while it is scanned
+ * Races: whatever an application does to its address space while it is looked at
  * and its pages are on their way.  What is checked is that content survives, the
  * counters add up, and (by the lab) that the kernel has nothing to say.
  *
- * lab: topology=dram-cxl timeout=180s debug=yes
+ * lab: topology=dram-cxl timeout=600s debug=yes
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,10 +29,11 @@ static int race(void (*fn)(void *), int workers)
 	pid_t pid[8];
 	int i, bad = 0, rounds = 0;
 
-	mt_race_begin(&r, 32);
+	mt_race_begin(&r);
 	while (!bad && mt_race_goes_on(&r, RACE_MS)) {
 		for (i = 0; i < workers; i++)
 			pid[i] = mt_spawn(fn, (void *)(long)(rounds + i));
+		mt_race_again();
 		for (i = 0; i < workers; i++)
 			bad |= mt_reap(pid[i]);
 		rounds++;
@@ -99,7 +100,7 @@ static void unmapping(void *arg)
 	char *p = slow_memory(SIZE);
 	size_t off;
 
-	use(p, SIZE, 20 + (long)arg % 5 * 10);
+	use(p, SIZE, life_ms(arg));
 	for (off = 0; off < SIZE; off += 64 * MT_PAGE) {
 		munmap(p + off, 64 * MT_PAGE);
 		if (off + 64 * MT_PAGE < SIZE &&
@@ -114,9 +115,8 @@ static void remapping(void *arg)
 	char *p = slow_memory(SIZE), *to;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 10; i++) {
-		use(p, SIZE, 10);
+		use(p, SIZE, life_ms(arg) / 4);
 		to = mmap(NULL, SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
 			  -1, 0);
 		p = mremap(p, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, to);
@@ -131,7 +131,7 @@ static void forking(void *arg)
 	char *p = slow_memory(SIZE);
 	int i;
 
-	(void)arg;
+	use(p, SIZE, life_ms(arg) / 2);
 	for (i = 0; i < 4; i++) {
 		pid_t pid = fork();
 
@@ -141,7 +141,7 @@ static void forking(void *arg)
 			use(p, SIZE, 20);
 			_exit(0);
 		}
-		use(p, SIZE, 15);
+		use(p, SIZE, life_ms(arg) / 4);
 		if (mt_reap(pid))
 			_exit(5);
 	}
@@ -162,11 +162,10 @@ static void protecting(void *arg)
 	char *p = slow_memory(SIZE);
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 30; i++) {
 		mprotect(p + SIZE / 4, SIZE / 2, i & 1 ? PROT_READ : PROT_READ |
 			 PROT_WRITE);
-		mt_touch(p, SIZE, false);
+		use(p, SIZE, life_ms(arg) / 30);
 	}
 	use(p, SIZE, 0);
 }
@@ -176,11 +175,10 @@ static void dropping(void *arg)
 	char *p = slow_memory(SIZE);
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 10; i++) {
 		size_t off = i % 4 * (SIZE / 4), at;
 
-		mt_touch(p, SIZE, false);
+		use(p, SIZE, life_ms(arg) / 10);
 		madvise(p + off, SIZE / 4, i & 1 ? MADV_DONTNEED : MADV_FREE);
 		mt_bind_to(mt_slow_node());
 		for (at = off; at < off + SIZE / 4; at += MT_PAGE)
@@ -242,14 +240,13 @@ static void splitting(void *arg)
 	size_t off;
 	int i;
 
-	(void)arg;
 	madvise(p, 2 * MT_HUGE, MADV_HUGEPAGE);
 	mt_bind_to(mt_slow_node());
 	for (off = 0; off < 2 * MT_HUGE; off += MT_PAGE)
 		*(size_t *)(p + off) = off + 1;
 	mt_bind_default();
 	for (i = 0; i < 6; i++) {
-		use(p, 2 * MT_HUGE, 8);
+		use(p, 2 * MT_HUGE, life_ms(arg) / 6);
 		switch (i % 3) {
 		case 0:	/* split the mapping */
 			mprotect(p + MT_HUGE / 2, MT_PAGE, PROT_READ);

@@ -3,7 +3,7 @@
  * Races: what happens to the machine while the engine runs: CPUs and memory go
  * and come, cgroups change, swap goes, everything is frozen.
  *
- * lab: topology=dram-cxl timeout=240s debug=yes
+ * lab: topology=dram-cxl timeout=600s debug=yes
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,7 +28,7 @@ static int cpu_hotplug(void)
 	int i;
 
 	MT_NEED(!access(cpu, W_OK), "CPU 1 cannot go");
-	mt_race_begin(&race, 64);
+	mt_race_begin(&race);
 	for (i = 0; i < 2; i++)
 		pid[i] = mt_spawn(mt_load_slow, NULL);
 	if (mt_race_moved(&race))
@@ -81,7 +81,7 @@ static int memory_offline(int node)
 
 	n = mt_blocks_of(node, ids, 256);
 	MT_NEED(n > 4, "%d memory blocks on node %d", n, node);
-	mt_race_begin(&race, 64);
+	mt_race_begin(&race);
 	for (i = 0; i < 2; i++)
 		pid[i] = mt_spawn(mt_load_slow, NULL);
 	if (mt_race_moved(&race))
@@ -125,7 +125,7 @@ static int cgroup_moves(void)
 	MT_NEED(!mt_cgroup_make(&cg[0], "a", "+memory +cpuset") &&
 		!mt_cgroup_make(&cg[1], "b", "+memory +cpuset"), "no cgroups");
 	snprintf(nodes, sizeof(nodes), "%d", mt_slow_node());
-	mt_race_begin(&race, 64);
+	mt_race_begin(&race);
 	for (i = 0; i < 2; i++)
 		pid[i] = mt_spawn(mt_load_slow, NULL);
 	if (mt_race_moved(&race))
@@ -142,18 +142,19 @@ static int cgroup_moves(void)
 	return mt_race_end(&race);
 }
 
-/* The cgroup dies while its pages are in the queue. */
+/* The cgroup dies while its pages are looked at, or on their way. */
 static int cgroup_dies(void)
 {
 	struct mt_cgroup cg;
 	int i;
 
-	mt_race_begin(&race, 64);
+	mt_race_begin(&race);
 	for (i = 0; i < 12 || mt_race_goes_on(&race, 0); i++) {
 		pid_t pid = mt_spawn(mt_load_slow, NULL);
 
 		MT_NEED(!mt_cgroup_make(&cg, "dies", "+memory"), "no cgroups");
 		mt_cgroup_enter(&cg, pid);
+		mt_race_again();
 		/* Longer each time, until pages of it are on their way. */
 		mt_nap(50 + i * i * 4);
 		mt_kill(pid);
@@ -188,7 +189,7 @@ static int cgroup_full(void)
 	MT_NEED(!mt_cgroup_make(&cg, "full", "+memory"), "no cgroups");
 	mt_cgroup_write(&cg, "memory.max", "24M");
 	mt_cgroup_write(&cg, "memory.swap.max", "0");
-	mt_race_begin(&race, 64);
+	mt_race_begin(&race);
 	for (i = 0; i < 12; i++) {
 		int held[2], ret;
 		pid_t pid;
@@ -227,7 +228,7 @@ static int swapping(void)
 	MT_NEED(mt_swap_on("128M"), "no swap on zram");
 	p = mt_place(SIZE, mt_slow_node());
 	MT_ASSERT(p, "no memory on the slow node");
-	mt_race_begin(&race, 64);
+	mt_race_begin(&race);
 	for (i = 0; i < 8 && !bad; i++) {
 		struct mt_toucher t;
 		size_t off;
@@ -252,8 +253,9 @@ static int swapping(void)
 }
 
 /*
- * Suspend as far as the freezer, with full queues and without.  Not further: once
- * its devices were suspended the lab's virtio ports stay silent.
+ * Suspend as far as the freezer, with pages that wait for the limit of the rate and
+ * without.  Not further: once its devices were suspended the lab's virtio ports stay
+ * silent.
  */
 static int freezing(void)
 {
@@ -262,7 +264,7 @@ static int freezing(void)
 
 	MT_NEED(!mt_write("/sys/power/pm_test", "freezer"), "no pm_test");
 	mt_write("/sys/module/suspend/parameters/pm_test_delay", "1");
-	mt_race_begin(&race, 64);
+	mt_race_begin(&race);
 	pid = mt_spawn(mt_load_slow, NULL);
 	if (mt_race_moved(&race))
 		return MT_FAIL;
@@ -292,7 +294,7 @@ int main(void)
 			 cgroup_moves),
 		MT_CHECK("race: a cgroup ends under its pages", cgroup_dies),
 		MT_CHECK("race: swap and swapoff", swapping),
-		MT_CHECK("race A2: the freezer stops and thaws the threads",
+		MT_CHECK("race A2: the freezer stops and thaws the thread",
 			 freezing),
 		MT_CHECK("race: a cgroup's memory is not enough", cgroup_full),
 	};

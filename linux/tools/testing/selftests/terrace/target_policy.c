@@ -3,7 +3,7 @@
  * Target node: cpusets and memory policies are respected.  Each refusal has a
  * canary (see mt_stays()) that is promoted meanwhile.
  *
- * lab: topology=dram-cxl timeout=120s debug=yes
+ * lab: topology=dram-cxl timeout=600s debug=yes
  */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mtier_util.h"
+#include "burst_util.h"
 
 #define SIZE	(256 * MT_PAGE)
 
@@ -41,7 +41,7 @@ static int range(int mode, unsigned long nodes, bool moves)
 	mt_fast();
 	mt_on();
 	if (moves)
-		MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), 10000),
+		MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS),
 			  "it did not move");
 	else
 		MT_ASSERT(mt_stays(p, SIZE, mt_slow_node()), "it moved");
@@ -100,12 +100,12 @@ static int task_policy(void)
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, SIZE);
-	MT_ASSERT(mt_moves_to(canary, SIZE, mt_fast_node(), 10000),
+	MT_ASSERT(mt_moves_to(canary, SIZE, mt_fast_node(), MT_MOVE_MS),
 		  "a range with a policy of its own did not move");
 	mt_touch_stop(&t);
 	MT_ASSERT(mt_all_on(p, SIZE, mt_slow_node()), "the other one moved");
 	MT_ASSERT(!mt_set_policy(MPOL_DEFAULT, 0), "set_mempolicy");
-	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), 10000),
+	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS),
 		  "it stayed when the policy was gone");
 	return MT_PASS;
 }
@@ -122,46 +122,68 @@ static int shared_policy(void)
 	mt_fast();
 	mt_on();
 	MT_ASSERT(mt_stays(p, SIZE, mt_slow_node()), "the bound half moved");
-	MT_ASSERT(mt_moves_to(p + SIZE, SIZE, mt_fast_node(), 10000),
+	MT_ASSERT(mt_moves_to(p + SIZE, SIZE, mt_fast_node(), MT_MOVE_MS),
 		  "the free half stayed");
 	return MT_PASS;
 }
 
+/* What a process in a cpuset and the check tell each other */
+struct bound {
+	volatile bool ready;
+	volatile bool over;
+};
+
 static void bound_child(void *arg)
 {
 	char *p = mt_fill(SIZE, mt_slow_node(), false);
-	long long until = mt_now_ms() + 6000;
+	struct bound *b = arg;
 
-	(void)arg;
-	while (mt_now_ms() < until)
+	b->ready = true;
+	while (!b->over)
 		mt_touch(p, SIZE, false);
 	_exit(mt_all_on(p, SIZE, mt_slow_node()) ? 0 : 1);
+}
+
+/* Memory of which nothing is special moves, and after that some bursts pass. */
+static int canary_moves(void)
+{
+	void *p = mt_place(SIZE, mt_slow_node());
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_on();
+	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS),
+		  "the canary stayed");
+	MT_ASSERT(mt_bursts_pass(4), "no bursts");
+	return MT_PASS;
 }
 
 /* cpuset.mems without DRAM: nothing of its processes goes there. */
 static int cpuset(void)
 {
+	struct bound *b = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct mt_cgroup cg;
 	char nodes[16];
 	pid_t pid;
-	void *canary;
 	int ret;
 
+	MT_ASSERT(b != MAP_FAILED, "mmap");
 	MT_NEED(!mt_cgroup_make(&cg, "mems", "+cpuset"), "no cpuset");
 	snprintf(nodes, sizeof(nodes), "%d", mt_slow_node());
 	MT_NEED(!mt_cgroup_write(&cg, "cpuset.mems", nodes), "no cpuset.mems");
 	mt_fast();
 	MT_ASSERT(!mt_cgroup_enter(&cg, 0), "cannot enter");
-	pid = mt_spawn(bound_child, NULL);
+	pid = mt_spawn(bound_child, b);
 	mt_write("/sys/fs/cgroup/cgroup.procs", "0");
-	mt_on();
-	canary = mt_place(SIZE, mt_slow_node());
-	ret = canary && mt_moves_to(canary, SIZE, mt_fast_node(), 10000);
-	MT_ASSERT(ret, "the canary stayed");
-	ret = mt_reap(pid);
+	MT_ASSERT(MT_WAIT(b->ready, 10000), "it has no memory");
+	ret = canary_moves();
+	b->over = true;
+	if (mt_reap(pid)) {
+		mt_note("pages left their cpuset");
+		ret = MT_FAIL;
+	}
 	mt_cgroup_remove(&cg);
-	MT_ASSERT(!ret, "pages left their cpuset");
-	return MT_PASS;
+	return ret;
 }
 
 /* Forced by the admin: still not against a policy. */

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bursts: what looks cost at most, that they cost nothing where nothing can be found,
+ * and little where nothing is.
+ *
+ * lab: topology=dram-cxl icount=2 timeout=300s debug=no
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+
+#include "burst_util.h"
+
+#define SIZE		(64 * MT_MB)
+#define SPELL_MS	10000
+
+static struct mt_snap before;
+
+static int off(void)
+{
+	char *p = mt_place(MT_MB, mt_slow_node());
+	struct mt_toucher t;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_snap(&before);
+	mt_touch_start(&t, p, MT_MB);
+	mt_nap(3000);
+	mt_touch_stop(&t);
+	MT_ASSERT(mt_kthread("kmtierd") <= 0, "kmtierd is there");
+	MT_ASSERT(!mt_since(&before, "mtier_bursts") &&
+		  !mt_since(&before, "mtier_look_ptes"), "it looked");
+	MT_ASSERT(mt_all_on(p, MT_MB, mt_slow_node()), "pages moved");
+	MT_ASSERT(mt_reads("state", "off"), "its state is not off");
+	MT_ASSERT(!mt_read_ll("mms"), "%lld slots", mt_read_ll("mms"));
+	return MT_PASS;
+}
+
+/* Nothing of any process on the slow node, though all are busy in DRAM. */
+static int no_slow_pages(void)
+{
+	char *p = mt_place(32 * MT_MB, mt_fast_node());
+	struct mt_toucher t;
+	long long cpu;
+	pid_t pid;
+
+	MT_ASSERT(p, "no memory on the fast node");
+	mt_set("scan/delay_ms", 0);
+	mt_on();
+	pid = mt_kthread("kmtierd");
+	MT_ASSERT(pid > 0, "no kmtierd");
+	MT_NEED(MT_WAIT(mt_reads("state", "idle"), 30000),
+		"something lies on the slow node");
+	mt_touch_start(&t, p, 32 * MT_MB);
+	mt_snap(&before);
+	cpu = mt_cpu_us(pid);
+	mt_nap(3000);
+	cpu = mt_cpu_us(pid) - cpu;
+	mt_touch_stop(&t);
+	MT_ASSERT(!mt_since(&before, "mtier_look_ptes"), "%lld entries read",
+		  mt_since(&before, "mtier_look_ptes"));
+	MT_ASSERT(cpu < 30000, "%lld us of CPU time in 3 s", cpu);
+	return MT_PASS;
+}
+
+/* Always something to be found: memory in use, and none of it moves. */
+static int something_to_find(struct mt_toucher *t)
+{
+	char *p = mt_place(SIZE, mt_slow_node());
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_touch_start(t, p, SIZE);
+	if (mt_observe_on())
+		return MT_FAIL;
+	MT_ASSERT(MT_WAIT(mt_burst_value("taken") > 0, 60000),
+		  "nothing is found");
+	return MT_PASS;
+}
+
+/* A burst may begin just before the end of a spell: half as much more is allowed. */
+static int cap(int percent)
+{
+	struct mt_toucher t;
+	long long cpu, ms;
+	pid_t pid;
+
+	mt_set("scan/cpu_percent", percent);
+	if (something_to_find(&t))
+		return MT_FAIL;
+	pid = mt_kthread("kmtierd");
+	mt_snap(&before);
+	cpu = mt_cpu_us(pid);
+	ms = mt_now_ms();
+	mt_nap(SPELL_MS);
+	cpu = mt_cpu_us(pid) - cpu;
+	ms = mt_now_ms() - ms;
+	mt_touch_stop(&t);
+	mt_note("%lld us in %lld ms and %lld bursts, cap %d %%", cpu, ms,
+		mt_since(&before, "mtier_bursts"), percent);
+	MT_ASSERT(mt_since(&before, "mtier_bursts") > 1, "hardly any bursts");
+	MT_ASSERT(cpu <= ms * 10 * percent * 3 / 2, "above the cap");
+	return MT_PASS;
+}
+
+static int cap_1(void)
+{
+	return cap(1);
+}
+
+static int cap_5(void)
+{
+	return cap(5);
+}
+
+/* Entries that looks read in a spell. */
+static long long looked_at(const char *while_what)
+{
+	long long entries;
+
+	mt_snap(&before);
+	mt_nap(SPELL_MS);
+	entries = mt_since(&before, "mtier_look_ptes");
+	mt_note("%s: %lld entries, %lld bursts", while_what, entries,
+		mt_since(&before, "mtier_bursts"));
+	return entries;
+}
+
+static int rests(void)
+{
+	struct mt_toucher t;
+	long long busy;
+	bool fewer;
+
+	if (something_to_find(&t))
+		return MT_FAIL;
+	busy = looked_at("in use");
+	mt_touch_stop(&t);
+	fewer = MT_WAIT(looked_at("not in use") < busy / 2, 120000);
+	MT_ASSERT(fewer, "bursts do not rest");
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("A7 switched off: no thread, no looks, no slots", off),
+		MT_CHECK("A7 nothing on slow nodes: no looks, no CPU time",
+			 no_slow_pages),
+		MT_CHECK("A8 O6 looks stay below their cap of 1 % of a CPU",
+			 cap_1),
+		MT_CHECK("A8 and below one of 5 %", cap_5),
+		MT_CHECK("A7 of memory that nobody uses little is looked at",
+			 rests),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}

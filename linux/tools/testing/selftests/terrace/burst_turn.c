@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bursts: everybody has a turn, also who comes later and who is small; but nobody
+ * before scan/delay_ms has passed. Who owes CPU time for looks has been looked at.
+ *
+ * lab: topology=dram-cxl icount=2 timeout=400s debug=no
+ */
+#define _GNU_SOURCE
+#include <unistd.h>
+
+#include "burst_util.h"
+#include "numa_scan_util.h"
+
+#define DELAY_MS	5000
+#define TURN_MS		60000
+#define BUSY		(32 * MT_MB)
+#define LARGE		(256 * MT_MB)
+#define SMALL		(64 * MT_PAGE)
+
+/* A process with memory on the slow node that does nothing. */
+static void hold_slow(void *arg)
+{
+	(void)arg;
+	if (mt_place(SMALL, mt_slow_node()))
+		pause();
+}
+
+/* One that uses so much of it. */
+static void use_slow(void *size)
+{
+	char *p = mt_place((size_t)size, mt_slow_node());
+
+	while (p) {
+		mt_touch(p, (size_t)size, false);
+		mt_nap(1);
+	}
+}
+
+/* What it is charged when it runs again; those above sleep. */
+static long long owes(pid_t pid)
+{
+	return ns_sched(pid, "remote_debt_ns");
+}
+
+/*
+ * Looks that are charged and move nothing, and one who uses memory, so that bursts
+ * come often. Everybody is old enough by now. Returns a verdict.
+ */
+static int looks_go_on(size_t size, pid_t *busy)
+{
+	MT_NEED(owes(getpid()) >= 0, "this kernel charges nobody");
+	*busy = mt_spawn(use_slow, (void *)size);
+	mt_set("charge", 1);
+	if (mt_observe_on())
+		return MT_FAIL;
+	MT_ASSERT(MT_WAIT(mt_burst_value("taken") > 0, TURN_MS),
+		  "nothing is found");
+	return MT_PASS;
+}
+
+static int delay(void)
+{
+	int ret;
+	long long start, ms;
+	pid_t busy, pid;
+	bool seen;
+
+	ret = looks_go_on(BUSY, &busy);
+	if (ret)
+		return ret;
+	mt_set("scan/delay_ms", DELAY_MS);
+	start = mt_now_ms();
+	pid = mt_spawn(hold_slow, NULL);
+	seen = MT_WAIT(owes(pid) > 0, TURN_MS);
+	ms = mt_now_ms() - start;
+	mt_kill(pid);
+	mt_kill(busy);
+	mt_note("looked at after %lld ms", ms);
+	MT_ASSERT(seen, "it was never looked at");
+	MT_ASSERT(ms >= DELAY_MS, "too early");
+	return MT_PASS;
+}
+
+/* Bursts go on all the time; who comes now is not left out of them. */
+static int born_meanwhile(void)
+{
+	enum { N = 6 };
+	long long once[N];
+	pid_t busy, pid[N];
+	int ret, i;
+
+	ret = looks_go_on(BUSY, &busy);
+	if (ret)
+		return ret;
+	for (i = 0; i < N; i++) {
+		pid[i] = mt_spawn(hold_slow, NULL);
+		MT_ASSERT(MT_WAIT(owes(pid[i]) > 0, TURN_MS),
+			  "new process %d was never looked at", i);
+	}
+	/* Nor are they guests for once. */
+	for (i = 0; i < N; i++)
+		once[i] = owes(pid[i]);
+	for (i = 0; i < N; i++)
+		MT_ASSERT(MT_WAIT(owes(pid[i]) > once[i], TURN_MS),
+			  "new process %d was never looked at again", i);
+	for (i = 0; i < N; i++)
+		mt_kill(pid[i]);
+	mt_kill(busy);
+	return MT_PASS;
+}
+
+/* One large busy process and many small ones. */
+static int fair(void)
+{
+	enum { N = 40 };
+	pid_t busy, pid[N];
+	int ret, i, left = N;
+
+	for (i = 0; i < N; i++)
+		pid[i] = mt_spawn(hold_slow, NULL);
+	ret = looks_go_on(LARGE, &busy);
+	if (ret)
+		return ret;
+	/* Those from @left on have had theirs. */
+	(void)MT_WAIT(({
+		for (i = left; i-- > 0;) {
+			pid_t p = pid[i];
+
+			if (owes(p) <= 0)
+				continue;
+			pid[i] = pid[--left];
+			pid[left] = p;
+		}
+		!left;
+	}), 2 * TURN_MS);
+	for (i = 0; i < N; i++)
+		mt_kill(pid[i]);
+	mt_kill(busy);
+	mt_note("%lld bursts", mt_burst_value("bursts"));
+	MT_ASSERT(!left, "%d of %d were never looked at", left, N);
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("A6 a new process is first looked at after the delay",
+			 delay),
+		MT_CHECK("A6 who is born while bursts go on is looked at, too",
+			 born_meanwhile),
+		MT_CHECK("A8 a large process does not starve 40 small ones",
+			 fair),
+	};
+
+	return mt_main(checks, ARRAY_LEN(checks));
+}
