@@ -67,7 +67,7 @@ def test_an_unknown_name_is_answered_with_near_ones() -> None:
         ("promote.rate_mbps", "512M", "512"),
         ("scan.cpu_percent", "20%", "20"),
         ("scan.cpu_percent", "-3", "-3"),
-        ("scan.cpu_percent", "default", "20"),
+        ("scan.cpu_percent", "default", "25"),
         ("enabled", "on", "1"),
         ("enabled", "off", "0"),
         ("promote.target_node", "auto", "auto"),
@@ -99,7 +99,7 @@ def test_a_refusal_names_file_value_and_range(tree: Tree, number: int) -> None:
     with pytest.raises(UsageError) as caught:
         knobs.apply(RefusingFiles(tree.root, number), knob, "999")
     text = str(caught.value)
-    for part in ("'999'", "/sys/kernel/mm/mtier/scan/cpu_percent", errno.errorcode[number], "1-100 %", "stays at 20"):
+    for part in ("'999'", "/sys/kernel/mm/mtier/scan/cpu_percent", errno.errorcode[number], "1-100 %", "stays at 25"):
         assert part in text
 
 
@@ -128,7 +128,7 @@ def test_a_kernel_that_takes_another_value_is_a_failure(tree: Tree) -> None:
         def write(self, name: str, value: str) -> None:
             pass
 
-    with pytest.raises(TerraceError, match="the kernel has '20' after '30' was written"):
+    with pytest.raises(TerraceError, match="the kernel has '25' after '30' was written"):
         knobs.apply(Deaf(tree.root), knobs.find("scan.cpu_percent"), "30")
 
 
@@ -160,8 +160,8 @@ def test_several_are_all_or_nothing(tree: Tree, capsys: pytest.CaptureFixture[st
 
 def test_dry_run_writes_nothing_and_checks(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("set", "--root", str(tree.root), "--dry-run", "scan.cpu", "30%") == 0
-    assert capsys.readouterr().out == "would write '30' to /sys/kernel/mm/mtier/scan/cpu_percent (now 20)\n"
-    assert (tree.root / f"{MTIER}/scan/cpu_percent").read_text() == "20\n"
+    assert capsys.readouterr().out == "would write '30' to /sys/kernel/mm/mtier/scan/cpu_percent (now 25)\n"
+    assert (tree.root / f"{MTIER}/scan/cpu_percent").read_text() == "25\n"
     with pytest.raises(UsageError, match="allowed: 1-100 %"):
         run("set", "--root", str(tree.root), "--dry-run", "scan.cpu", "300%")
 

@@ -22,6 +22,7 @@
 #include <linux/mutex.h>
 #include <linux/pgtable.h>
 #include <linux/random.h>
+#include <linux/sched.h>
 #include <linux/sched/cputime.h>
 #include <trace/events/mtier.h>
 
@@ -30,6 +31,8 @@
 
 /* Nothing to look at, or no memory to do it with: how long until it may change. */
 #define MTIER_BURST_IDLE_NS	NSEC_PER_SEC
+/* Of kmtierd */
+#define MTIER_NICE		(-5)
 /* How often half of what audits have found is forgotten. */
 #define MTIER_FADE_NS		(10ULL * NSEC_PER_SEC)
 /* What moving a page is taken to cost at first; and the bounds of what is measured. */
@@ -450,6 +453,12 @@ static void mtier_burst_rested(u64 since_ns)
 static int mtier_burst_thread(void *unused)
 {
 	set_freezable();
+	/*
+	 * Every moment that a page in use stays below costs its users more than the
+	 * move does; on busy CPUs the limits of looks and of the rate, not the number
+	 * of their threads, shall say how fast pages come.
+	 */
+	set_user_nice(current, MTIER_NICE);
 	while (!kthread_freezable_should_stop(NULL)) {
 		u64 rest_ns = mtier_burst_run();
 		u64 now = ktime_get_ns();

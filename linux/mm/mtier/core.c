@@ -32,7 +32,7 @@ DEFINE_MUTEX(mtier_mutex);
 
 struct mtier_config mtier_conf = {
 	.delay_ms	= 100,
-	.cpu_percent	= 20,
+	.cpu_percent	= 25,
 	.rate_mbps	= 1024,
 	.target_node	= NUMA_NO_NODE,
 	.thp_split	= 0,

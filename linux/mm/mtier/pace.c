@@ -269,6 +269,12 @@ static u64 all_pages(const struct mtier_place_machine *m)
 	return pages;
 }
 
+/* What so many pages may be looked at for beyond the long-term share. */
+static u64 credit_of(u64 pages, u64 look_ns)
+{
+	return mul_sat(mul_sat(pages, look_ns), CREDIT_LOOKS);
+}
+
 /**
  * mtier_place_paid - book the CPU time of looks
  * @p: state
@@ -277,20 +283,23 @@ static u64 all_pages(const struct mtier_place_machine *m)
  * @spent_ns: CPU time that looks took in it
  *
  * The long-term share is saved up for when there is much to find, as much as so
- * many looks at every page take.
+ * many looks at every page take. Memory that has come since brings that with it: what
+ * was saved up while there was little is not enough to find out about it.
  */
 void mtier_place_paid(struct mtier_place *p,
 		      const struct mtier_place_machine *m, u64 passed_ns,
 		      u64 spent_ns)
 {
 	u64 look_ns = max_t(u32, m->look_ns, 1);
-	u64 most = mul_sat(mul_sat(all_pages(m), look_ns), CREDIT_LOOKS);
-	s64 cap = min_t(u64, most, S64_MAX / 4);
+	u64 all = all_pages(m), new = all - min_t(u64, all, p->pages);
+	s64 cap = min_t(u64, credit_of(all, look_ns), S64_MAX / 4);
+	s64 brought = min_t(u64, credit_of(new, look_ns), S64_MAX / 4);
 	s64 saved = min_t(u64, mul_sat(passed_ns, SHARE_LONG) >> Q16_BITS, S64_MAX / 4);
 	s64 spent = min_t(u64, spent_ns, S64_MAX / 4);
 	s64 credit = clamp_t(s64, p->credit_ns, -cap, cap) + saved - spent;
 
-	p->credit_ns = clamp_t(s64, credit, -cap, cap);
+	p->credit_ns = clamp_t(s64, credit + brought, -cap, cap);
+	p->pages = all;
 }
 
 /**

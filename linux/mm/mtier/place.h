@@ -127,6 +127,7 @@ struct mtier_audit_sum {
  * @tau_ns: time between two looks
  * @share: Q16 share of one CPU that looks may take now
  * @credit_ns: CPU time saved up: while there is some, @share may be large
+ * @pages: base pages that there were when it was booked last
  * @audit: what came of pairs, by age
  */
 struct mtier_place {
@@ -134,6 +135,7 @@ struct mtier_place {
 	u64 tau_ns;
 	u32 share;
 	s64 credit_ns;
+	u64 pages;
 	struct mtier_audit_sum audit[MTIER_AUDIT_AGES];
 };
 

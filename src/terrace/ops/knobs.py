@@ -52,7 +52,7 @@ KNOBS: tuple[Knob, ...] = (
     _mtier("enabled", "", 0, 0, 1, "the engine: look at pages, and move them"),
     _mtier("charge", "", 0, 0, 1, "charge the CPU time of looks and moves to the processes whose pages they are"),
     _mtier("scan.delay_ms", "ms", 100, 0, 3_600_000, "how long a new address space is left alone"),
-    _mtier("scan.cpu_percent", "%", 20, 1, 100, "most CPU time that looks may take, of one CPU"),
+    _mtier("scan.cpu_percent", "%", 25, 1, 100, "most CPU time that looks may take, of one CPU"),
     _mtier("promote.rate_mbps", "MiB/s", 1024, 1, 1 << 20, "most promotion into each target node"),
     Knob(
         "promote.target_node",

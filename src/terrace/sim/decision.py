@@ -75,6 +75,7 @@ class Place(c.Structure):
         ("tau_ns", c.c_uint64),
         ("share", c.c_uint32),
         ("credit_ns", c.c_int64),
+        ("pages", c.c_uint64),
         ("audit", AuditSum * len(AUDIT_AGES_S)),
     ]
 

@@ -594,6 +594,30 @@ static void credit_is_used_up(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.credit_ns, -16LL * 65536 * 20);
 }
 
+/* Not in debt for what others took before it came, nor for ever. */
+static void new_memory_brings_credit(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	memset(m.pages, 0, sizeof(m.pages));
+	m.pages[MTIER_LOW] = 1024;
+	mtier_place_init(&p, &m);
+	mtier_place_paid(&p, &m, 0, 16 * 1024 * 20);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 0LL);
+	m.pages[MTIER_LOW] += 4096;
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 4096 * 20);
+	/* Once. */
+	mtier_place_paid(&p, &m, 0, 16 * 4096 * 20);
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 0LL);
+	/* What goes takes nothing with it but what may be saved up. */
+	m.pages[MTIER_LOW] = 1024;
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 0LL);
+}
+
 /* Of the limit that one may set. */
 static void looks_take_no_more_than_allowed(struct kunit *test)
 {
@@ -643,6 +667,7 @@ static struct kunit_case mtier_place_cases[] = {
 	KUNIT_CASE(what_a_look_costs_is_measured),
 	KUNIT_CASE(looks_follow_what_they_find),
 	KUNIT_CASE(credit_is_used_up),
+	KUNIT_CASE(new_memory_brings_credit),
 	KUNIT_CASE(looks_take_no_more_than_allowed),
 	{ }
 };

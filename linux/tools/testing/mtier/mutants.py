@@ -186,6 +186,7 @@ MUTANTS = [
     Mutant("look no more when it pays", "share = min_t(u32, share, SHARE_MAX) * 4;", ";"),
     Mutant("look no more when it pays a lot", "share = most;", ";"),
     Mutant("stop looking", "clamp_t(u32, share, min_t(u32, SHARE_MIN, most), most)", "min_t(u32, share, most)"),
+    Mutant("new memory brings nothing", "credit + brought, -cap", "credit + 0 * brought, -cap"),
     Mutant("without credit as with", "share_cap(m, p->credit_ns > 0)", "share_cap(m, true)"),
     Mutant("save without end", "p->credit_ns = clamp_t(s64, credit, -cap, cap);", "p->credit_ns = credit;"),
     Mutant("looks cost nothing", "+ saved - spent;", "+ saved;"),

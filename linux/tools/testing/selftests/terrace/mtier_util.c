@@ -18,7 +18,7 @@
 
 const struct mt_knob mt_knobs[] = {
 	{ "scan/delay_ms", "100", 0, 3600000 },
-	{ "scan/cpu_percent", "20", 1, 100 },
+	{ "scan/cpu_percent", "25", 1, 100 },
 	{ "promote/rate_mbps", "1024", 1, 1048576 },
 	{ "promote/target_node", "auto", 0, 0 },
 	{ "promote/thp", "whole", 0, 0 },
