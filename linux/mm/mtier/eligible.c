@@ -135,15 +135,12 @@ void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
 	mpol_cond_put(pol);
 }
 
-/**
- * mtier_policy_varies() - can the policy differ inside of a VMA?
- * @vma: the VMA
- *
- * Return: true for files, shared memory among them, as their policies may belong
- * to the file: mbind() by another process, or on another mapping, does not split
- * this VMA.
+/*
+ * Can the policy differ inside of a VMA? True for files, shared memory among them, as
+ * their policies may belong to the file: mbind() by another process, or on another
+ * mapping, does not split this VMA.
  */
-bool mtier_policy_varies(struct vm_area_struct *vma)
+static bool mtier_policy_varies(struct vm_area_struct *vma)
 {
 	return vma->vm_file;
 }

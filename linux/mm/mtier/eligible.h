@@ -122,7 +122,6 @@ void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules);
 void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
 		    unsigned long addr, nodemask_t *up, nodemask_t *down);
 bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma);
-bool mtier_policy_varies(struct vm_area_struct *vma);
 bool mtier_policy_by_page(struct vm_area_struct *vma);
 bool mtier_vma_eligible(struct vm_area_struct *vma);
 bool mtier_shared_stays(struct vm_area_struct *vma, bool on_disk);

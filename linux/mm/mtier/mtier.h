@@ -17,7 +17,6 @@
  *     page table lock			only reading and noting below it
  *   mtier_slot_lock			mm_slot.c, the list of address spaces
  *   mtier_burst_lock			burst.c, what can be read of it; innermost
- *   mtier_dest.lock			rate.c, the rate bucket; innermost
  *
  * What is locked while pages move: eligible.c.
  */

@@ -109,6 +109,12 @@ static struct mtier_victims *mtier_swap_victims;
 /* By node, since it was switched on. */
 static struct mtier_moved *mtier_swap_moved;
 
+/* Others read it, see mtier_swap_node(). */
+static void mtier_swap_sum(unsigned long *sum, unsigned long nr)
+{
+	WRITE_ONCE(*sum, *sum + nr);
+}
+
 /* ---- marked pages ---- */
 
 /* Set bits for the marked pages of a range that are of one side. */
@@ -217,7 +223,7 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 	if (mv->nr_folios)
 		trace_mtier_demote(nid, below, mv->nr_folios, moved,
 				   mtier_move_outcome(mv, moved));
-	mtier_swap_moved[below].demoted += moved;
+	mtier_swap_sum(&mtier_swap_moved[below].demoted, moved);
 	s->victims[nid].came_free += moved;
 	s->did.demoted += moved;
 	mtier_swap_lru.off_lru |= mv->off_lru;
@@ -281,7 +287,7 @@ static const enum vm_event_item mtier_swap_ends[MTIER_WHY_CROWDED] = {
 /* The one end of folios that were to go up and did not. */
 static void mtier_swap_dropped(int nid, enum vm_event_item how, unsigned int nr)
 {
-	mtier_swap_moved[nid].dropped += nr;
+	mtier_swap_sum(&mtier_swap_moved[nid].dropped, nr);
 	count_vm_events(how, nr);
 }
 
@@ -362,7 +368,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	if (mv->nr_folios)
 		trace_mtier_migrate(nid, target, mv->nr_folios, moved,
 				    mtier_move_outcome(mv, moved));
-	mtier_swap_moved[nid].promoted += moved;
+	mtier_swap_sum(&mtier_swap_moved[nid].promoted, moved);
 	s->victims[target].came_free -=
 		min(2 * moved, s->victims[target].came_free);
 	s->did.promoted += moved;

@@ -54,6 +54,17 @@ static void sleeper(void *arg)
 	pause();
 }
 
+/* There are as many slots as processes. */
+static bool slots_fit(const char *when)
+{
+	bool fit = MT_WAIT(mt_read_ll("mms") == processes(), WAIT_MS);
+
+	if (!fit)
+		mt_note("%lld slots for %lld processes %s", mt_read_ll("mms"),
+			processes(), when);
+	return fit;
+}
+
 static int all_known(void)
 {
 	pid_t before[8], after[8];
@@ -62,21 +73,15 @@ static int all_known(void)
 	for (i = 0; i < 8; i++)
 		before[i] = mt_spawn(sleeper, NULL);
 	mt_on();
-	MT_ASSERT(MT_WAIT(mt_read_ll("mms") == processes(), WAIT_MS),
-		  "%lld slots for %lld processes that were there",
-		  mt_read_ll("mms"), processes());
+	MT_ASSERT(slots_fit("that were there"), "some have none");
 	for (i = 0; i < 8; i++)
 		after[i] = mt_spawn(sleeper, NULL);
-	MT_ASSERT(MT_WAIT(mt_read_ll("mms") == processes(), WAIT_MS),
-		  "%lld slots for %lld processes, 8 of them new",
-		  mt_read_ll("mms"), processes());
+	MT_ASSERT(slots_fit("8 of them new"), "new ones have none");
 	for (i = 0; i < 8; i++) {
 		mt_kill(before[i]);
 		mt_kill(after[i]);
 	}
-	MT_ASSERT(MT_WAIT(mt_read_ll("mms") == processes(), WAIT_MS),
-		  "%lld slots for %lld processes after 16 died",
-		  mt_read_ll("mms"), processes());
+	MT_ASSERT(slots_fit("after 16 died"), "some were not freed");
 	return MT_PASS;
 }
 
