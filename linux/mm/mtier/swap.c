@@ -17,8 +17,9 @@
  * below the high watermark half of what comes down makes room, and as many as the other
  * half go up, so that nothing waits until there is enough.
  * Between batches that holds for what the zone has free, without the lists of CPUs;
- * within one a CPU takes hundreds for the first. What goes down may take what is free
- * above the low watermark: as much comes free below at once.
+ * within one a CPU takes hundreds for the first, and more from one to the next: where
+ * there is less free than it may take it gives them back after each. What goes down
+ * may take what is free above the low watermark: as much comes free below at once.
  *
  * Where there are several nodes above, each batch is of one address space and goes to
  * one of them, by turns, as often as the threads are there and the memory is used there.
@@ -49,6 +50,8 @@
 #define MTIER_SWAP_TRIES	8
 /* Most base pages of a batch: a flush for all of them, and a huge page fits. */
 #define MTIER_BATCH_PAGES	512UL
+/* More than a CPU takes for its lists at once: pcp->batch << CONFIG_PCP_BATCH_SCALE_MAX */
+#define MTIER_LISTS_PAGES	2048UL
 
 /**
  * struct mtier_cursor - the marked pages of a side, range by range
@@ -265,8 +268,11 @@ static unsigned long mtier_swap_room(struct mtier_swap *s, int nid,
 	unsigned long room;
 
 	do {
-		mtier_swap_drain(nid);
 		room = mtier_swap_free(s, nid);
+		if (room < want + MTIER_LISTS_PAGES) {
+			mtier_swap_drain(nid);
+			room = mtier_swap_free(s, nid);
+		}
 	} while (room < want && tries-- && mtier_swap_down(s, nid, want - room));
 	return min(room, want);
 }
@@ -363,7 +369,8 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	s->left -= min(turns.pages, s->left);
 	moved = mtier_move_run(mv);
 	s->did.scattered |= mv->nomem_large;
-	mtier_swap_drain(target);
+	if (mtier_swap_free(s, target) < MTIER_LISTS_PAGES)
+		mtier_swap_drain(target);
 	mtier_swap_count(nid, mv, turns.folios);
 	if (mv->nr_folios)
 		trace_mtier_migrate(nid, target, mv->nr_folios, moved,
