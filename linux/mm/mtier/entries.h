@@ -61,8 +61,11 @@ mtier_entries_folio(const struct mtier_entries *e)
 	if (e->pmd)
 		return vm_normal_folio_pmd(e->vma, e->addr, pmdp_get(e->pmd));
 	entry = ptep_get(e->pte);
-	return is_zero_pfn(pte_pfn(entry)) ?
-	       NULL : vm_normal_folio(e->vma, e->addr, entry);
+	/* Where there are special entries that of the zero page is one. */
+	if (!IS_ENABLED(CONFIG_ARCH_HAS_PTE_SPECIAL) &&
+	    is_zero_pfn(pte_pfn(entry)))
+		return NULL;
+	return vm_normal_folio(e->vma, e->addr, entry);
 }
 
 /* Of several some may map something else by now. */

@@ -82,7 +82,8 @@ static struct mtier_others mtier_look_others;
 static struct mtier_flush mtier_look_flush;
 
 /* On which side lies a folio? MTIER_SIDES for neither. */
-static enum mtier_side mtier_look_side(const struct mtier_look *l, int nid)
+static __always_inline enum mtier_side
+mtier_look_side(const struct mtier_look *l, int nid)
 {
 	if (node_isset(nid, l->low))
 		return MTIER_LOW;
@@ -179,7 +180,10 @@ static __always_inline bool mtier_look_wants(struct mtier_look *l,
 /* Nothing is looked at there, or no longer. */
 static __always_inline void mtier_look_none(u8 *page, unsigned int nr)
 {
-	memset(page, MTIER_PAGE_NONE, nr);
+	if (nr == 1)
+		*page = MTIER_PAGE_NONE;
+	else
+		memset(page, MTIER_PAGE_NONE, nr);
 }
 
 /* The first look: what is to be known of a folio before it is looked at? */
@@ -322,8 +326,8 @@ mtier_look_first(struct mtier_look *l, struct vm_area_struct *vma,
 	return e.nr;
 }
 
-/* The same in another look. */
-static __always_inline unsigned int
+/* The same in another look. Most need none of it, and are faster without it beside. */
+static noinline unsigned int
 mtier_look_next(struct mtier_look *l, struct vm_area_struct *vma,
 		unsigned long addr, pte_t *pte, unsigned int most, u8 *page)
 {
@@ -331,8 +335,6 @@ mtier_look_next(struct mtier_look *l, struct vm_area_struct *vma,
 		.vma = vma, .addr = addr, .pte = pte, .nr = 1,
 	};
 
-	if (!mtier_page_watched(*page))
-		return 1;
 	if (!(*page & MTIER_PAGE_LARGE)) {
 		mtier_look_again(l, &e, page);
 		return 1;
@@ -342,13 +344,50 @@ mtier_look_next(struct mtier_look *l, struct vm_area_struct *vma,
 	return e.nr;
 }
 
+/* Is there nothing to be learnt of most pages, those that are left alone? */
+static __always_inline bool mtier_look_skips(pte_t entry, u8 page)
+{
+	if (!mtier_page_watched(page))
+		return true;
+	return (page & (MTIER_PAGE_LARGE | MTIER_PAGE_TOLD)) == MTIER_PAGE_TOLD &&
+	       pte_present(entry) && !pte_young(entry);
+}
+
+/* A first look at the entries of a page table. */
+static void mtier_look_table_first(struct mtier_look *l,
+				   struct vm_area_struct *vma,
+				   unsigned long addr, pte_t *start,
+				   unsigned int nr, u8 *page)
+{
+	unsigned int i, did;
+
+	for (i = 0; i < nr; i += did)
+		did = mtier_look_first(l, vma, addr + i * PAGE_SIZE, start + i,
+				       nr - i, page + i);
+}
+
+/* And another one. */
+static void mtier_look_table_next(struct mtier_look *l,
+				  struct vm_area_struct *vma,
+				  unsigned long addr, pte_t *start,
+				  unsigned int nr, u8 *page)
+{
+	unsigned int i, did;
+
+	for (i = 0; i < nr; i += did) {
+		did = 1;
+		if (!mtier_look_skips(ptep_get(start + i), page[i]))
+			did = mtier_look_next(l, vma, addr + i * PAGE_SIZE,
+					      start + i, nr - i, page + i);
+	}
+}
+
 /* The pages of one page table; @page is of @addr. */
 static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 			     unsigned long addr, unsigned long end, u8 *page)
 {
-	unsigned int i, nr = (end - addr) >> PAGE_SHIFT;
+	unsigned int nr = (end - addr) >> PAGE_SHIFT;
 	pmd_t *pmd = mm_find_pmd(l->mm, addr & PMD_MASK);
-	unsigned int did;
 	pte_t *start = NULL;
 	spinlock_t *ptl;	/* of this page table */
 
@@ -361,13 +400,10 @@ static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 		return;
 	}
 	__acquire(ptl);		/* nor this */
-	for (i = 0; i < nr; i += did, addr += did * PAGE_SIZE)
-		if (l->first)
-			did = mtier_look_first(l, vma, addr, start + i, nr - i,
-					       page + i);
-		else
-			did = mtier_look_next(l, vma, addr, start + i, nr - i,
-					      page + i);
+	if (l->first)
+		mtier_look_table_first(l, vma, addr, start, nr, page);
+	else
+		mtier_look_table_next(l, vma, addr, start, nr, page);
 	l->seen->ptes += nr;
 	pte_unmap_unlock(start, ptl);
 }
