@@ -232,6 +232,7 @@ static void mtier_audit_watch(struct mtier_watch *w, struct mtier_audited *page)
 	if (at) {
 		page->page = mtier_watch_range(w, at - w->at) +
 			     (page->addr - *at) / PAGE_SIZE;
+		*page->page = MTIER_PAGE_ASKED;
 		return;
 	}
 	for (same = part->audited; same; same = same->next)
@@ -240,7 +241,7 @@ static void mtier_audit_watch(struct mtier_watch *w, struct mtier_audited *page)
 			return;
 		}
 	page->page = &page->own;
-	page->own = MTIER_PAGE_NONE;
+	page->own = MTIER_PAGE_ASKED;
 	page->next = part->audited;
 	part->audited = page;
 }

@@ -245,6 +245,18 @@ static void mtier_round_keep(struct mtier_counts *left, u32 side)
 		memset(left->pages[g], 0, sizeof(left->pages[g]));
 }
 
+/* Are any left that could go up? */
+static bool mtier_round_low(const struct mtier_counts *left)
+{
+	u32 g, c;
+
+	for (g = MTIER_LOW; g < MTIER_GROUPS; g += MTIER_LARGE)
+		for (c = 0; c <= MTIER_LOOKS_MOST; c++)
+			if (left->pages[g][c])
+				return true;
+	return false;
+}
+
 /* Which pages are to change places now? They do. Returns the gain. */
 static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 {
@@ -309,10 +321,17 @@ static bool mtier_round_judge(struct mtier_round *r)
 	u64 gain_ns;
 
 	mtier_look_count(&r->watch, &counts);
+	/* What is audited is no sample of its tier. */
+	if (r->watch.low_only)
+		mtier_round_keep(&counts, MTIER_TOP);
 	mutex_lock(&mtier_burst_lock);
 	mtier_place_look(&b->place, r->looks, &counts);
 	mtier_place_worth(&b->place, r->looks, &b->worth);
 	mutex_unlock(&mtier_burst_lock);
+	if (!mtier_round_low(&counts)) {
+		r->why = MTIER_PLAN_NOBODY;
+		return true;
+	}
 	if (r->looks < MTIER_LOOKS_LEAST - !!r->free)
 		return false;
 	gain_ns = mtier_round_act(r, &counts);
@@ -386,8 +405,10 @@ static u64 mtier_round_end(struct mtier_round *r)
 			  r->gain_ns, r->seen.spent_ns, r->why);
 	/* When the distance of the looks changes, counting begins anew. */
 	memcpy(b->hist, b->place.hist, sizeof(b->hist));
-	mtier_place_steer(&b->place, &b->machine, b->margin,
-			  r->gain_ns > 2 * r->seen.spent_ns);
+	/* Who is in use below is the question; if nobody was there nothing is known. */
+	if (r->seen.pages[MTIER_LOW])
+		mtier_place_steer(&b->place, &b->machine, b->margin,
+				  r->gain_ns > 2 * r->seen.spent_ns);
 	rest_ns = mtier_place_rest_ns(&b->place, &b->machine, r->gain_ns,
 				      r->seen.spent_ns, burst_ns);
 	mutex_unlock(&mtier_burst_lock);
@@ -402,6 +423,18 @@ static enum mtier_state mtier_burst_idle(u64 low)
 	if (nodes_empty(slow))
 		return MTIER_STATE_NO_SLOW_TIER;
 	return low ? MTIER_STATE_RESTING : MTIER_STATE_IDLE;
+}
+
+/*
+ * Is there room above for all that is below, so that nobody has to leave it? Where there
+ * are several nodes, how its memory is used there says where the rest goes.
+ */
+static bool mtier_burst_low_only(u64 free, u64 low)
+{
+	nodemask_t top = mtier_nodes_above(), slow = mtier_nodes_slow();
+
+	nodes_andnot(top, top, slow);
+	return free >= low && nodes_weight(top) == 1 && !mtier_conf.observe;
 }
 
 /* One burst; returns how long to rest. */
@@ -427,6 +460,7 @@ static u64 mtier_burst_run(void)
 		return rest_ns;
 	}
 	WRITE_ONCE(mtier_state, MTIER_STATE_LOOKING);
+	r.watch.low_only = mtier_burst_low_only(r.free, low);
 	mtier_audit_take(&r.watch);
 	if (mtier_round_looks(&r))
 		rest_ns = mtier_round_end(&r);

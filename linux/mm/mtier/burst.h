@@ -36,6 +36,8 @@ struct mtier_slot;
 #define MTIER_PAGE_TOLD		BIT(5)
 #define MTIER_PAGE_LARGE	BIT(6)
 #define MTIER_PAGE_GOES		BIT(7)
+/* To be looked at also where nobody else on its tier is. */
+#define MTIER_PAGE_ASKED	0xfd
 /* Of the same folio as the page before it, which stands for all of them. */
 #define MTIER_PAGE_REST		0xfe
 /* Not looked at, or no longer. */
@@ -81,6 +83,7 @@ struct mtier_part {
  * @at: address of each range, ascending in each part
  * @page: MTIER_RANGE_PAGES bytes for each range
  * @nr: ranges
+ * @low_only: of the upper tier only what is audited: nobody has to leave it
  */
 struct mtier_watch {
 	struct mtier_part *part;
@@ -88,6 +91,7 @@ struct mtier_watch {
 	unsigned long *at;
 	u8 *page;
 	unsigned int nr;
+	bool low_only;
 };
 
 /**
@@ -261,7 +265,7 @@ static inline enum mtier_side mtier_page_side(u8 page)
  */
 static inline bool mtier_page_watched(u8 page)
 {
-	return page < MTIER_PAGE_REST;
+	return page < MTIER_PAGE_ASKED;
 }
 
 /**

@@ -4,9 +4,11 @@
  *
  * The first look clears Accessed bits, and notes which pages there are and on which
  * tier they lie; the others read and clear them, and count. Both tiers are looked
- * at alike. After each look every address space's TLB entries are flushed, once: a
- * CPU that has one of a page whose bit is clear uses the page without setting it
- * again, and hides just those that are used most.
+ * at alike, but where there is room above for all that is below: there nobody has to
+ * leave the upper one, and only what is audited is looked at of it. After each look
+ * every address space's TLB entries are flushed, once: a CPU that has one of a page
+ * whose bit is clear uses the page without setting it again, and hides just those
+ * that are used most.
  *
  * Reclaim, page_idle and DAMON share the Accessed bit. What is cleared here is
  * told by the folio's young flag, and that it is not idle; the multi-generational
@@ -52,6 +54,7 @@
  * @first: this is the first
  * @top: nodes of the upper tier
  * @low: those of the lower
+ * @low_only: of the upper tier only what is asked for
  * @fixed: pages of the VMA may not go up, or not down: MTIER_PAGE_LOW set or not
  * @by_page: that may differ from page to page
  * @others: what those say who map the pages, too; NULL where they are not judged then
@@ -67,6 +70,7 @@ struct mtier_look {
 	bool first;
 	nodemask_t top;
 	nodemask_t low;
+	bool low_only;
 	bool fixed[MTIER_SIDES];
 	bool by_page;
 	struct mtier_others *others;
@@ -191,12 +195,13 @@ static __always_inline void mtier_look_begin(struct mtier_look *l,
 					     const struct mtier_entries *e,
 					     struct folio *folio, u8 *page)
 {
+	bool asked = !l->low_only || *page == MTIER_PAGE_ASKED;
 	enum mtier_side side = MTIER_SIDES;
 
 	mtier_look_none(page, e->nr);
 	if (mtier_look_wants(l, folio, page, e->nr))
 		side = mtier_look_side(l, folio_nid(folio));
-	if (side == MTIER_SIDES)
+	if (side == MTIER_SIDES || (side == MTIER_TOP && !asked))
 		return;
 	if (mtier_look_stays(l, e, folio, page, side)) {
 		l->seen->fixed[side] += e->nr;
@@ -593,6 +598,7 @@ void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen)
 		.first = first,
 		.top = mtier_nodes_above(),
 		.low = mtier_nodes_slow(),
+		.low_only = watch->low_only,
 		.seen = seen,
 	};
 	u64 ptes = seen->ptes, flushes = seen->flushes;

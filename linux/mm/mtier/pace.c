@@ -222,6 +222,13 @@ u32 mtier_place_margin(const struct mtier_place *p,
 	return used > room && used - room > used / STRAYS ? with_room : in_use;
 }
 
+/* Can all that is below go up before anything has to leave? */
+static bool room_for_all(const struct mtier_place_machine *m)
+{
+	return add_sat(m->pages[MTIER_LOW], m->pages[MTIER_LOW + MTIER_LARGE]) <=
+	       m->free;
+}
+
 /**
  * mtier_place_steer - how far apart the looks of the next burst are
  * @p: state
@@ -235,6 +242,9 @@ u32 mtier_place_margin(const struct mtier_place *p,
  *
  * While nothing is in use, looks are no further apart than it takes a burst to find
  * a page that just pays: what comes into use then is found by the first looks.
+ *
+ * Where there is room for all that is below it is not asked who is used more. Looks need
+ * not be closer than at first then: they would only miss some of those in use.
  */
 void mtier_place_steer(struct mtier_place *p,
 		       const struct mtier_place_machine *m, u32 margin,
@@ -244,13 +254,15 @@ void mtier_place_steer(struct mtier_place *p,
 	u32 most = busy ? MTIER_Q16 * 5 / 4 : MTIER_Q16 * 2;
 	u64 factor = div_u64((u64)mtier_place_rate(MARGIN) << Q16_BITS,
 			     mtier_place_rate(margin) + MARGIN_LEAST);
+	u64 shortest = clamp_t(u64, p->tau_ns, MTIER_TAU_MIN_NS,
+			       room_for_all(m) ? TAU_START_NS : MTIER_TAU_MIN_NS);
 	u64 tau;
 
 	factor = clamp_t(u64, factor, MTIER_Q16 / 2, most);
 	if (factor > MTIER_Q16 * 83 / 100 && factor < MTIER_Q16 * 6 / 5)
 		return;
 	tau = min_t(u64, p->tau_ns, MTIER_TAU_CAP_NS) * factor >> Q16_BITS;
-	tau = max_t(u64, min_t(u64, tau, longest), MTIER_TAU_MIN_NS);
+	tau = max_t(u64, min_t(u64, tau, longest), shortest);
 	if (tau == p->tau_ns)
 		return;
 	p->tau_ns = tau;

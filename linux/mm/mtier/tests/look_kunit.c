@@ -139,6 +139,7 @@ static void the_highest_count_changes_nothing_else(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, page & MTIER_PAGE_COUNT, MTIER_LOOKS_MOST);
 	KUNIT_EXPECT_EQ(test, page & ~MTIER_PAGE_COUNT, known);
 	KUNIT_EXPECT_TRUE(test, mtier_page_watched(page));
+	KUNIT_EXPECT_FALSE(test, mtier_page_watched(MTIER_PAGE_ASKED));
 	KUNIT_EXPECT_FALSE(test, mtier_page_watched(MTIER_PAGE_REST));
 	KUNIT_EXPECT_FALSE(test, mtier_page_watched(MTIER_PAGE_NONE));
 }
@@ -233,6 +234,37 @@ static void what_is_unmapped_leaves_the_burst(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 0);
 }
 
+/* Where there is room for all that is below, single pages above are asked for. */
+static void who_has_not_to_leave_is_not_looked_at(struct kunit *test)
+{
+	const nodemask_t low = nodemask_of_node(MAX_NUMNODES - 1);
+	struct mtier_seen seen = { };
+	struct mtier_look look = {
+		.first = true,
+		.low_only = true,
+		.low = low,
+		.top = node_states[N_MEMORY],
+		.rules.down = low,
+		.seen = &seen,
+	};
+	unsigned long at = map_file(test, NULL);
+	struct mtier_watch w;
+
+	map_touch(test, at, MTIER_RANGE_PAGES);
+	look_watch(test, &w, 1);
+	look.mm = current->mm;
+	w.page[7] = MTIER_PAGE_ASKED;
+	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
+	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
+	KUNIT_EXPECT_TRUE(test, mtier_page_watched(w.page[7]));
+	KUNIT_EXPECT_EQ(test, mtier_page_side(w.page[7]), MTIER_TOP);
+	KUNIT_EXPECT_EQ(test, seen.pages[MTIER_TOP], 1);
+	KUNIT_EXPECT_EQ(test, look.nr_cleared, 1);
+	look.low_only = false;
+	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
+	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
+}
+
 /* What the first look at a range finds to be looked at. */
 static unsigned int look_first(struct kunit *test, struct mtier_look *look,
 			       unsigned long at)
@@ -294,6 +326,7 @@ static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(a_folio_counts_for_all_of_its_pages),
 	KUNIT_CASE(a_plan_takes_whole_folios),
 	KUNIT_CASE(what_is_unmapped_leaves_the_burst),
+	KUNIT_CASE(who_has_not_to_leave_is_not_looked_at),
 	KUNIT_CASE(what_is_mapped_twice_is_looked_at_once),
 	{ }
 };

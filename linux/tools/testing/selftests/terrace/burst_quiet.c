@@ -61,6 +61,38 @@ static int no_slow_pages(void)
 	return MT_PASS;
 }
 
+/* What others do meanwhile is in it, too. */
+#define FEW_BURSTS	6
+
+/*
+ * Memory in use above, unused memory below, and room for that above. Who has not to
+ * leave has nothing of it: no bit is cleared, and so no TLB flushed.
+ */
+static int nobody_has_to_leave(void)
+{
+	char *low = mt_place(8 * MT_MB, mt_slow_node());
+	char *top = mt_place(8 * MT_MB, mt_fast_node());
+	long long flushes, bursts;
+	struct mt_toucher t;
+	bool passed;
+
+	MT_ASSERT(low && top, "no memory on both nodes");
+	mt_set("scan/delay_ms", 0);
+	mt_on();
+	mt_touch_start(&t, top, 8 * MT_MB);
+	MT_NEED(mt_bursts_pass(FEW_BURSTS), "no bursts");
+	mt_snap(&before);
+	passed = mt_bursts_pass(FEW_BURSTS);
+	flushes = mt_since(&before, "mtier_look_flushes");
+	bursts = mt_since(&before, "mtier_bursts");
+	mt_touch_stop(&t);
+	mt_note("%lld flushes in %lld bursts", flushes, bursts);
+	MT_ASSERT(passed, "no bursts");
+	MT_ASSERT(mt_all_on(low, 8 * MT_MB, mt_slow_node()), "unused pages moved");
+	MT_ASSERT(flushes < bursts, "what has room is looked at");
+	return MT_PASS;
+}
+
 /* Always something to be found: memory in use, and none of it moves. */
 static int something_to_find(struct mt_toucher *t)
 {
@@ -144,6 +176,8 @@ int main(void)
 		MT_CHECK("A7 switched off: no thread, no looks, no slots", off),
 		MT_CHECK("A7 nothing on slow nodes: no looks, no CPU time",
 			 no_slow_pages),
+		MT_CHECK("A7 nobody has to leave: no bits are cleared above",
+			 nobody_has_to_leave),
 		MT_CHECK("A8 O6 looks stay below their cap of 1 % of a CPU",
 			 cap_1),
 		MT_CHECK("A8 and below one of 5 %", cap_5),

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests of how bursts of looks are made, ../pace.c, for KUnit and, through
+ * tools/testing/mtier, for user space.
+ */
+#include <kunit/test.h>
+
+#include <linux/limits.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+#include "place_scene.h"
+
+#define SECOND_NS	1000000000ULL
+#define MS_NS		1000000ULL
+
+static void a_burst_ends_when_others_find_more(struct kunit *test)
+{
+	/* Not before it has paid twice, and not while a look finds more than average. */
+	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, 0, 0, 100));
+	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, 0, 200, 100));
+	KUNIT_EXPECT_TRUE(test, mtier_place_enough(3, 0, 201, 100));
+	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, 100, 400, 100));
+	KUNIT_EXPECT_TRUE(test, mtier_place_enough(3, 99, 400, 100));
+	KUNIT_EXPECT_TRUE(test, mtier_place_enough(MTIER_LOOKS_MOST, 100, 100, 0));
+	KUNIT_EXPECT_TRUE(test, mtier_place_enough(U32_MAX, 0, 0, 0));
+	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, U64_MAX, U64_MAX, U64_MAX));
+}
+
+static void the_margin_is_the_last_with_room(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	struct mtier_counts counts = { 0 };
+	static struct mtier_place p;
+	struct mtier_worth w;
+
+	/* On either side a quarter is hot, and three quarters are not. */
+	add_binomial(&counts, MTIER_TOP, 6, 1000, 900000);
+	add_binomial(&counts, MTIER_TOP, 6, 3000, 100000);
+	add_binomial(&counts, MTIER_LOW, 6, 1000, 900000);
+	add_binomial(&counts, MTIER_LOW, 6, 3000, 100000);
+	start(&p, 6, &counts, &w);
+	/* Room for a half: a cold one. */
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 4);
+	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), 0U);
+	/* Room for an eighth: a hot one. */
+	m.pages[MTIER_TOP] = 1000;
+	m.pages[MTIER_LOW] = 7000;
+	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 2);
+	/* What is free counts as room. */
+	m.free = 2000;
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 4);
+	/* Room for all: the least used. */
+	m.free = 7000;
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 4);
+	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), 0U);
+}
+
+/* A top tier full of idle pages, and room for all that is in use. */
+static void idle_pages_are_no_margin(struct kunit *test)
+{
+	const struct mtier_place_machine m = { .pages = { 4000, 4000 } };
+	const struct mtier_place_machine large = { .pages = { 40000, 4000 } };
+	const struct mtier_place_machine tight = { .pages = { 4000, 16200 } };
+	struct mtier_counts counts = { 0 };
+	static struct mtier_place p;
+	struct mtier_worth w;
+	u32 margin;
+
+	counts.pages[MTIER_TOP][0] = 4000;
+	counts.pages[MTIER_LOW][0] = 3000;
+	start(&p, 8, &counts, &w);
+	KUNIT_EXPECT_EQ(test, mtier_place_margin(&p, &m, &w), 0U);
+	add_binomial(&counts, MTIER_LOW, 8, 1000, 400000);
+	start(&p, 8, &counts, &w);
+	margin = mtier_place_margin(&p, &m, &w);
+	KUNIT_EXPECT_GT(test, margin, MTIER_Q16 * 3 / 10);
+	KUNIT_EXPECT_LT(test, margin, MTIER_Q16 * 45 / 100);
+	/* A few that are used less are not what it is about; as many as these are. */
+	counts.pages[MTIER_TOP][2] = 4;
+	start(&p, 8, &counts, &w);
+	KUNIT_EXPECT_EQ(test, mtier_place_margin(&p, &m, &w), margin);
+	/* They stand for more where there are more. */
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &large, &w), margin * 3 / 4);
+	/* Nor if there is room for all that are used but some of these. */
+	counts.pages[MTIER_TOP][2] = 40;
+	start(&p, 8, &counts, &w);
+	KUNIT_EXPECT_EQ(test, mtier_place_margin(&p, &tight, &w), margin);
+	counts.pages[MTIER_TOP][2] = 60;
+	start(&p, 8, &counts, &w);
+	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), margin * 3 / 4);
+	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), 0U);
+}
+
+static void the_distance_follows_the_margin(struct kunit *test)
+{
+	const u64 most = mtier_place_tau_max_ns(&machine);
+	struct mtier_counts counts = { 0 };
+	static struct mtier_place p;
+	struct mtier_worth w;
+	u64 tau;
+	u32 i;
+
+	/* ln 2 * 150 ns * 30 s / 5000 ns = 0.624 s */
+	KUNIT_EXPECT_GT(test, most, 620 * MS_NS);
+	KUNIT_EXPECT_LT(test, most, 627 * MS_NS);
+	counts.pages[MTIER_LOW][1] = 1000;
+	start(&p, 3, &counts, &w);
+	tau = p.tau_ns;
+	mtier_place_steer(&p, &machine, MTIER_Q16 * 2 / 5, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, tau);
+	KUNIT_EXPECT_EQ(test, p.hist[3].pages[MTIER_LOW][1], 1000U);
+	mtier_place_steer(&p, &machine, MTIER_Q16 * 9 / 10, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, tau / 2);
+	KUNIT_EXPECT_EQ(test, p.hist[3].pages[MTIER_LOW][1], 0U);
+	mtier_place_steer(&p, &machine, 0, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, tau);
+	mtier_place_steer(&p, &machine, 0, true);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, tau * 5 / 4);
+	for (i = 0; i < 20; i++)
+		mtier_place_steer(&p, &machine, 1, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, most);
+	/* Nothing is in use: a burst is to notice when something is. */
+	for (i = 0; i < 20; i++)
+		mtier_place_steer(&p, &machine, 0, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, div_u64(most, MTIER_LOOKS_MOST));
+	for (i = 0; i < 20; i++)
+		mtier_place_steer(&p, &machine, MTIER_Q16, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, MTIER_TAU_MIN_NS);
+}
+
+static void looks_are_not_closer_than_at_first_while_there_is_room(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+	u64 first;
+
+	m.free = m.pages[MTIER_LOW];
+	mtier_place_init(&p, &m);
+	first = p.tau_ns;
+	mtier_place_steer(&p, &m, MTIER_Q16, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, first);
+	p.tau_ns = 3 * first / 2;
+	mtier_place_steer(&p, &m, MTIER_Q16, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, first);
+	/* What was closer while there was less stays until it has to be further. */
+	p.tau_ns = MTIER_TAU_MIN_NS;
+	mtier_place_steer(&p, &m, MTIER_Q16, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, MTIER_TAU_MIN_NS);
+	p.tau_ns = first;
+	m.free--;
+	mtier_place_steer(&p, &m, MTIER_Q16, false);
+	KUNIT_EXPECT_EQ(test, p.tau_ns, first / 2);
+}
+
+static void pauses_vary_by_a_quarter(struct kunit *test)
+{
+	static struct mtier_place p;
+
+	mtier_place_init(&p, &machine);
+	p.tau_ns = 100 * MS_NS;
+	KUNIT_EXPECT_EQ(test, mtier_place_pause_ns(&p, 0), 75 * MS_NS);
+	KUNIT_EXPECT_EQ(test, mtier_place_pause_ns(&p, 1U << 31), 100 * MS_NS);
+	KUNIT_EXPECT_GT(test, mtier_place_pause_ns(&p, U32_MAX), 124 * MS_NS);
+	KUNIT_EXPECT_LT(test, mtier_place_pause_ns(&p, U32_MAX), 125 * MS_NS);
+}
+
+static void a_burst_is_as_large_as_it_may_cost(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	mtier_place_init(&p, &m);
+	p.tau_ns = 10 * MS_NS;
+	/* A quarter of a CPU, 10 ms, 20 ns a page. */
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 125000ULL);
+	p.share = 1;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
+	m.look_ns = 0;
+	p.share = MTIER_Q16;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 10 * MS_NS);
+}
+
+/* So often, as many pages as the smallest burst has, each of which took @ns. */
+static u32 looked(u32 first, u32 ns, u32 times)
+{
+	struct mtier_place_machine m = { .look_ns = first };
+
+	while (times--)
+		mtier_place_looked(&m, (u64)ns * MTIER_BURST_PAGES,
+				   MTIER_BURST_PAGES);
+	return m.look_ns;
+}
+
+static void what_a_look_costs_is_measured(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+
+	KUNIT_EXPECT_EQ(test, looked(MTIER_LOOK_NS, 20, 1), 210U);
+	/* 20 times too much or too little at first: gone after ten bursts. */
+	KUNIT_EXPECT_LE(test, looked(400, 20, 10), 22U);
+	KUNIT_EXPECT_GE(test, looked(20, 400, 10), 398U);
+	KUNIT_EXPECT_EQ(test, looked(0, 0, 1), 1U);
+	KUNIT_EXPECT_EQ(test, looked(0, 1000000, 20), 2000U);
+	KUNIT_EXPECT_EQ(test, looked(U32_MAX, 0, 1), 1U << 31);
+	/* Of few pages nothing can be said. */
+	mtier_place_looked(&m, SECOND_NS, MTIER_BURST_PAGES - 1);
+	mtier_place_looked(&m, SECOND_NS, 0);
+	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns);
+	mtier_place_looked(&m, 0, U64_MAX);
+	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns / 2 + 1);
+}
+
+/* Spent 1 ms in a burst of 100 ms. */
+static u64 rest_after(struct mtier_place *p, u64 gain_ns)
+{
+	return mtier_place_rest_ns(p, &machine, gain_ns, MS_NS, 100 * MS_NS);
+}
+
+static void looks_follow_what_they_find(struct kunit *test)
+{
+	static struct mtier_place p;
+	u32 i;
+
+	mtier_place_init(&p, &machine);
+	p.share = MTIER_Q16 / 50;
+	/* It has paid: four times as much. 1 ms at 8 %: 12.5 ms, over already. */
+	KUNIT_EXPECT_EQ(test, rest_after(&p, 3 * MS_NS), 0ULL);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 50 * 4);
+	/* Neither much nor little: as before. */
+	rest_after(&p, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 50 * 4);
+	/* A great deal: all that there is. */
+	rest_after(&p, 17 * MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
+	/* Nothing: half, and half again, down to what notices a change. */
+	rest_after(&p, 0);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 8);
+	for (i = 0; i < 20; i++)
+		rest_after(&p, 0);
+	/* 1 ms at 3/16 %: 0.53 s, of which the burst took 0.1 */
+	KUNIT_EXPECT_EQ(test, p.share, 123U);
+	KUNIT_EXPECT_GT(test, rest_after(&p, 0), 430 * MS_NS);
+	KUNIT_EXPECT_LT(test, rest_after(&p, 0), 435 * MS_NS);
+}
+
+static void credit_is_used_up(struct kunit *test)
+{
+	static struct mtier_place p;
+
+	mtier_place_init(&p, &machine);
+	/* 16 looks at 65536 pages, 20 ns each */
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 65536 * 20);
+	mtier_place_paid(&p, &machine, 0, 30 * MS_NS);
+	KUNIT_EXPECT_LT(test, p.credit_ns, 0LL);
+	/* Without any 3 % is the most, whatever was found. */
+	mtier_place_rest_ns(&p, &machine, SECOND_NS, MS_NS, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, 1966U);
+	/* 3 % of a second are 30 ms; it does not grow beyond what it may. */
+	mtier_place_paid(&p, &machine, SECOND_NS, 0);
+	KUNIT_EXPECT_GT(test, p.credit_ns, 0LL);
+	mtier_place_paid(&p, &machine, U64_MAX, 0);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 65536 * 20);
+	mtier_place_paid(&p, &machine, 0, U64_MAX);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, -16LL * 65536 * 20);
+}
+
+/* Not in debt for what others took before it came, nor for ever. */
+static void new_memory_brings_credit(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	memset(m.pages, 0, sizeof(m.pages));
+	m.pages[MTIER_LOW] = 1024;
+	mtier_place_init(&p, &m);
+	mtier_place_paid(&p, &m, 0, 16 * 1024 * 20);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 0LL);
+	m.pages[MTIER_LOW] += 4096;
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 4096 * 20);
+	/* Once. */
+	mtier_place_paid(&p, &m, 0, 16 * 4096 * 20);
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 0LL);
+	/* What goes takes nothing with it but what may be saved up. */
+	m.pages[MTIER_LOW] = 1024;
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 0LL);
+}
+
+/* Of the limit that one may set. */
+static void looks_take_no_more_than_allowed(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	m.share_most = MTIER_Q16 / 100;
+	mtier_place_init(&p, &m);
+	KUNIT_EXPECT_EQ(test, p.share, m.share_most);
+	/* 100 us of each tau, at 20 ns: 5000 pages. */
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 4997ULL);
+	/* Whatever it finds, with credit or without. */
+	mtier_place_rest_ns(&p, &m, SECOND_NS, MS_NS, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, m.share_most);
+	m.share_most = 1;
+	mtier_place_rest_ns(&p, &m, 0, MS_NS, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, 1U);
+	/* More than the usual, too, but only as long as there is credit. */
+	m.share_most = MTIER_Q16 / 2;
+	mtier_place_rest_ns(&p, &m, SECOND_NS, 1, SECOND_NS);
+	KUNIT_EXPECT_EQ(test, p.share, m.share_most);
+	p.credit_ns = 0;
+	mtier_place_rest_ns(&p, &m, SECOND_NS, MS_NS, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, 1966U);
+}
+
+static struct kunit_case pace_cases[] = {
+	KUNIT_CASE(a_burst_ends_when_others_find_more),
+	KUNIT_CASE(the_margin_is_the_last_with_room),
+	KUNIT_CASE(idle_pages_are_no_margin),
+	KUNIT_CASE(the_distance_follows_the_margin),
+	KUNIT_CASE(looks_are_not_closer_than_at_first_while_there_is_room),
+	KUNIT_CASE(pauses_vary_by_a_quarter),
+	KUNIT_CASE(a_burst_is_as_large_as_it_may_cost),
+	KUNIT_CASE(what_a_look_costs_is_measured),
+	KUNIT_CASE(looks_follow_what_they_find),
+	KUNIT_CASE(credit_is_used_up),
+	KUNIT_CASE(new_memory_brings_credit),
+	KUNIT_CASE(looks_take_no_more_than_allowed),
+	{ }
+};
+
+static struct kunit_suite pace_suite = {
+	.name = "mtier_pace",
+	.test_cases = pace_cases,
+};
+
+kunit_test_suite(pace_suite);
