@@ -159,6 +159,7 @@ bool mtier_burst_sleep(u64 when_ns)
  * @start_ns: when it began
  * @look_ns: when the last look began
  * @ran_ns: CPU time of the thread when it began
+ * @undone: some of the last plan had no turn, but not few had
  * @late: moves have taken longer than looks are apart: no look would come in time
  * @gain_ns: what it has found
  * @why: why it has found no more
@@ -171,6 +172,7 @@ struct mtier_round {
 	u64 start_ns;
 	u64 look_ns;
 	u64 ran_ns;
+	bool undone;
 	bool late;
 	u64 gain_ns;
 	enum mtier_plan_why why;
@@ -187,7 +189,8 @@ static u64 mtier_round_pretend(struct mtier_round *r,
 {
 	u32 i;
 
-	mtier_look_drop(&r->watch);
+	mtier_mark_drop(&r->watch);
+	r->seen.taken += plan->pages;
 	for (i = 0; i < plan->nr; i++)
 		if (plan->run[i].top == MTIER_NO_VICTIM)
 			r->free -= plan->run[i].pages;
@@ -210,9 +213,11 @@ static u64 mtier_round_swap(struct mtier_round *r,
 	WRITE_ONCE(mtier_state, MTIER_STATE_LOOKING);
 	ran_ns = task_sched_runtime(current) - ran_ns;
 	r->seen.moved_ns += ran_ns;
+	r->seen.taken += did.taken;
 	r->seen.promoted += did.promoted;
 	r->seen.demoted += did.demoted;
 	r->free = mtier_room_above();
+	r->undone = did.taken < plan->pages && did.promoted >= MTIER_MOVED_LEAST;
 	if (did.scattered)
 		mtier_burst.whole_ns = ktime_get_ns() + MTIER_SCATTERED_NS;
 	mutex_lock(&mtier_burst_lock);
@@ -277,7 +282,7 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 	r->why = plan.why;
 	if (!plan.pages)
 		return 0;
-	mtier_look_mark(&r->watch, &plan, get_random_u32());
+	mtier_mark_plan(&r->watch, &plan, get_random_u32());
 	mutex_lock(&mtier_burst_lock);
 	mtier_audit_judge(&b->place, r->looks, false);
 	mutex_unlock(&mtier_burst_lock);
@@ -286,7 +291,6 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 		gain_ns = mtier_round_pretend(r, &plan);
 	else
 		gain_ns = mtier_round_swap(r, &plan);
-	r->seen.taken += plan.pages;
 	r->gain_ns += gain_ns;
 	return gain_ns;
 }
@@ -294,6 +298,7 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 /*
  * All that is to change places after a look. What is over the rate waits for it, and
  * so does the next burst: else CPU time went into looks for pages that nobody moves.
+ * What had no turn, since not all that came down made room for others, has the next.
  */
 static u64 mtier_round_act(struct mtier_round *r, struct mtier_counts *left)
 {
@@ -305,10 +310,10 @@ static u64 mtier_round_act(struct mtier_round *r, struct mtier_counts *left)
 		now = ktime_get_ns();
 		r->late |= now - r->look_ns > mtier_burst.place.tau_ns;
 		/* Where none could go now none of the next could. */
-		if (r->why != MTIER_PLAN_RATE || !gain_ns ||
+		if ((r->why != MTIER_PLAN_RATE && !r->undone) || !gain_ns ||
 		    kthread_should_stop() || now - r->look_ns > MTIER_DRAIN_NS)
 			return all_ns;
-		mtier_look_count(&r->watch, left);
+		mtier_mark_count(&r->watch, left);
 		cond_resched();
 	}
 }
@@ -320,7 +325,7 @@ static bool mtier_round_judge(struct mtier_round *r)
 	struct mtier_counts counts;
 	u64 gain_ns;
 
-	mtier_look_count(&r->watch, &counts);
+	mtier_mark_count(&r->watch, &counts);
 	/* What is audited is no sample of its tier. */
 	if (r->watch.low_only)
 		mtier_round_keep(&counts, MTIER_TOP);

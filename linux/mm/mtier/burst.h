@@ -3,8 +3,8 @@
  * Page promotion by bursts of looks: what its parts know of each other.
  *
  *   sample.c: which memory --> look.c, others.c: used or not --> burst.c: how often,
- *   how far apart, what that says (place.c) --> swap.c: change places --> audit.c: was
- *   that right?
+ *   how far apart, what that says (place.c) --> mark.c: which pages --> swap.c: change
+ *   places --> audit.c: was that right?
  *
  * All of it is done by one thread, kmtierd, so that nothing here is locked but
  * what others may read (burst.c, for show.c).
@@ -213,11 +213,13 @@ struct mtier_others {
  * struct mtier_swapped - what came of a plan
  * @promoted: base pages that went up
  * @demoted: base pages that went down
+ * @taken: base pages that should go up and had their turn
  * @scattered: above there was no block for a large folio
  */
 struct mtier_swapped {
 	unsigned long promoted;
 	unsigned long demoted;
+	unsigned long taken;
 	bool scattered;
 };
 
@@ -288,14 +290,18 @@ void mtier_sample_drop(struct mtier_watch *watch);
 /* ---- look.c ---- */
 
 void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen);
-void mtier_look_count(const struct mtier_watch *watch,
-		      struct mtier_counts *counts);
 unsigned int mtier_look_nr(const u8 *page, unsigned int most);
-void mtier_look_mark(struct mtier_watch *watch, const struct mtier_plan *plan,
-		     u32 start);
-void mtier_look_drop(struct mtier_watch *watch);
 void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,
 		    struct folio *folio, u8 *page);
+
+/* ---- mark.c ---- */
+
+void mtier_mark_count(const struct mtier_watch *watch,
+		      struct mtier_counts *counts);
+void mtier_mark_plan(struct mtier_watch *watch, const struct mtier_plan *plan,
+		     u32 start);
+void mtier_mark_drop(struct mtier_watch *watch);
+void mtier_mark_keep(struct mtier_watch *watch);
 
 /* ---- others.c ---- */
 

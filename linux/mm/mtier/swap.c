@@ -366,6 +366,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	mtier_move_begin(mv, nid, target, false, room);
 	mv->elsewhere = s->elsewhere;
 	turns = mtier_swap_gather(s->watch, mv, at, end, MTIER_PAGE_LOW);
+	s->did.taken += turns.pages;
 	s->left -= min(turns.pages, s->left);
 	moved = mtier_move_run(mv);
 	s->did.scattered |= mv->nomem_large;
@@ -470,7 +471,8 @@ static void mtier_swap_least(struct mtier_swap *s, const struct mtier_plan *plan
 
 /**
  * mtier_swap() - have the pages change places that a plan has marked
- * @watch: what they are marked in; they are not in the burst any more afterwards
+ * @watch: what they are marked in; those that had their turn are not in the burst any
+ *	more afterwards, the others are not marked any more
  * @plan: the plan
  *
  * Context: kmtierd; sleeps where the rate is limited.
@@ -495,7 +497,7 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 		if (!s.left || !mtier_swap_up(&s, nid))
 			break;
 	mtier_lru_drain(&mtier_swap_lru);
-	mtier_look_drop(watch);
+	mtier_mark_keep(watch);
 	return s.did;
 }
 

@@ -40,7 +40,7 @@ static void counts_are_by_side_and_by_looks(struct kunit *test)
 	w.page[2] = 8 | MTIER_PAGE_LOW;
 	w.page[MTIER_RANGE_PAGES] = 8 | MTIER_PAGE_LOW | MTIER_PAGE_TOLD;
 	w.page[2 * MTIER_RANGE_PAGES - 1] = 0;
-	mtier_look_count(&w, &counts);
+	mtier_mark_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][3], 2);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][8], 2);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][0], 1);
@@ -74,15 +74,37 @@ static void a_plan_takes_as_many_as_it_says(struct kunit *test)
 		w.page[4 * i + 2] = 7 | MTIER_PAGE_LOW;
 		w.page[4 * i + 3] = 2;
 	}
-	mtier_look_mark(&w, &plan, U32_MAX);
+	mtier_mark_plan(&w, &plan, U32_MAX);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 40);
-	mtier_look_drop(&w);
-	mtier_look_count(&w, &counts);
+	mtier_mark_drop(&w);
+	mtier_mark_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][8], 5);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][1], 7);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][7], 10);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][2], 10);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 32);
+}
+
+static void who_had_no_turn_stays(struct kunit *test)
+{
+	struct mtier_counts counts;
+	struct mtier_watch w;
+
+	look_watch(test, &w, 1);
+	w.page[0] = 3 | MTIER_PAGE_LOW | MTIER_PAGE_GOES;
+	w.page[1] = 2 | MTIER_PAGE_GOES | MTIER_PAGE_TOLD;
+	w.page[2] = MTIER_PAGE_ASKED;
+	w.page[4] = 2 | MTIER_PAGE_LARGE | MTIER_PAGE_GOES;
+	memset(w.page + 5, MTIER_PAGE_REST, 3);
+	mtier_mark_keep(&w);
+	KUNIT_EXPECT_EQ(test, w.page[0], 3 | MTIER_PAGE_LOW);
+	KUNIT_EXPECT_EQ(test, w.page[1], 2 | MTIER_PAGE_TOLD);
+	KUNIT_EXPECT_EQ(test, w.page[2], MTIER_PAGE_ASKED);
+	KUNIT_EXPECT_EQ(test, w.page[3], MTIER_PAGE_NONE);
+	mtier_mark_count(&w, &counts);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][3], 1);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][2], 1);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP + MTIER_LARGE][2], 4);
 }
 
 static void a_plan_for_more_than_there_are_ends(struct kunit *test)
@@ -100,8 +122,8 @@ static void a_plan_for_more_than_there_are_ends(struct kunit *test)
 	w.page[0] = 8 | MTIER_PAGE_LOW;
 	w.page[1] = 0;
 	w.page[2] = 1;
-	mtier_look_mark(&w, &plan, 1);
-	mtier_look_drop(&w);
+	mtier_mark_plan(&w, &plan, 1);
+	mtier_mark_drop(&w);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
 	KUNIT_EXPECT_EQ(test, w.page[2], 1);
 }
@@ -119,8 +141,8 @@ static void a_plan_takes_from_where_it_is_told_to(struct kunit *test)
 
 	look_watch(test, &w, 1);
 	memset(w.page, 0, MTIER_RANGE_PAGES);
-	mtier_look_mark(&w, &plan, 7 * MTIER_RANGE_PAGES - 1);
-	mtier_look_drop(&w);
+	mtier_mark_plan(&w, &plan, 7 * MTIER_RANGE_PAGES - 1);
+	mtier_mark_drop(&w);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES - 2);
 	KUNIT_EXPECT_EQ(test, w.page[MTIER_RANGE_PAGES - 1], MTIER_PAGE_NONE);
 	KUNIT_EXPECT_EQ(test, w.page[0], MTIER_PAGE_NONE);
@@ -162,14 +184,14 @@ static void a_folio_counts_for_all_of_its_pages(struct kunit *test)
 
 	look_watch(test, &w, 1);
 	look_folios(&w);
-	mtier_look_count(&w, &counts);
+	mtier_mark_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][5], 24);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][5], 1);
 	KUNIT_EXPECT_EQ(test, mtier_look_nr(w.page, MTIER_RANGE_PAGES), 16);
 	KUNIT_EXPECT_EQ(test, mtier_look_nr(w.page, 4), 4);
 	/* Nothing is left of one that goes. */
 	mtier_look_none(w.page + 17, 1);
-	mtier_look_count(&w, &counts);
+	mtier_mark_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][5], 16);
 }
 
@@ -188,12 +210,12 @@ static void a_plan_takes_whole_folios(struct kunit *test)
 
 	look_watch(test, &w, 1);
 	look_folios(&w);
-	mtier_look_mark(&w, &plan, 1);
+	mtier_mark_plan(&w, &plan, 1);
 	KUNIT_EXPECT_TRUE(test, w.page[17] & MTIER_PAGE_GOES);
 	KUNIT_EXPECT_TRUE(test, w.page[0] & MTIER_PAGE_GOES);
 	KUNIT_EXPECT_FALSE(test, w.page[16] & MTIER_PAGE_GOES);
-	mtier_look_drop(&w);
-	mtier_look_count(&w, &counts);
+	mtier_mark_drop(&w);
+	mtier_mark_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][5], 0);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][5], 1);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
@@ -320,6 +342,7 @@ static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
 static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(counts_are_by_side_and_by_looks),
 	KUNIT_CASE(a_plan_takes_as_many_as_it_says),
+	KUNIT_CASE(who_had_no_turn_stays),
 	KUNIT_CASE(a_plan_for_more_than_there_are_ends),
 	KUNIT_CASE(a_plan_takes_from_where_it_is_told_to),
 	KUNIT_CASE(the_highest_count_changes_nothing_else),
