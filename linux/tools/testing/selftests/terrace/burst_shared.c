@@ -338,7 +338,9 @@ static int gives_way(void)
 	MT_ASSERT(ok, "nothing gave way");
 	MT_ASSERT(intact, "contents changed");
 	MT_ASSERT(unused > PAGES / 2 - NOISE, "%ld idle pages went", unused);
-	MT_ASSERT(used < unused / 7 / 4, "%ld went that one uses", used);
+	/* A process that waits for a CPU during a burst uses nothing in it: once. */
+	MT_ASSERT(used < unused / 7 / 4 + MT_HUGE / MT_PAGE,
+		  "%ld went that one uses", used);
 	return MT_PASS;
 }
 

@@ -194,10 +194,10 @@ static int half_of_ext4(void)
 }
 
 /*
- * More address spaces than a batch can hold map the same memory; one is bound. Their
- * other memory is a hundred times more than this.
+ * More address spaces than are flushed at once (32) map the same memory; one is bound.
+ * Their other memory is many times more than this.
  */
-#define MANY	80
+#define MANY	40
 
 static void maps_it(void *p)
 {
