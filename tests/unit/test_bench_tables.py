@@ -31,6 +31,19 @@ def test_hits_are_shown_beside_the_oracles() -> None:
     assert _row("terrace")["of oracle's %"] == "90.0"
 
 
+def test_late_hits_are_those_of_the_second_half() -> None:
+    series = {
+        "terrace": [[100.0, 0, 50], [200.0, 10, 40], [300.0, 36, 14], [400.0, 36, 4]],
+        "oracle": [[200.0, 90, 10], [400.0, 160, 40]],
+    }
+    found = [{**doc, "series_ms_fast_slow": series.get(doc["key"]["policy"], [])} for doc in full_set()]
+    row = _row("terrace", found=found)
+    assert row["late hits %"] == "80.0"
+    assert row["late, of oracle's %"] == "100.0"
+    assert _row("oracle", found=found)["late hits %"] == "80.0"
+    assert _row("all-slow", found=found)["late hits %"] == "-"
+
+
 def test_a_failed_cell_is_in_the_table() -> None:
     found = [doc for doc in full_set() if doc["key"]["policy"] != "terrace"]
     found.append(document("terrace", 0.0, status=store.FAILED, error="the guest stopped answering\nmore"))

@@ -104,6 +104,25 @@ def hits_of(group: Group, document: Document) -> float | None:
     return None if not best or mine is None else float(mine / best)
 
 
+def late_hits(document: Document) -> float | None:
+    """The share of accesses that fast memory served in the second half of the measured time; None without any there.
+
+    How a policy does when it has found its way: `series_ms_fast_slow` has the end of each step in ms, and what either
+    tier served in it.
+    """
+    series: Sequence[tuple[float, int, int]] = document["series_ms_fast_slow"]
+    late = [step for step in series if step[0] > series[-1][0] / 2]
+    fast, slow = sum(step[1] for step in late), sum(step[2] for step in late)
+    return fast / (fast + slow) if fast + slow else None
+
+
+def late_hits_of(group: Group, document: Document) -> float | None:
+    """The same as a part of the oracle's, which is static: it goes by the accesses of the whole run."""
+    other, mine = group.twin("oracle", document), late_hits(document)
+    best = other and late_hits(other)
+    return None if not best or mine is None else mine / best
+
+
 def _tail_of(document: Document) -> float | None:
     """p99.9 in ns; None where CPUs' clocks were as far apart: the guest cannot tell shorter times."""
     found = figures(document)
@@ -150,6 +169,10 @@ COLUMNS = (
     _plain("to 90 % s", "to_90_s", ".2f"),
     _plain("fast hits %", "fast_hit_ratio", ".1f", 100),
     Column("of oracle's %", lambda group, docs: show(average([hits_of(group, doc) for doc in docs]), ".1f", 100)),
+    Column("late hits %", lambda group, docs: show(average([late_hits(doc) for doc in docs]), ".1f", 100)),
+    Column(
+        "late, of oracle's %", lambda group, docs: show(average([late_hits_of(group, doc) for doc in docs]), ".1f", 100)
+    ),
     _plain("promoted", "promoted_pages", ",.0f"),
     _plain("demoted", "demoted_pages", ",.0f"),
     _plain("moved", "moved_pages", ",.0f"),
