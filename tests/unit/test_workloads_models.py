@@ -335,6 +335,43 @@ def test_most_visits_go_to_the_hot_pages() -> None:
     assert int(even["checksum"], 16) / 40000 == pytest.approx(127.5, rel=0.03)
 
 
+def visits_of(*words: str) -> list[int]:
+    """Visits of heat by page number, before the permutation: each writes to its page, as one thread counts them."""
+    result = result_of("heat", "--size", "1M", "--threads", "1", "--write-percent", "100", "--counts", *words)
+    visits: list[int] = result["visits"]
+    assert sum(visits) == result["ops"]
+    return visits
+
+
+def test_visits_are_zipfian() -> None:
+    """Page i of 256 has a share of (i + 1)^-theta; with theta 0 all are alike."""
+    visits = visits_of("--ops", "400000", "--theta", "990")
+    weights = [(i + 1) ** -0.99 for i in range(256)]
+    for i in (0, 1, 9, 99):
+        assert visits[i] == pytest.approx(400000 * weights[i] / sum(weights), rel=0.1)
+    even = visits_of("--ops", "400000", "--theta", "0")
+    assert min(even) > 1300
+    assert max(even) < 1850
+
+
+def test_one_tenant_is_four_times_as_busy() -> None:
+    visits = visits_of("--ops", "400000", "--load", "tenants")
+    first, second = visits[:128], visits[128:]
+    assert sum(first) == pytest.approx(4 * sum(second), rel=0.03)
+    for half in (first, second):
+        assert half[0] == pytest.approx(2**0.99 * half[1], rel=0.1)
+
+
+def test_the_hot_quarter_drifts_all_the_way_round() -> None:
+    """In four turns each page is hot for as long; in none only the first quarter is."""
+    still = visits_of("--ops", "400000", "--load", "drift", "--turns", "0")
+    assert sum(still[:64]) / 400000 == pytest.approx(0.9 + 0.1 / 4, abs=0.01)
+    round_once = visits_of("--ops", "400000", "--load", "drift", "--turns", "4")
+    assert max(round_once) < 1.3 * min(round_once)
+    half = visits_of("--ops", "400000", "--load", "drift", "--turns", "1")
+    assert sum(half[:128]) / 400000 == pytest.approx(0.9 + 0.1 / 2, abs=0.01)
+
+
 @pytest.mark.parametrize("last", [[], ["--hot-last"]])
 def test_the_scan_touches_every_cold_page_in_each_pass(last: list[str]) -> None:
     result = result_of("scanhot", "--size", "1M", "--iterations", "50", "--passes", "3", *last)

@@ -40,6 +40,7 @@ _PROGRAMS = (
     Program("kvzipf", "key-value store, zipfian keys, YCSB mixes A to F", ("wl_zipf.c",), True),
     Program("pmlat", "latency of single page accesses, and the long ones", latency=True),
     Program("phase", "page accesses with a hot set that moves"),
+    Program("heat", "page accesses with weights that stay, or drift", ("wl_zipf.c",)),
     Program("scanhot", "a streaming scan beside a hot set"),
     Program("bfs", "breadth-first search in a Kronecker graph"),
     Program("buildlike", "short-lived children, private mappings, files"),
