@@ -137,7 +137,8 @@ static bool mtier_others_used(const struct mtier_walk_others *w,
 	if (mtier_others_new(w, at)) {
 		young = mtier_entries_young(e);
 		mtier_look_met(w->look, e, folio, w->page + at);
-		return young;
+		/* The bits of what is not looked at were left alone. */
+		return young && mtier_page_watched(w->page[at]);
 	}
 	if (!mtier_entries_clear(e))
 		return false;

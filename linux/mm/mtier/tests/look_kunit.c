@@ -339,6 +339,37 @@ static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
 	fput(file);
 }
 
+/* Nor is it where only others have mapped it. */
+static void what_others_have_above_is_left_alone(struct kunit *test)
+{
+	const nodemask_t low = nodemask_of_node(MAX_NUMNODES - 1);
+	struct file *file = map_file_make(test);
+	struct mtier_seen seen = { };
+	struct mtier_look look = {
+		.first = true,
+		.low_only = true,
+		.low = low,
+		.top = node_states[N_MEMORY],
+		.rules.down = low,
+		.seen = &seen,
+	};
+	unsigned long lowest, high;
+
+	high = map_file(test, file);
+	map_touch(test, high, MTIER_RANGE_PAGES);
+	lowest = map_file(test, file);
+	KUNIT_ASSERT_LT(test, lowest, high);
+	map_touch(test, lowest, 1);
+	look.mm = current->mm;
+	mtier_look_others.low = look.low;
+	mtier_look_others.top = look.top;
+	mtier_look_others.flush = &mtier_look_flush;
+	mtier_look_others.seen = &seen;
+	KUNIT_EXPECT_EQ(test, look_first(test, &look, lowest), 0);
+	KUNIT_EXPECT_EQ(test, seen.flushes, 0);
+	fput(file);
+}
+
 static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(counts_are_by_side_and_by_looks),
 	KUNIT_CASE(a_plan_takes_as_many_as_it_says),
@@ -351,6 +382,7 @@ static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(what_is_unmapped_leaves_the_burst),
 	KUNIT_CASE(who_has_not_to_leave_is_not_looked_at),
 	KUNIT_CASE(what_is_mapped_twice_is_looked_at_once),
+	KUNIT_CASE(what_others_have_above_is_left_alone),
 	{ }
 };
 
