@@ -64,3 +64,7 @@ void mtier_charge_move(const struct mtier_move *mv, u64 since_ns)
 							      all));
 	}
 }
+
+#ifdef CONFIG_MTIER_KUNIT_TEST
+#include "tests/charge_kunit.c"
+#endif
