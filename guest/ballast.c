@@ -4,19 +4,21 @@
  *
  *   ballast --node N --leave SIZE -- CMD [ARG...]
  *
- * Locks memory of node N until programs find only SIZE of it free, runs CMD, and ends with its exit code
+ * Takes memory of node N until programs find only SIZE of it free, runs CMD, and ends with its exit code
  * (128 plus the number of a signal).  What the kernel keeps free below its low watermark is not part of
- * SIZE.  The memory is bound and locked, so that it neither moves nor is reclaimed, and never touched
- * again.  Prints nothing on stdout.
+ * SIZE.  Prints nothing on stdout.
+ *
+ * The memory is in pipes that nobody reads: of no address space and on no LRU list, it is neither
+ * reclaimed nor moved nor looked at by anybody, as if the machine had less.  What is mlocked would be:
+ * DAMON and migrate_pages(2) move it.
  */
 #define _GNU_SOURCE
 #include <getopt.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "terrace_guest.h"
 
-#define STEP		(16u << 20)
+#define STEP		(16u << 20)	/* for each pipe, a power of two */
 #define CLOSE_ENOUGH	(256u << 10)	/* per-CPU lists and the like */
 #define MAX_ROUNDS	100000u
 #define NO_COMMAND	127
@@ -68,11 +70,36 @@ static uint64_t node_reserve(int node)
 	return reserve * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Lock what is too much, in steps that shrink with what is left. */
+/* A pipe with room for STEP bytes; it stays open, and only here, for as long as this process lives. */
+static int new_pipe(void)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) || fcntl(ends[1], F_SETPIPE_SZ, STEP) < 0)
+		tg_die(TG_EXIT_FAILED, "a pipe of %u bytes: %s", STEP, strerror(errno));
+	return ends[1];
+}
+
+/* Fill it with so much of this node. */
+static void fill(int end, uint64_t size)
+{
+	static const char nothing[64 << 10];
+
+	while (size) {
+		ssize_t done = write(end, nothing, size < sizeof(nothing) ? size : sizeof(nothing));
+
+		if (done <= 0)
+			tg_die(TG_EXIT_FAILED, "filling a pipe, %llu bytes before its end: %s",
+			       (unsigned long long)size, strerror(errno));
+		size -= (uint64_t)done;
+	}
+}
+
+/* Take what is too much, in steps that shrink with what is left. */
 static void load(int node, uint64_t leave)
 {
-	uint64_t free_now = node_free(node), reserve = node_reserve(node);
-	int err;
+	uint64_t free_now = node_free(node), reserve = node_reserve(node), room = 0;
+	int err, end = -1;
 
 	if (free_now < leave + reserve)
 		tg_die(TG_EXIT_USAGE, "--leave: node %d has only %llu bytes free, not %llu and a reserve of %llu",
@@ -83,14 +110,15 @@ static void load(int node, uint64_t leave)
 	if (err)
 		tg_die(TG_EXIT_FAILED, "binding to node %d: %s", node, strerror(-err));
 	for (unsigned int round = 0; free_now > leave + CLOSE_ENOUGH && round < MAX_ROUNDS; round++) {
-		uint64_t part = (free_now - leave) / 2 < STEP ? (free_now - leave) / 2 : STEP;
-		void *memory;
+		uint64_t part = (free_now - leave) / 2 & ~4095ull;
 
-		part &= ~4095ull;
-		memory = mmap(NULL, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (memory == MAP_FAILED || madvise(memory, part, MADV_NOHUGEPAGE) || mlock(memory, part))
-			tg_die(TG_EXIT_FAILED, "locking %llu bytes on node %d with %llu free: %s",
-			       (unsigned long long)part, node, (unsigned long long)free_now, strerror(errno));
+		if (!room) {
+			end = new_pipe();
+			room = STEP;
+		}
+		part = part < room ? part : room;
+		fill(end, part);
+		room -= part;
 		free_now = node_free(node);
 	}
 	err = tg_bind_task_memory(-1);
@@ -147,7 +175,7 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			puts("usage: ballast --node N --leave SIZE -- CMD [ARG...]\n"
-			     "Locks memory of node N until programs find SIZE of it free, then runs CMD.");
+			     "Takes memory of node N until programs find SIZE of it free, then runs CMD.");
 			return 0;
 		default:
 			tg_die(TG_EXIT_USAGE, "try --help");
