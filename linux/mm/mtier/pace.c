@@ -29,6 +29,8 @@
 #define SHARE_LONG	1966		/* 3 % */
 #define SHARE_MAX	16384		/* 25 % */
 #define CREDIT_LOOKS	16		/* to every page */
+/* A change is to be noticed after about so long, however dear looks are */
+#define NOTICE_NS	(400 * 1000000ULL)
 
 static u64 add_sat(u64 a, u64 b)
 {
@@ -82,21 +84,34 @@ void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes)
 	m->look_ns = (m->look_ns + now + 1) / 2;
 }
 
+/*
+ * The smallest burst. The next one comes the later the more it costs; with a small
+ * share of a CPU it is as small as lets that notice a change in time.
+ */
+static u64 least_pages(const struct mtier_place *p, u64 look_ns)
+{
+	u64 cpu_ns = mul_sat(p->share, NOTICE_NS) >> Q16_BITS;
+
+	return clamp_t(u64, div64_u64(cpu_ns, (MTIER_LOOKS_MOST + 1) * look_ns),
+		       MTIER_NOTICE_PAGES, MTIER_BURST_PAGES);
+}
+
 /**
  * mtier_place_pages - how large the next burst is
  * @p: state
  * @m: the machine
  *
  * Return: base pages that can be looked at once between two looks with the share
- * of a CPU there is, at least MTIER_BURST_PAGES.
+ * of a CPU there is; at least MTIER_BURST_PAGES, or with a small share
+ * MTIER_NOTICE_PAGES.
  */
 u64 mtier_place_pages(const struct mtier_place *p,
 		      const struct mtier_place_machine *m)
 {
 	u64 cpu_ns = mul_sat(p->share, p->tau_ns) >> Q16_BITS;
+	u64 look_ns = max_t(u32, m->look_ns, 1);
 
-	return max_t(u64, div_u64(cpu_ns, max_t(u32, m->look_ns, 1)),
-		     MTIER_BURST_PAGES);
+	return max_t(u64, div64_u64(cpu_ns, look_ns), least_pages(p, look_ns));
 }
 
 /**

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     jobs = whole_number("--jobs", 1, 1024)
-    parser.add_argument("--hosts", metavar="NAME,…", help="L: 256 MiB, busy; S: 64 GiB (both)")
+    parser.add_argument("--hosts", metavar="NAME,…", help="L: 256 MiB, busy; S: 64 GiB; D: L with dear looks (L,S)")
     parser.add_argument("--loads", metavar="NAME,…", help="only these")
     parser.add_argument("--dram", metavar="PART,…", help="DRAM for these parts of the load (1/8,1/4,1/2)")
     parser.add_argument("--policies", metavar="NAME,…", help="who decides (static,informed,place)")
@@ -84,9 +84,9 @@ def _cells(args: argparse.Namespace) -> "list[Cell]":
     from terrace.sim.policies import policy_named
     from terrace.sim.runs import Cell
     from terrace.sim.tables import DRAM, POLICIES, USUAL
-    from terrace.sim.world import HOSTS
+    from terrace.sim.world import HOSTS, USUAL_HOSTS
 
-    hosts = _words(args.hosts) or list(HOSTS)
+    hosts = _words(args.hosts) or list(USUAL_HOSTS)
     for name in hosts:
         if name not in HOSTS:
             raise UsageError(f"--hosts: no host '{name}'; there are {', '.join(HOSTS)}")

@@ -24,7 +24,7 @@ from terrace.sim.decision import (
     Swap,
 )
 from terrace.sim.loads import Rates
-from terrace.sim.world import LOOK_NS, LOW_NS, MOVE_NS, TOP_NS, Pages, World
+from terrace.sim.world import LOW_NS, MOVE_NS, TOP_NS, Pages, World
 
 _RANGE = 512
 _RING = 512
@@ -106,7 +106,7 @@ class Bursts:
         self.without = without
         setting = world.host.setting
         self._machine = Machine(latency_ns=round(LOW_NS - TOP_NS), move_ns=MOVE_NS)
-        self._machine.look_ns = max(round(LOOK_NS * world.host.scale * cost), 1)
+        self._machine.look_ns = max(round(world.host.look_ns * world.host.scale * cost), 1)
         self._measure()
         self.decision = Decision(self._machine)
         self._ranges: list[int] = []

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from terrace.sim.loads import LOADS
 from terrace.sim.runs import Cell, Figures
-from terrace.sim.world import HOSTS
+from terrace.sim.world import HOSTS, USUAL_HOSTS
 
 Results = Mapping[Cell, Figures]
 #: Loads of each host; 64 GiB take long, so only those that size makes a difference to.
@@ -91,6 +91,7 @@ def markdown(results: Results, command: str, picture: str) -> str:
             f"second and page, {host.rate_s * host.scale * 4096 / 2**20:.0f} MiB promoted a second at most, "
             f"{host.run_s:g} s; loads that change have changed after {host.setting.turn_s:g} s"
             for host in HOSTS.values()
+            if host.name in USUAL_HOSTS
         ),
         "",
         *MEANING.splitlines(),

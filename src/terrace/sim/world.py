@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ Pages = NDArray[np.intp]
 class Host:
     """A machine: one simulated page stands for `scale` pages of it.
 
-    `rate_s`: pages that may be promoted a second, of the simulated.
+    `rate_s`: pages that may be promoted a second, of the simulated. `look_ns`: CPU time of a look at a page of
+    the machine.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Host:
     scale: int
     rate_s: float
     run_s: float
+    look_ns: int = LOOK_NS
 
 
 #: A small process that is busy, and a large one of 64 GiB, of which one page in 64 is simulated.
@@ -35,6 +37,10 @@ HOSTS = {
     "L": Host("L", Setting(pages=65536, rate=400.0, turn_s=10.0), 1, 65536.0, 60.0),
     "S": Host("S", Setting(pages=262144, rate=12.0, turn_s=250.0), 64, 4096.0, 1000.0),
 }
+# Where a look takes as long as in the lab, whose CPUs are slow.
+HOSTS["D"] = replace(HOSTS["L"], name="D", look_ns=100)
+#: Those that are asked for without words.
+USUAL_HOSTS = ("L", "S")
 
 
 @dataclass
@@ -126,7 +132,7 @@ class World:
 
     def looked(self, pages: int) -> int:
         """Charge for looking at so many pages; returns ns."""
-        spent = pages * self.host.scale * LOOK_NS
+        spent = pages * self.host.scale * self.host.look_ns
         self.tally.looks_ns += spent
         return spent
 

@@ -176,11 +176,42 @@ static void a_burst_is_as_large_as_it_may_cost(struct kunit *test)
 	/* A quarter of a CPU, 10 ms, 20 ns a page. */
 	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
 	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 125000ULL);
-	p.share = 1;
+	p.share = 123;
 	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
 	m.look_ns = 0;
 	p.share = MTIER_Q16;
 	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 10 * MS_NS);
+}
+
+/* 3/16 % of a CPU in 0.4 s is nine visits of 20 ns to 4096 pages, of 40 ns to half as many. */
+static void a_burst_is_as_small_as_lets_the_next_one_come(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	mtier_place_init(&p, &m);
+	p.share = 123;
+	p.tau_ns = MS_NS;
+	m.look_ns = 0;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
+	m.look_ns = 20;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
+	m.look_ns = 40;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 2085ULL);
+	m.look_ns = 100;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_NOTICE_PAGES);
+	/* Twice the share, half the rest. */
+	p.share = 246;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 1668ULL);
+	p.share = 1966;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
+	p.share = 123;
+	m.look_ns = U32_MAX;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_NOTICE_PAGES);
+	/* Looks that are far apart have time for more. */
+	m.look_ns = 100;
+	p.tau_ns = 1000 * MS_NS;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 18768ULL);
 }
 
 /* So often, as many pages as the smallest burst has, each of which took @ns. */
@@ -325,6 +356,7 @@ static struct kunit_case pace_cases[] = {
 	KUNIT_CASE(looks_are_not_closer_than_at_first_while_there_is_room),
 	KUNIT_CASE(pauses_vary_by_a_quarter),
 	KUNIT_CASE(a_burst_is_as_large_as_it_may_cost),
+	KUNIT_CASE(a_burst_is_as_small_as_lets_the_next_one_come),
 	KUNIT_CASE(what_a_look_costs_is_measured),
 	KUNIT_CASE(looks_follow_what_they_find),
 	KUNIT_CASE(credit_is_used_up),

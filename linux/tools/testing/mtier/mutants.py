@@ -176,9 +176,25 @@ MUTANTS = [
     Mutant("no jitter", "((tau / 2) * (random >> Q16_BITS) >> Q16_BITS)", "tau / 4 + 0 * random"),
     Mutant(
         "no least burst",
-        "return max_t(u64, div_u64(cpu_ns, max_t(u32, m->look_ns, 1)),",
-        "return max_t(u64, 0 * MTIER_BURST_PAGES + div_u64(cpu_ns, max_t(u32, m->look_ns, 1)), 0 *",
+        "return max_t(u64, div64_u64(cpu_ns, look_ns), least_pages(p, look_ns));",
+        "return div64_u64(cpu_ns, look_ns) + 0 * least_pages(p, look_ns);",
     ),
+    Mutant(
+        "as small as at rest at any share",
+        "mul_sat(p->share, NOTICE_NS)",
+        "mul_sat(SHARE_MIN + 0 * p->share, NOTICE_NS)",
+    ),
+    Mutant(
+        "small bursts where looks are cheap",
+        "       MTIER_NOTICE_PAGES, MTIER_BURST_PAGES);",
+        "       MTIER_NOTICE_PAGES, MTIER_NOTICE_PAGES);",
+    ),
+    Mutant(
+        "large bursts at rest",
+        "       MTIER_NOTICE_PAGES, MTIER_BURST_PAGES);",
+        "       MTIER_BURST_PAGES, MTIER_BURST_PAGES);",
+    ),
+    Mutant("a look of the burst is free", "(MTIER_LOOKS_MOST + 1) * look_ns)", "MTIER_LOOKS_MOST * look_ns)"),
     Mutant("measure few pages", "if (ptes < MTIER_BURST_PAGES)", "if (!ptes)"),
     Mutant("the last look is the mean", "(m->look_ns + now + 1) / 2", "now"),
     Mutant(
@@ -192,7 +208,11 @@ MUTANTS = [
     Mutant("stop looking", "clamp_t(u32, share, min_t(u32, SHARE_MIN, most), most)", "min_t(u32, share, most)"),
     Mutant("new memory brings nothing", "credit + brought, -cap", "credit + 0 * brought, -cap"),
     Mutant("without credit as with", "share_cap(m, p->credit_ns > 0)", "share_cap(m, true)"),
-    Mutant("save without end", "p->credit_ns = clamp_t(s64, credit + brought, -cap, cap);", "p->credit_ns = credit + brought;"),
+    Mutant(
+        "save without end",
+        "p->credit_ns = clamp_t(s64, credit + brought, -cap, cap);",
+        "p->credit_ns = credit + brought;",
+    ),
     Mutant("looks cost nothing", "+ saved - spent;", "+ saved;"),
     Mutant("no rest", "return period - min_t(u64, period, burst_ns);", "return 0 * period;"),
     Mutant("rest as if the burst took no time", "return period - min_t(u64, period, burst_ns);", "return period;"),

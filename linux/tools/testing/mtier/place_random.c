@@ -159,7 +159,8 @@ static void any_life_stays_within_bounds(struct kunit *test)
 				  wild32(&rng));
 		KUNIT_EXPECT_LE(test, mtier_place_horizon_ns(&p), MTIER_HORIZON_NS);
 		mtier_place_looked(&m, rng_wild(&rng), rng_wild(&rng));
-		KUNIT_EXPECT_GE(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
+		KUNIT_EXPECT_GE(test, mtier_place_pages(&p, &m),
+				(u64)MTIER_NOTICE_PAGES);
 		(void)mtier_place_pause_ns(&p, wild32(&rng));
 		mtier_place_steer(&p, &m, wild32(&rng), rng_chance(&rng, 0.5));
 		(void)mtier_place_rest_ns(&p, &m, rng_wild(&rng), rng_wild(&rng),
