@@ -15,6 +15,7 @@ from terrace.bench.policies import POLICIES
 from terrace.errors import UsageError
 from terrace.lab.qemu import require_host_memory
 from terrace.lab.topology import MIB, load_topology
+from terrace.lab.workloads import find_workload
 from terrace.paths import repo_root
 from terrace.units import format_size, parse_size
 
@@ -161,21 +162,25 @@ class _Reader:
 
     def experiment(self, name: str) -> Experiment:
         sizes = tuple(self._size("sizes", text) for text in self._list("sizes", str))
+        workload = self._word("workload", loads.names())
+        start, policies = self._word("start", STARTS), self._policies()
+        if find_workload(workload).script:
+            self._refuse_places(workload, start, policies)
         return Experiment(
             name=name,
             folder=self.file.parent,
             purpose=self._text("purpose"),
             expected=self._text("expected"),
             found=self._found(),
-            workload=self._word("workload", loads.names()),
+            workload=workload,
             sizes=sizes,
             dram=tuple(self._dram(text) for text in self._list("dram", str)),
-            policies=self._policies(),
+            policies=policies,
             seeds=tuple(self._list("seeds", int)),
             repetitions=self._number("repetitions", 1, 100),
             threads=self._number("threads", 1, 64),
             topology=self._topology(),
-            start=self._word("start", STARTS),
+            start=start,
             options=self._options(sizes),
             report=self._word("report", REPORTS),
             tolerance=self._tolerance(),
@@ -249,6 +254,14 @@ class _Reader:
         if strange:
             raise self.error("policies", f"'{strange[0]}' is not one of {', '.join(POLICIES)}")
         return tuple(wanted)
+
+    def _refuse_places(self, workload: str, start: str, policies: Sequence[str]) -> None:
+        """Of a workload without an arena neither all pages nor some can be put anywhere and then be free to move."""
+        if start == "slow":
+            raise self.error("start", f"'slow' would bind all memory of {workload} for good; it needs \"first-touch\"")
+        profiled = [name for name in policies if POLICIES[name].limit == "oracle"]
+        if profiled:
+            raise self.error("policies", f"'{profiled[0]}' places pages by number, and those of {workload} have none")
 
     def _topology(self) -> str:
         name = self.table["topology"]

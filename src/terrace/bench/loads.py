@@ -9,7 +9,7 @@ from pathlib import Path
 
 from terrace.bench.cells import Cell
 from terrace.bench.policies import DEMOTION, FAST_NODE, POLICIES, SLOW_NODE
-from terrace.lab.workloads import WORKLOADS, compile_ballast, find_workload
+from terrace.lab.workloads import ALL_WORKLOADS, compile_ballast, find_workload
 
 # Words that make a workload print what all others do.
 _FORM = {"abench": ("--json", "workload")}
@@ -18,21 +18,22 @@ _FIRST_TOUCH = -1
 
 @dataclass(frozen=True)
 class Programs:
-    """Compiled programs: the workload and what keeps fast memory short."""
+    """Compiled programs: the workload, with the words that belong to it, and what keeps fast memory short."""
 
     workload: Path
     ballast: Path | None
+    words: tuple[str, ...] = ()
 
 
 def names() -> list[str]:
     """The workloads there are."""
-    return sorted(WORKLOADS)
+    return sorted(ALL_WORKLOADS)
 
 
 def compile_for(cell: Cell) -> Programs:
     """The programs of a cell, compiled when their sources changed. Raises BuildError with the compiler's words."""
-    workload = find_workload(cell.workload).compile()
-    return Programs(workload, None if cell.fast_bytes is None else compile_ballast())
+    program = find_workload(cell.workload)
+    return Programs(program.compile(), None if cell.fast_bytes is None else compile_ballast(), program.words())
 
 
 def start_node(cell: Cell) -> int:
@@ -48,7 +49,7 @@ def start_node(cell: Cell) -> int:
 def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str]:
     """What the guest runs. `place` is a file that says where which pages go (the oracle's)."""
     settings = POLICIES[cell.policy].settings(cell.machine())
-    command = [str(programs.workload), *_FORM.get(cell.workload, ())]
+    command = [str(programs.workload), *programs.words, *_FORM.get(cell.workload, ())]
     for path, value in settings:
         # A policy starts with the measured part, when all memory has its contents.
         command += ["--set" if (path, value) == DEMOTION else "--set-late", f"{path}={value}"]

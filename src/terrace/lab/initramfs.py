@@ -65,6 +65,20 @@ def compile_static(name: str, *sources: str) -> Path:
     return target
 
 
+def copy_script(name: str) -> Path:
+    """A copy of a script of guest/ in build/, whose name says what is in it."""
+    source = repo_root() / "guest" / name
+    text = source.read_bytes()
+    target = build_dir() / "guest" / f"{source.stem}-{hashlib.sha256(text).hexdigest()[:16]}{source.suffix}"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            fresh = Path(scratch) / target.name
+            fresh.write_bytes(text)
+            fresh.replace(target)
+    return target
+
+
 def _digest(path: Path) -> str:
     """Of a source file, all headers beside it and how it is compiled."""
     digest = hashlib.sha256(" ".join((*_CFLAGS, *_LDFLAGS)).encode())

@@ -4,32 +4,47 @@
 `python3 -m terrace.lab.workloads NAME` prints the path of the compiled program.
 """
 
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from terrace.errors import TerraceError, UsageError
-from terrace.lab.initramfs import compile_static
+from terrace.errors import MissingError, TerraceError, UsageError
+from terrace.host import require_packages
+from terrace.lab.initramfs import compile_static, copy_script
 
 _COMMON = ("wl_options.c", "wl_arena.c", "wl_sample.c", "wl_run.c", "wl_json.c")
 # The arena of every workload lies here: page N of a profile is page (address - ARENA) / 4096.
 ARENA = 0x100000000000
+# What runs scripts in the guest, which sees the host's files.
+_PYTHON = Path("/usr/bin/python3")
 
 
 @dataclass(frozen=True)
 class Program:
-    """One workload: `latency` says whether its result has latency_ns."""
+    """One workload: `latency` says whether its result has latency_ns.
+
+    `script` is a file of guest/ that it has interpreters run; the memory is theirs then, and there is no arena.
+    """
 
     name: str
     purpose: str
     sources: tuple[str, ...] = ()
     latency: bool = False
+    script: str = ""
 
     def compile(self) -> Path:
         """The static program, compiled unless that was done before. Raises MissingError or BuildError."""
         return compile_static(self.name, f"{self.name}.c", *self.sources, *_COMMON)
+
+    def words(self) -> tuple[str, ...]:
+        """What follows it on its command line, whatever else does. Raises MissingError without an interpreter."""
+        if not self.script:
+            return ()
+        return ("--script", str(copy_script(self.script)), "--python-version", _python_version())
 
 
 _PROGRAMS = (
@@ -47,6 +62,10 @@ _PROGRAMS = (
     Program("chase", "dependent reads along a random cycle"),
 )
 WORKLOADS: Mapping[str, Program] = MappingProxyType({program.name: program for program in _PROGRAMS})
+_INTERPRETED = (Program("pyheap", "look-ups in dicts of Python, the interpreters' own memory", script="pyheap.py"),)
+ALL_WORKLOADS: Mapping[str, Program] = MappingProxyType(
+    {**WORKLOADS, **{program.name: program for program in _INTERPRETED}}
+)
 
 
 def compile_ballast() -> Path:
@@ -57,15 +76,27 @@ def compile_ballast() -> Path:
 def find_workload(name: str) -> Program:
     """The workload of that name. Raises UsageError with all names."""
     try:
-        return WORKLOADS[name]
+        return ALL_WORKLOADS[name]
     except KeyError:
-        raise UsageError(f"no workload '{name}'; there are {', '.join(WORKLOADS)}") from None
+        raise UsageError(f"no workload '{name}'; there are {', '.join(ALL_WORKLOADS)}") from None
+
+
+@cache
+def _python_version() -> str:
+    """Of the interpreter that a guest finds, as it says itself: 3.11.2."""
+    if not _PYTHON.exists():
+        require_packages(["python3-minimal"], f"run {_PYTHON} in the guest")
+    try:
+        done = subprocess.run([_PYTHON, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise MissingError(f"needed to run it in the guest: {_PYTHON}; {error}") from error
+    return done.stdout.split()[-1]
 
 
 def main(words: list[str]) -> int:
     """Print where the programs of these names are."""
     try:
-        for name in words or list(WORKLOADS):
+        for name in words or list(ALL_WORKLOADS):
             print(compile_ballast() if name == "ballast" else find_workload(name).compile())
     except TerraceError as error:
         print(f"workloads: {error}", file=sys.stderr)
