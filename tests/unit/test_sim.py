@@ -19,7 +19,7 @@ from terrace.sim.decision import FUNCTIONS, Decision, Machine, library
 from terrace.sim.loads import LOADS, Load, Setting, make_load
 from terrace.sim.policies import place
 from terrace.sim.runs import Cell, Figures, run
-from terrace.sim.tables import HEADERS, markdown, rows
+from terrace.sim.tables import HEADERS, USUAL, markdown, rows
 from terrace.sim.world import HOSTS, Host, World
 
 #: A fourth of L, for a third of the time; and as slow as S.
@@ -234,6 +234,14 @@ def test_the_page_has_a_row_for_each_cell_of_all_seeds() -> None:
     assert [row.figures.gap for row in rows(results)] == [pytest.approx(0.2)]
     page = markdown(results, "./terrace sim", "picture.svg")
     assert "| small | uniform | 1/4 | place | 0.200 | 1.000 | 0 | 10.00 | 20.00 |  |" in page
+    assert "- **small**: 64 MiB" in page
+    assert "- **L**" not in page
+
+
+def test_every_host_has_loads_that_there_are() -> None:
+    """`--hosts D` without `--loads` ended in a KeyError."""
+    assert set(USUAL) == set(HOSTS) - {SMALL.name, SLOW.name}
+    assert {load for loads in USUAL.values() for load in loads} <= set(LOADS)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@
 #define MTIER_LOOKS_LEAST	3
 /* Pages of the smallest burst: enough for errors of 2 % in what is estimated. */
 #define MTIER_BURST_PAGES	4096
-/* And with a small share of a CPU, where looks are dear. */
+/* And of one with a small share of a CPU, where looks are dear. */
 #define MTIER_NOTICE_PAGES	1024
 /* Of so many pairs that change places one is watched again later. */
 #define MTIER_AUDIT_EVERY	8

@@ -10,11 +10,15 @@ from statistics import fmean
 
 from terrace.sim.loads import LOADS
 from terrace.sim.runs import Cell, Figures
-from terrace.sim.world import HOSTS, USUAL_HOSTS
+from terrace.sim.world import HOSTS
 
 Results = Mapping[Cell, Figures]
-#: Loads of each host; 64 GiB take long, so only those that size makes a difference to.
-USUAL = {"L": tuple(LOADS), "S": ("uniform", "zipf0.99", "phase25", "drift", "stream", "short", "light")}
+#: Loads of each host: 64 GiB take long, so of S only those that size makes a difference to, of D those that change.
+USUAL = {
+    "L": tuple(LOADS),
+    "S": ("uniform", "zipf0.99", "phase25", "drift", "stream", "short", "light"),
+    "D": ("uniform", "zipf0.99", "phase25", "phase10", "drift", "log"),
+}
 DRAM = (0.125, 0.25, 0.5)
 POLICIES = ("static", "informed", "place")
 HEADERS = ("host", "load", "DRAM", "policy", "gap", "hits", "moved/s", "looks", "moves", "found")
@@ -91,7 +95,7 @@ def markdown(results: Results, command: str, picture: str) -> str:
             f"second and page, {host.rate_s * host.scale * 4096 / 2**20:.0f} MiB promoted a second at most, "
             f"{host.run_s:g} s; loads that change have changed after {host.setting.turn_s:g} s"
             for host in HOSTS.values()
-            if host.name in USUAL_HOSTS
+            if host.name in {cell.host for cell in results}
         ),
         "",
         *MEANING.splitlines(),
