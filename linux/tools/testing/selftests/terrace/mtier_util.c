@@ -469,6 +469,26 @@ long mt_node_room(int node)
 	return room;
 }
 
+/* Free pages of a node in the lists of CPUs, which are in no count of free pages. */
+long mt_node_listed(int node)
+{
+	FILE *f = fopen("/proc/zoneinfo", "re");
+	long count, listed = 0;
+	bool here = false;
+	char line[256];
+	int nid;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "Node %d, zone", &nid) == 1)
+			here = nid == node;
+		else if (here && sscanf(line, " count: %ld", &count) == 1)
+			listed += count;
+	}
+	if (f)
+		fclose(f);
+	return listed;
+}
+
 int mt_run_on_cpu(int cpu)
 {
 	cpu_set_t set;

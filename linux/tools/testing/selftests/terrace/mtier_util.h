@@ -107,6 +107,7 @@ int mt_nodes(const char *what, int *nodes);
 int mt_node_of_cpu(int cpu);
 long long mt_node_free(int node);
 long mt_node_room(int node);
+long mt_node_listed(int node);
 int mt_run_on_cpu(int cpu);
 int mt_run_on_node(int node);
 
