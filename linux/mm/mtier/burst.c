@@ -403,7 +403,6 @@ static u64 mtier_round_end(struct mtier_round *r)
 	mtier_place_looked(&b->machine, r->seen.spent_ns, r->seen.ptes);
 	b->gain_ns = r->gain_ns;
 	b->spent_ns = r->seen.spent_ns;
-	b->why = r->why;
 	b->margin = mtier_place_margin(&b->place, &b->machine, &b->worth);
 	trace_mtier_burst(r->watch.nr, r->watch.nr_parts, r->looks,
 			  b->place.tau_ns, b->margin, r->seen.taken,
@@ -411,9 +410,11 @@ static u64 mtier_round_end(struct mtier_round *r)
 	/* When the distance of the looks changes, counting begins anew. */
 	memcpy(b->hist, b->place.hist, sizeof(b->hist));
 	/* Who is in use below is the question; if nobody was there nothing is known. */
-	if (r->seen.pages[MTIER_LOW])
+	if (r->seen.pages[MTIER_LOW]) {
+		b->why = r->why;
 		mtier_place_steer(&b->place, &b->machine, b->margin,
 				  r->gain_ns > 2 * r->seen.spent_ns);
+	}
 	rest_ns = mtier_place_rest_ns(&b->place, &b->machine, r->gain_ns,
 				      r->seen.spent_ns, burst_ns);
 	mutex_unlock(&mtier_burst_lock);
@@ -528,7 +529,10 @@ int mtier_burst_start(void)
 	if (ret)
 		goto err;
 	mutex_lock(&mtier_burst_lock);
-	*b = (struct mtier_burst) { .faded_ns = ktime_get_ns() };
+	*b = (struct mtier_burst) {
+		.faded_ns = ktime_get_ns(),
+		.why = MTIER_PLAN_NOBODY,
+	};
 	mtier_burst_machine(&b->machine);
 	mtier_place_init(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);

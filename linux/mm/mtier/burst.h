@@ -147,7 +147,7 @@ struct mtier_seen {
  * @margin: Q16 of the last page for which there is room
  * @gain_ns: what the last burst found
  * @spent_ns: what it took
- * @why: why it found no more
+ * @why: why it found no more, if it met pages below; what was said before stands else
  * @faded_ns: when half of the audits was forgotten
  * @whole_ns: before that large folios have no place above
  */

@@ -47,6 +47,8 @@
 #define ERRORS_X2	3		/* 1.5 on each side */
 #define RATIO_NUM	5		/* 5/4 of the rate */
 #define RATIO_DEN	4
+/* Found by so many looks no page is told from one that is used more. */
+#define SATURATED	(MTIER_Q16 * 19 / 20)
 
 /*
  * What a look finds of a folio may be one access to it, or one to each of its pages:
@@ -439,6 +441,13 @@ static u32 hottest(const struct mtier_worth *w, struct taking *t)
 	return best;
 }
 
+/* The next two are alike. Are they, or is it only that looks cannot tell? */
+static enum mtier_plan_why alike(const struct mtier_place *p, u32 victim_q)
+{
+	return p->tau_ns <= MTIER_TAU_MIN_NS && victim_q >= SATURATED ?
+	       MTIER_PLAN_SATURATED : MTIER_PLAN_ALIKE;
+}
+
 /*
  * What stands against the next pages of a lower group changing places, MTIER_PLAN_RATE
  * if nothing does? Fills in the run and what a page of it gains.
@@ -449,7 +458,7 @@ static enum mtier_plan_why pair_up(const struct mtier_place *p,
 				   u32 g, struct mtier_run *run, u64 *gain_ns)
 {
 	u64 more = mean_rate(low_found(w, t, g), g), less = 0, cold = 0;
-	u32 cost = move_ns(m, g);
+	u32 cost = move_ns(m, g), victim_q = 0;
 
 	*run = (struct mtier_run) {
 		.low = t->at[g],
@@ -464,13 +473,14 @@ static enum mtier_plan_why pair_up(const struct mtier_place *p,
 			return MTIER_PLAN_NO_VICTIM;
 		run->top = t->at[v];
 		run->top_group = v;
-		run->gap -= min_t(u32, run->gap, w->q[v][t->at[v]]);
+		victim_q = w->q[v][t->at[v]];
+		run->gap -= min_t(u32, run->gap, victim_q);
 		cold = top_rate(w, t, v, g);
 		less = mean_rate(top_found(w, t, v), v);
 		cost += move_ns(m, v);
 	}
 	if (low_rate(w, t, g) * RATIO_DEN <= cold * RATIO_NUM)
-		return MTIER_PLAN_ALIKE;
+		return alike(p, victim_q);
 	*gain_ns = saving_ns(p, m, more - less);
 	if (*gain_ns < cost)
 		return MTIER_PLAN_COST;

@@ -148,6 +148,8 @@ struct mtier_place {
  * @MTIER_PLAN_NO_VICTIM: nothing is left on the top tier that was seen and may move
  * @MTIER_PLAN_ALIKE: the next two are too much alike, or too little is known of them
  * @MTIER_PLAN_COST: it would cost more than it saves
+ * @MTIER_PLAN_SATURATED: nearly every look finds even the least used one above, and
+ * looks cannot be closer: who of them is used more is not to be seen
  */
 enum mtier_plan_why {
 	MTIER_PLAN_RATE,
@@ -155,6 +157,7 @@ enum mtier_plan_why {
 	MTIER_PLAN_NO_VICTIM,
 	MTIER_PLAN_ALIKE,
 	MTIER_PLAN_COST,
+	MTIER_PLAN_SATURATED,
 };
 
 #define MTIER_NO_VICTIM		0xff

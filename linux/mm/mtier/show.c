@@ -25,6 +25,7 @@ static const char * const mtier_plan_words[] = {
 	[MTIER_PLAN_NO_VICTIM] = "no_victim",
 	[MTIER_PLAN_ALIKE] = "alike",
 	[MTIER_PLAN_COST] = "cost",
+	[MTIER_PLAN_SATURATED] = "saturated",
 };
 
 static const char *mtier_plan_word(const struct mtier_burst *b)

@@ -48,6 +48,10 @@ WHY: dict[str, tuple[str, str]] = {
     "no_victim": ("no page above is used less than those below, and there is no free memory", ""),
     "alike": ("pages that would change places are used alike", ""),
     "cost": ("moving more pages would cost more than it brings", ""),
+    "saturated": (
+        "looks as close as they can be find even the least used page above: which are used more is not to be seen",
+        "",
+    ),
 }
 
 #: Counters that status shows beside these when they are not 0: counter -> meaning.

@@ -23,7 +23,7 @@ NO_VICTIM = 0xFF
 TOP, LOW = 0, 1
 Q16 = 65536
 #: In the order of enum mtier_plan_why.
-WHY = ("rate", "nobody", "no-victim", "alike", "cost")
+WHY = ("rate", "nobody", "no-victim", "alike", "cost", "saturated")
 
 #: Single pages of either side, then those of large folios; there are none of these in a simulation.
 _GROUPS = 4

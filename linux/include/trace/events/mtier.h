@@ -21,7 +21,8 @@
 	{ 1, "nobody" },			\
 	{ 2, "no_victim" },			\
 	{ 3, "alike" },				\
-	{ 4, "cost" }
+	{ 4, "cost" },				\
+	{ 5, "saturated" }
 
 /*
  * ranges: of 2 MiB, of so many mms; margin_q16: how often, of 65536, a look finds

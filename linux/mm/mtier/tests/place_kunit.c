@@ -81,6 +81,36 @@ static void alike_pages_are_worth_the_same(struct kunit *test)
 	}
 }
 
+/* What nearly every look finds is not told apart, where looks cannot be closer. */
+static void saturated_is_said(struct kunit *test)
+{
+	static const struct {
+		u32 ppm;
+		u64 tau_ns;
+		enum mtier_plan_why why;
+	} cases[] = {
+		{ 990000, MTIER_TAU_MIN_NS, MTIER_PLAN_SATURATED },
+		{ 990000, MTIER_TAU_MIN_NS * 2, MTIER_PLAN_ALIKE },
+		{ 900000, MTIER_TAU_MIN_NS, MTIER_PLAN_ALIKE },
+	};
+	static struct mtier_place p;
+	struct mtier_worth w;
+	struct mtier_plan plan;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mtier_counts counts = { 0 };
+
+		add_binomial(&counts, MTIER_TOP, 8, 32768, cases[i].ppm);
+		add_binomial(&counts, MTIER_LOW, 8, 32768, cases[i].ppm);
+		start(&p, 8, &counts, &w);
+		p.tau_ns = cases[i].tau_ns;
+		mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+		KUNIT_EXPECT_EQ(test, plan.pages, 0U);
+		KUNIT_EXPECT_EQ(test, plan.why, cases[i].why);
+	}
+}
+
 /* Q16 share of the pages with @c hits in seven looks that the eighth finds. */
 static u32 eighth_look(const struct mtier_counts *hot,
 		       const struct mtier_counts *all, u32 c)
@@ -369,6 +399,7 @@ static struct kunit_case mtier_place_cases[] = {
 	KUNIT_CASE(rate_is_the_logarithm),
 	KUNIT_CASE(looks_of_another_distance_find_as_many_more),
 	KUNIT_CASE(alike_pages_are_worth_the_same),
+	KUNIT_CASE(saturated_is_said),
 	KUNIT_CASE(two_rates_are_told_apart),
 	KUNIT_CASE(the_side_is_evidence),
 	KUNIT_CASE(errors_follow_the_number),

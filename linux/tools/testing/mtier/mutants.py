@@ -84,6 +84,9 @@ MUTANTS = [
     # place: who changes places
     Mutant("no errors of who comes", "q - min_t(u32, q, se * ERRORS_X2 / 2)", "q + 0 * se"),
     Mutant("no errors of who goes", "q + se * ERRORS_X2 / 2", "q + 0 * se"),
+    Mutant("saturation is not said", "victim_q >= SATURATED ?", "victim_q > MTIER_Q16 ?"),
+    Mutant("saturated at any distance", "p->tau_ns <= MTIER_TAU_MIN_NS && victim_q", "victim_q"),
+    Mutant("nine of ten are saturation", "(MTIER_Q16 * 19 / 20)", "(MTIER_Q16 * 17 / 20)"),
     Mutant("exchange what is alike", "if (low_rate(w, t, g) * RATIO_DEN <= cold * RATIO_NUM)", "if (0)"),
     Mutant("exchange at any cost", "if (*gain_ns < cost)", "if (0)"),
     Mutant("one move for two", "cost += move_ns(m, v);", ";"),

@@ -148,6 +148,7 @@ static bool why_is_a_word(void)
 {
 	static const char * const words[] = {
 		"rate", "nobody", "no_victim", "alike", "cost",
+		"saturated",
 	};
 	size_t i;
 
