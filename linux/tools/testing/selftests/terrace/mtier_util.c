@@ -445,6 +445,20 @@ static long kept_back(const char *line)
 	return most;
 }
 
+/* The next line of zoneinfo about @node; @here: whether the last was, false at first */
+static bool zone_line(FILE *f, int node, bool *here, char *line, int size)
+{
+	int nid;
+
+	while (f && fgets(line, size, f)) {
+		if (sscanf(line, "Node %d, zone", &nid) == 1)
+			*here = nid == node;
+		else if (*here)
+			return true;
+	}
+	return false;
+}
+
 /* Free pages of a node that movable memory gets before reclaim is needed. */
 long mt_node_room(int node)
 {
@@ -452,12 +466,9 @@ long mt_node_room(int node)
 	long free = 0, high = 0, room = 0;
 	bool here = false;
 	char line[256];
-	int nid;
 
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "Node %d, zone", &nid) == 1)
-			here = nid == node;
-		if (!here || sscanf(line, " pages free %ld", &free) == 1 ||
+	while (zone_line(f, node, &here, line, sizeof(line))) {
+		if (sscanf(line, " pages free %ld", &free) == 1 ||
 		    sscanf(line, " high %ld", &high) == 1 ||
 		    !strstr(line, "protection:"))
 			continue;
@@ -476,14 +487,10 @@ long mt_node_listed(int node)
 	long count, listed = 0;
 	bool here = false;
 	char line[256];
-	int nid;
 
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "Node %d, zone", &nid) == 1)
-			here = nid == node;
-		else if (here && sscanf(line, " count: %ld", &count) == 1)
+	while (zone_line(f, node, &here, line, sizeof(line)))
+		if (sscanf(line, " count: %ld", &count) == 1)
 			listed += count;
-	}
 	if (f)
 		fclose(f);
 	return listed;
