@@ -60,7 +60,7 @@ def test_without_a_rival_there_is_nothing_to_compare() -> None:
 
 def test_nowhere_behind_is_said_too() -> None:
     text = behind.text([(experiment(), results((1.2,), (1.5,)))], "")
-    assert text.startswith("Of 1 tables there is none in which another policy is ahead of Terrace. ")
+    assert text.startswith("Of 1 tables there is none in which another policy closes more of the gap than Terrace, ")
 
 
 @pytest.mark.parametrize("page", [behind.BEGIN, behind.END, f"{behind.END}\n{behind.BEGIN}\n"])

@@ -80,7 +80,10 @@ def text(found: Iterable[tuple[Experiment, Sequence[Document]]], docs: str) -> s
     behind, compared = places(found)
     more = f"[What each column means]({docs}reference/bench.md#columns), [all results]({docs}results.md)."
     if not behind:
-        return f"Of {compared} tables there is none in which another policy is ahead of Terrace. {more}\n"
+        return (
+            f"Of {compared} tables there is none in which another policy closes more of the gap than Terrace, on "
+            f"average of the seeds measured; how many these are is said in each row (n). {more}\n"
+        )
     worst = behind[0]
     clear = sum(one.clear for one in behind) or "none"
     rows, head = tables.without_empty(tables.rows(worst.group), tables.head())
