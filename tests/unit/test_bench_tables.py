@@ -4,7 +4,7 @@
 from pathlib import Path
 
 import pytest
-from bench_results import document, experiment, full_set
+from bench_results import TEXT, document, experiment, full_set
 
 from terrace.bench import shape, store, tables
 from terrace.bench.compare import compare
@@ -24,6 +24,18 @@ def test_the_gap_is_against_the_bounds_of_the_same_seed() -> None:
     slow = [doc for doc in full_set() if doc["key"]["seed"] == 1]
     slow += [document(doc["key"]["policy"], 2 * doc["figures"]["modelled_s"], 2) for doc in slow]
     assert _row("terrace", found=slow)["gap closed %"] == "75.0"
+
+
+def test_time_is_shown_beside_that_of_who_moves_nothing() -> None:
+    of_still = "time, of stock-0's %"
+    assert of_still not in _row("terrace")
+    text = TEXT.replace('"stock-2"', '"stock-0"')
+    found = [document("stock-0", 2.0 * doc["figures"]["modelled_s"], doc["key"]["seed"]) for doc in full_set()[:1]]
+    found += [doc for doc in full_set() if doc["key"]["policy"] != "stock-2"]
+    ((_, rows, head),) = tables.plain(experiment(text), found)
+    shown = {row[0]: row[head.index(of_still)] for row in rows}
+    # Only seed 1 was measured where nothing moves: the others' seed 2 has nothing to be compared with.
+    assert shown == {"all-dram": "50.0", "oracle": "60.0", "stock-0": "100.0", "terrace": "75.0", "all-slow": "150.0"}
 
 
 def test_hits_are_shown_beside_the_oracles() -> None:

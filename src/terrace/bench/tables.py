@@ -104,6 +104,12 @@ def hits_of(group: Group, document: Document) -> float | None:
     return None if not best or mine is None else float(mine / best)
 
 
+def time_of_still(group: Group, document: Document) -> float | None:
+    """A cell's time as a part of that of who moves nothing, on the stock kernel and of the same seed; None without."""
+    other = group.twin("stock-0", document)
+    return None if other is None else time_of(document) / time_of(other)
+
+
 def late_hits(document: Document) -> float | None:
     """The share of accesses that fast memory served in the second half of the measured time; None without any there.
 
@@ -166,6 +172,10 @@ COLUMNS = (
     Column("n", lambda group, docs: str(len(docs))),
     Column("time s", lambda group, docs: show(average([time_of(doc) for doc in docs]), ".3f")),
     Column("gap closed %", lambda group, docs: show(average([gap_of(group, doc) for doc in docs]), ".1f", 100)),
+    Column(
+        "time, of stock-0's %",
+        lambda group, docs: show(average([time_of_still(group, doc) for doc in docs]), ".1f", 100),
+    ),
     _plain("to 90 % s", "to_90_s", ".2f"),
     _plain("fast hits %", "fast_hit_ratio", ".1f", 100),
     Column("of oracle's %", lambda group, docs: show(average([hits_of(group, doc) for doc in docs]), ".1f", 100)),
