@@ -7,6 +7,7 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean
 
 import jsonschema
 import numpy as np
@@ -25,17 +26,18 @@ from terrace.sim.world import HOSTS, Host, World
 #: A fourth of L, for a third of the time; and as slow as S.
 SMALL = replace(HOSTS["L"], name="small", setting=Setting(16384, 400.0, 5.0), run_s=20.0, rate_s=16384.0)
 SMALL_4096 = replace(SMALL, setting=Setting(4096, 100.0, 4.0))
+SMALL_LOOKS = replace(SMALL, name="small-looks", look_ns=HOSTS["D"].look_ns)
 SLOW = replace(HOSTS["S"], name="slow", setting=Setting(16384, 12.0, 50.0), run_s=150.0, rate_s=1024.0)
 
 
 @pytest.fixture(autouse=True)
 def small_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for host in (SMALL, SLOW):
+    for host in (SMALL, SMALL_LOOKS, SLOW):
         monkeypatch.setitem(HOSTS, host.name, host)
 
 
-def figures(load: str, policy: str = "place", host: str = "small", dram: float = 0.25) -> Figures:
-    return run(Cell(host, load, dram, policy, 1))
+def figures(load: str, policy: str = "place", host: str = "small", dram: float = 0.25, seed: int = 1) -> Figures:
+    return run(Cell(host, load, dram, policy, seed))
 
 
 @pytest.mark.parametrize("dram", [0.125, 0.25, 0.5])
@@ -110,7 +112,8 @@ def test_idle_memory_is_what_dram_holds_first() -> None:
 def test_a_wrong_cost_of_looks_is_put_right(load: str, policy: str) -> None:
     wrong, right = figures(load, policy), figures(load)
     assert wrong.gap == pytest.approx(right.gap, abs=0.02)
-    assert wrong.looks == pytest.approx(right.looks, rel=0.3)
+    # By seed alone it differs by a third.
+    assert right.looks / 2 < wrong.looks < right.looks * 2
 
 
 # ---- parts taken out ----
@@ -134,9 +137,18 @@ def test_unaudited_forecasts_cost_more_than_they_bring() -> None:
 
 def test_heat_that_dies_of_use_is_not_chased() -> None:
     """No forecast comes true that is checked at once; and what was tried is not tried for long."""
-    audited, believed = (figures("log", policy) for policy in ("place", "place-audit"))
-    assert believed.moves > 5 * audited.moves
-    assert audited.gap > figures("log", "static").gap - 0.03
+    believed = figures("log", "place-audit")
+    # In some runs it is chased for a while.
+    audited = [figures("log", seed=seed) for seed in range(1, 6)]
+    assert believed.moves > 5 * mean(f.moves for f in audited)
+    assert mean(f.gap for f in audited) > figures("log", "static").gap - 0.03
+
+
+def test_without_early_looks_heat_is_not_followed_as_long_as_it_pays() -> None:
+    """Where looks cost more, heat that lives a second."""
+    early, late = (figures("short", policy, "small-looks", 0.5) for policy in ("place", "place-early"))
+    assert early.moved_s > 1.3 * late.moved_s
+    assert early.gap > late.gap + 0.02
 
 
 # ---- the simulation itself ----
@@ -240,7 +252,7 @@ def test_the_page_has_a_row_for_each_cell_of_all_seeds() -> None:
 
 def test_every_host_has_loads_that_there_are() -> None:
     """`--hosts D` without `--loads` ended in a KeyError."""
-    assert set(USUAL) == set(HOSTS) - {SMALL.name, SLOW.name}
+    assert set(USUAL) == set(HOSTS) - {SMALL.name, SMALL_LOOKS.name, SLOW.name}
     assert {load for loads in USUAL.values() for load in loads} <= set(LOADS)
 
 

@@ -35,6 +35,8 @@ static_assert(MTIER_AUDIT_PARTS >= 2 * MTIER_AUDIT_BURST);
  * @down_q: that of @down
  * @tau_ns: the time between looks that this is true for
  * @at_ns: when that was
+ * @early_ns: how long after bits were cleared it was looked at early, 0 if nobody can tell
+ * @early_hits: 1 if @up had been used by then, less 1 if @down had
  * @age: after which time it is due
  * @now: it is looked at in this burst
  * @done: it was judged
@@ -46,6 +48,8 @@ struct mtier_forecast {
 	u32 down_q;
 	u64 tau_ns;
 	u64 at_ns;
+	u64 early_ns;
+	s32 early_hits;
 	u8 age;
 	bool now;
 	bool done;
@@ -289,6 +293,80 @@ void mtier_audit_take(struct mtier_watch *w)
 		nr++;
 		mtier_audit_watch(w, &f->up);
 		mtier_audit_watch(w, &f->down);
+	}
+}
+
+/* Was a pair looked at for the age at which what was foretold is to be there whole? */
+static bool mtier_audit_young(const struct mtier_forecast *f)
+{
+	return f->now && !f->age;
+}
+
+/**
+ * mtier_audit_has_young() - is there a pair for mtier_audit_look_early()?
+ *
+ * Return: true if so.
+ */
+bool mtier_audit_has_young(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < mtier_audit->nr; i++)
+		if (mtier_audit_young(&mtier_audit->pair[i]))
+			return true;
+	return false;
+}
+
+/* Was a page used since? No, where there is none; negative if nobody can tell. */
+static int mtier_audit_used(const struct mtier_audited *page)
+{
+	if (!page->slot)
+		return 0;
+	if (!mtier_page_watched(*page->page) || *page->page & MTIER_PAGE_LARGE)
+		return -1;
+	return mtier_look_young(page->slot->mm, page->addr);
+}
+
+/**
+ * mtier_audit_look_early() - look at young pairs a short time after bits were cleared
+ * @cleared_ns: when that was
+ *
+ * The bits stay as they are, for the looks that count. mtier_audit_judge_early() says
+ * what was found.
+ */
+void mtier_audit_look_early(u64 cleared_ns)
+{
+	unsigned int i;
+
+	for (i = 0; i < mtier_audit->nr; i++) {
+		struct mtier_forecast *f = &mtier_audit->pair[i];
+		int up, down;
+
+		if (!mtier_audit_young(f))
+			continue;
+		up = mtier_audit_used(&f->up);
+		down = mtier_audit_used(&f->down);
+		f->early_ns = up < 0 || down < 0 ? 0 : ktime_get_ns() - cleared_ns;
+		f->early_hits = up - down;
+	}
+}
+
+/**
+ * mtier_audit_judge_early() - compare that with what was foretold
+ * @p: where to note that
+ */
+void mtier_audit_judge_early(struct mtier_place *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < mtier_audit->nr; i++) {
+		const struct mtier_forecast *f = &mtier_audit->pair[i];
+		u32 up = mtier_place_rate(f->up_q);
+		u32 down = f->down.slot ? mtier_place_rate(f->down_q) : 0;
+
+		if (mtier_audit_young(f) && f->early_ns)
+			mtier_place_early(p, up - min(up, down), f->tau_ns,
+					  f->early_ns, f->early_hits);
 	}
 }
 

@@ -344,6 +344,26 @@ static bool mtier_round_judge(struct mtier_round *r)
 					     mtier_round_spent(r));
 }
 
+/*
+ * Bits were cleared a moment ago; pairs that changed places lately are looked at soon
+ * after that, to learn how often they are used. False if the burst was cut short.
+ */
+static bool mtier_round_early(struct mtier_round *r)
+{
+	struct mtier_burst *b = &mtier_burst;
+	u64 now = ktime_get_ns(), cleared_ns = (r->look_ns + now) / 2;
+
+	if (!mtier_audit_has_young())
+		return true;
+	if (!mtier_burst_sleep(now + b->place.tau_ns / MTIER_EARLY_PARTS))
+		return false;
+	mtier_audit_look_early(cleared_ns);
+	mutex_lock(&mtier_burst_lock);
+	mtier_audit_judge_early(&b->place);
+	mutex_unlock(&mtier_burst_lock);
+	return true;
+}
+
 /* All looks of a burst; false if it was cut short. */
 static bool mtier_round_looks(struct mtier_round *r)
 {
@@ -351,6 +371,8 @@ static bool mtier_round_looks(struct mtier_round *r)
 
 	r->look_ns = ktime_get_ns();
 	mtier_look(&r->watch, true, &r->seen);
+	if (!mtier_round_early(r))
+		return false;
 	do {
 		pause_ns = mtier_place_pause_ns(&mtier_burst.place,
 						get_random_u32());

@@ -289,6 +289,7 @@ void mtier_sample_drop(struct mtier_watch *watch);
 
 /* ---- look.c ---- */
 
+int mtier_look_young(struct mm_struct *mm, unsigned long addr);
 void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen);
 unsigned int mtier_look_nr(const u8 *page, unsigned int most);
 void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,
@@ -325,6 +326,9 @@ void mtier_audit_take(struct mtier_watch *w);
 void mtier_audit_note(const struct mtier_watch *w,
 		      const struct mtier_worth *worth,
 		      const struct mtier_plan *plan, u64 tau_ns);
+bool mtier_audit_has_young(void);
+void mtier_audit_look_early(u64 cleared_ns);
+void mtier_audit_judge_early(struct mtier_place *p);
 void mtier_audit_judge(struct mtier_place *p, u32 looks, bool all);
 
 /* ---- swap.c ---- */

@@ -7,6 +7,9 @@
  * of a second to eight seconds.  What is left of the difference that was foretold, added
  * up over time, is for how long a pair goes on saving what it does at first.
  *
+ * And some are looked at so soon after bits were cleared that few are found, which
+ * tells how much that is at first.
+ *
  * What is left is a share of few looks: what is less than two errors may be chance, and
  * is nothing, since a few hundredths of half a minute would be more than heat lives that
  * is gone at once; and it only falls with age, for who is apart by then has nothing of
@@ -27,6 +30,11 @@
 /* Looks that an age starts with, and those of it that are remembered. */
 #define AUDIT_PRIOR	(16LL * MTIER_Q16)
 #define AUDIT_MOST	(512LL * MTIER_Q16)
+/* Pages that early looks start with, and are to find of those remembered. */
+#define EARLY_PRIOR	(4LL * MTIER_Q16)
+#define EARLY_MOST	(128LL * MTIER_Q16)
+/* What is gone by then shows in audits, too: not all of it is counted twice. */
+#define EARLY_LEAST_Q8	64
 /* What is less than so many standard errors may be chance. */
 #define AUDIT_ERRORS	(2 * MTIER_Q16)
 
@@ -138,6 +146,50 @@ void mtier_place_audit(struct mtier_place *p, u64 age_ns, u32 gap, u32 looks, s3
 }
 
 /**
+ * mtier_place_early - compare what a pair was to save at first with what it does
+ * @p: state
+ * @gap_rate: Q16 how many more accesses of the one that went up were foretold
+ * @tau_ns: in so long a time
+ * @since_ns: how long after their bits were cleared both were looked at
+ * @hits: 1 where the one that went up was found and the other not, -1, or 0
+ *
+ * How often a page is used that looks find is worked out from the share of them that
+ * do, and that is the mean of pages of many kinds.  Those used most, which each look
+ * finds, count for too little in it.  A look so soon that it finds few finds those as
+ * many times as often as they are used.
+ */
+void mtier_place_early(struct mtier_place *p, u64 gap_rate, u64 tau_ns, u64 since_ns,
+		       s32 hits)
+{
+	struct mtier_audit_sum *sum = &p->early;
+
+	tau_ns = clamp_t(u64, tau_ns, MTIER_TAU_MIN_NS, MTIER_TAU_CAP_NS);
+	since_ns = min_t(u64, since_ns, tau_ns);
+	gap_rate = min_t(u64, gap_rate, 8 * MTIER_Q16);
+	sum->foretold = clamp_t(s64, sum->foretold, 0, EARLY_MOST) +
+			div64_u64(gap_rate * since_ns, tau_ns);
+	sum->seen = clamp_t(s64, sum->seen, -EARLY_MOST, EARLY_MOST) +
+		    (s64)clamp_t(s32, hits, -1, 1) * MTIER_Q16;
+	if (max_t(s64, sum->foretold, sum->seen) > EARLY_MOST)
+		audit_fade(sum);
+}
+
+/**
+ * mtier_place_factor_q8 - how many times what their counts say do pages save?
+ * @p: state
+ *
+ * Return: Q8, at least 1/4.
+ */
+u32 mtier_place_factor_q8(const struct mtier_place *p)
+{
+	u64 foretold = clamp_t(s64, p->early.foretold, 0, 2 * EARLY_MOST);
+	u64 seen = clamp_t(s64, p->early.seen, 0, 2 * EARLY_MOST);
+	u64 factor = div64_u64((seen + EARLY_PRIOR) << 8, foretold + EARLY_PRIOR);
+
+	return max_t(u64, factor, EARLY_LEAST_Q8);
+}
+
+/**
  * mtier_place_fade - forget half of what audits found
  * @p: state
  */
@@ -147,4 +199,5 @@ void mtier_place_fade(struct mtier_place *p)
 
 	for (i = 0; i < MTIER_AUDIT_AGES; i++)
 		audit_fade(&p->audit[i]);
+	audit_fade(&p->early);
 }

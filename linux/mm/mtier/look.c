@@ -529,6 +529,49 @@ static void mtier_look_page(struct mtier_look *l, struct mtier_audited *a)
 	vma_end_read(vma);
 }
 
+/* Is its Accessed bit set? -1 if the page is not there. */
+static int mtier_look_bit(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
+{
+	spinlock_t *ptl;	/* of this page table */
+	pte_t *pte = pte_offset_map_lock(mm, pmd, addr, &ptl);
+	int young = -1;
+
+	if (!pte)
+		return young;
+	__acquire(ptl);		/* nor this */
+	if (pte_present(ptep_get(pte)))
+		young = !!pte_young(ptep_get(pte));
+	pte_unmap_unlock(pte, ptl);
+	return young;
+}
+
+/**
+ * mtier_look_young() - is a page's Accessed bit set? It stays as it is
+ * @mm: address space
+ * @addr: where in it, not part of a huge page
+ *
+ * Context: kmtierd; may sleep.
+ * Return: 0 or 1, or -1 if there is no such page, or somebody is at work there.
+ */
+int mtier_look_young(struct mm_struct *mm, unsigned long addr)
+{
+	struct vm_area_struct *vma;
+	pmd_t *pmd;
+	int young = -1;
+
+	if (!mmget_not_zero(mm))
+		return young;
+	vma = lock_vma_under_rcu(mm, addr);
+	if (vma) {
+		pmd = mm_find_pmd(mm, addr & PMD_MASK);
+		if (pmd)
+			young = mtier_look_bit(mm, pmd, addr);
+		vma_end_read(vma);
+	}
+	mmput_async(mm);
+	return young;
+}
+
 /* An address space that goes: nothing is left of it in the burst. */
 static void mtier_look_gone(struct mtier_part *part, u8 *page)
 {

@@ -324,9 +324,10 @@ static u64 saving_ns(const struct mtier_place *p,
 {
 	u64 tau = max_t(u64, p->tau_ns, MTIER_TAU_MIN_NS);
 	u64 worth = mtier_place_horizon_ns(p) * latency_ns(m);
+	u64 told = min_t(u64, div64_u64(worth, tau) * rate >>
+			      (Q16_BITS + MTIER_LARGE_BITS), GAIN_MAX_NS);
 
-	return min_t(u64, div64_u64(worth, tau) * rate >>
-			  (Q16_BITS + MTIER_LARGE_BITS), GAIN_MAX_NS);
+	return min_t(u64, told * mtier_place_factor_q8(p) >> 8, GAIN_MAX_NS);
 }
 
 static u32 move_ns(const struct mtier_place_machine *m, u32 group)

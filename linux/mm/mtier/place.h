@@ -34,6 +34,8 @@
 /* Those are looked at again when so long has passed: 1/8, 1/2, 2 or 8 s. */
 #define MTIER_AUDIT_AGES	4
 #define MTIER_AUDIT_AGE_NS(i)	(125000000ULL << 2 * (i))
+/* Those of the first age also after such a part of the distance of looks. */
+#define MTIER_EARLY_PARTS	16
 /* What a pair saves later than that is not counted. */
 #define MTIER_HORIZON_NS	(30 * 1000000000ULL)
 
@@ -131,6 +133,7 @@ struct mtier_audit_sum {
  * @credit_ns: CPU time saved up: while there is some, @share may be large
  * @pages: base pages that there were when it was booked last
  * @audit: what came of pairs, by age
+ * @early: what looks found of pairs that came so soon that they seldom find any
  */
 struct mtier_place {
 	struct mtier_counts hist[MTIER_LOOKS_MOST + 1];
@@ -139,6 +142,7 @@ struct mtier_place {
 	s64 credit_ns;
 	u64 pages;
 	struct mtier_audit_sum audit[MTIER_AUDIT_AGES];
+	struct mtier_audit_sum early;
 };
 
 /**
@@ -228,6 +232,9 @@ void mtier_place_paid(struct mtier_place *p,
 		      const struct mtier_place_machine *m, u64 passed_ns,
 		      u64 spent_ns);
 void mtier_place_audit(struct mtier_place *p, u64 age_ns, u32 gap, u32 looks, s32 hits);
+void mtier_place_early(struct mtier_place *p, u64 gap_rate, u64 tau_ns, u64 since_ns,
+		       s32 hits);
+u32 mtier_place_factor_q8(const struct mtier_place *p);
 void mtier_place_fade(struct mtier_place *p);
 void mtier_place_left(const struct mtier_place *p, u32 left[MTIER_AUDIT_AGES]);
 u64 mtier_place_horizon_ns(const struct mtier_place *p);

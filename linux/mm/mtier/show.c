@@ -158,6 +158,7 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 		   s->left, s->large, s->common, s->shared, s->told);
 	mtier_place_left(&b->place, left);
 	seq_printf(m, "horizon_ns %llu\n", mtier_place_horizon_ns(&b->place));
+	seq_printf(m, "factor_q8 %u\n", mtier_place_factor_q8(&b->place));
 	for (i = 0; i < MTIER_AUDIT_AGES; i++)
 		seq_printf(m, "foretold%u %lld\nleft%u_q16 %u\n", i,
 			   b->place.audit[i].foretold >> 16, i, left[i]);

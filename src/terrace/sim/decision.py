@@ -20,6 +20,8 @@ AUDIT_EVERY = 8
 #: Pairs are looked at again at these ages, one at each in turn.
 AUDIT_AGES_S = (0.125, 0.5, 2.0, 8.0)
 NO_VICTIM = 0xFF
+#: Pairs due for the first time are looked at after this part of the distance of looks, too.
+EARLY_PARTS = 16
 TOP, LOW = 0, 1
 Q16 = 65536
 #: In the order of enum mtier_plan_why.
@@ -77,6 +79,7 @@ class Place(c.Structure):
         ("credit_ns", c.c_int64),
         ("pages", c.c_uint64),
         ("audit", AuditSum * len(AUDIT_AGES_S)),
+        ("early", AuditSum),
     ]
 
 
@@ -123,6 +126,8 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mtier_place_rest_ns": (c.c_uint64, (_place, _machine, c.c_uint64, c.c_uint64, c.c_uint64)),
     "mtier_place_paid": (None, (_place, _machine, c.c_uint64, c.c_uint64)),
     "mtier_place_audit": (None, (_place, c.c_uint64, c.c_uint32, c.c_uint32, c.c_int32)),
+    "mtier_place_early": (None, (_place, c.c_uint64, c.c_uint64, c.c_uint64, c.c_int32)),
+    "mtier_place_factor_q8": (c.c_uint32, (_place,)),
     "mtier_place_fade": (None, (_place,)),
     "mtier_place_left": (None, (_place, c.POINTER(c.c_uint32))),
     "mtier_place_horizon_ns": (c.c_uint64, (_place,)),
@@ -154,13 +159,15 @@ def library() -> c.CDLL:
 class Swap:
     """Pages of a plan that change places: how many of count `low` go up for as many of count `top`.
 
-    `top` is None where free memory takes them; `gap` (0 to 1) is by how much they differ in what a look finds.
+    `top` is None where free memory takes them; `gap` (0 to 1) is by how much they differ in what a look finds,
+    `rate_s` in how often they are used a second, as far as looks tell.
     """
 
     low: int
     top: int | None
     pages: int
     gap: float
+    rate_s: float
 
 
 class Decision:
@@ -206,10 +213,23 @@ class Decision:
         plan = self._plan
         self._lib.mtier_place_plan(self.state, self.machine, self._worth, movable, limit, plan)
         swaps = [
-            Swap(run.low, None if run.top == NO_VICTIM else run.top, run.pages, run.gap / Q16)
+            Swap(run.low, None if run.top == NO_VICTIM else run.top, run.pages, run.gap / Q16, self._rate_s(run))
             for run in plan.run[: plan.nr]
         ]
         return swaps, int(plan.gain_ns), WHY[plan.why]
+
+    def _rate_s(self, run: Run) -> float:
+        """By how much the pages of a run differ in accesses a second."""
+        rate = self._lib.mtier_place_rate(self._worth.q[run.low_group][run.low])
+        if run.top != NO_VICTIM:
+            rate -= min(rate, self._lib.mtier_place_rate(self._worth.q[run.top_group][run.top]))
+        return float(rate) / Q16 / self.tau_s
+
+    def early(self, rate_s: float, since_s: float, hits: int) -> None:
+        """What a look found of a pair so soon after the last one."""
+        tau_ns = self.state.tau_ns
+        gap = round(rate_s * tau_ns / 1e9 * Q16)
+        self._lib.mtier_place_early(self.state, gap, tau_ns, round(since_s * 1e9), hits)
 
     def enough(self, looks: int, gain_ns: int, total_gain_ns: int, spent_ns: int) -> bool:
         """Is the burst over?"""

@@ -14,6 +14,7 @@ from terrace.errors import UsageError
 from terrace.sim.decision import (
     AUDIT_AGES_S,
     AUDIT_EVERY,
+    EARLY_PARTS,
     LOOKS,
     LOOKS_LEAST,
     LOW,
@@ -41,6 +42,7 @@ PARTS = {
     "sides": "one histogram for both tiers instead of one each",
     "jitter": "looks at even distances",
     "audit": "forecasts are believed, never checked",
+    "early": "no pair is looked at so soon that few are found: those that all looks find are taken for used once",
     "flush": "no TLB flush after bits were cleared",
 }
 
@@ -94,6 +96,7 @@ class _Pair:
     up: int
     down: int | None
     gap: float
+    rate_s: float
     moved_s: float
     due_s: float
 
@@ -142,11 +145,12 @@ class Bursts:
         world.watch(np.concatenate((watched, extra)))
         scene = _Scene(watched, world.top, int(world.rng.integers(len(watched))))
         extra_hits = np.zeros(len(extra), dtype=np.int64)
+        early_s = self._early(audited)
         spent = world.looked(len(world.watched))
         gain = 0
         looks = 0
         while looks < LOOKS and not world.over:
-            self._pause()
+            self._pause(0.0 if looks else early_s)
             found = self._look()
             spent += world.looked(len(world.watched))
             looks += 1
@@ -175,10 +179,10 @@ class Bursts:
             chosen.append(self._ranges.pop())
         return (np.array(sorted(chosen))[:, None] * _RANGE + np.arange(_RANGE)).ravel()
 
-    def _pause(self) -> None:
+    def _pause(self, passed_s: float) -> None:
         random = 1 << 31 if "jitter" in self.without else int(self.world.rng.integers(1 << 32))
         tau_s = self.decision.tau_s
-        self.world.advance(self.decision.pause_ns(random) / 1e9, 1.5 * tau_s)
+        self.world.advance(self.decision.pause_ns(random) / 1e9 - passed_s, 1.5 * tau_s)
 
     def _look(self) -> NDArray[np.bool_]:
         """Read and clear the Accessed bits of what is watched."""
@@ -231,7 +235,7 @@ class Bursts:
                 partner = int(down[number]) if len(down) else None
                 now_s = self.world.now_s
                 age_s = AUDIT_AGES_S[self._pairs // AUDIT_EVERY % len(AUDIT_AGES_S)]
-                self._ring.append(_Pair(int(up[number]), partner, swap.gap, now_s, now_s + age_s))
+                self._ring.append(_Pair(int(up[number]), partner, swap.gap, swap.rate_s, now_s, now_s + age_s))
 
     def _due(self) -> list[_Pair]:
         """Pairs that are old enough to be looked at again; those too old are forgotten."""
@@ -239,6 +243,25 @@ class Bursts:
         due = [pair for pair in self._ring if pair.due_s <= now_s <= pair.moved_s + _AUDIT_OLD_S]
         self._ring = [pair for pair in self._ring if now_s < pair.due_s]
         return due
+
+    def _early(self, audited: list[_Pair]) -> float:
+        """Pairs due for the first time are looked at so soon that few are found; returns how many seconds passed.
+
+        That tells how often they are used: by the looks of a burst the hottest are always found, and count too little.
+        """
+        young = [pair.due_s - pair.moved_s < AUDIT_AGES_S[1] for pair in audited]
+        if "early" in self.without or not any(young):
+            return 0.0
+        world = self.world
+        since_s = self.decision.tau_s / EARLY_PARTS
+        world.advance(since_s)
+        extra = world.touched[len(world.touched) - sum(1 + (pair.down is not None) for pair in audited) :]
+        used = iter(world.rng.random(len(extra)) < -np.expm1(-extra))
+        for pair, is_young in zip(audited, young, strict=True):
+            hits = int(next(used)) - int(pair.down is not None and next(used))
+            if is_young:
+                self.decision.early(pair.rate_s, since_s, hits)
+        return since_s
 
     def _judge(self, audited: list[_Pair], hits: NDArray[np.int64], looks: int) -> None:
         place = 0

@@ -225,6 +225,37 @@ static void pairs_are_judged_at_their_age(struct kunit *test)
 	audit_end(a);
 }
 
+/* What was found early is compared for pairs of the first age, as far as it is known. */
+static void young_pairs_are_looked_at_early(struct kunit *test)
+{
+	struct audit_world *a = audit_world(test);
+	struct mtier_forecast *f = &mtier_audit->pair[0];
+
+	KUNIT_EXPECT_FALSE(test, mtier_audit_has_young());
+	audit_again(a);
+	KUNIT_EXPECT_TRUE(test, mtier_audit_has_young());
+	/* 2.47 and 0.36 accesses in TAU_NS: a quarter of 2.1. */
+	f->early_ns = TAU_NS / 4;
+	f->early_hits = 1;
+	mtier_audit_judge_early(&a->place);
+	KUNIT_EXPECT_GT(test, a->place.early.foretold, 34000);
+	KUNIT_EXPECT_LT(test, a->place.early.foretold, 35000);
+	KUNIT_EXPECT_EQ(test, a->place.early.seen, (s64)MTIER_Q16);
+	/* One of the two is gone, and nothing is learnt. */
+	a->page[UP] = MTIER_PAGE_NONE;
+	mtier_audit_look_early(0);
+	KUNIT_EXPECT_EQ(test, f->early_ns, 0);
+	mtier_audit_judge_early(&a->place);
+	KUNIT_EXPECT_EQ(test, a->place.early.seen, (s64)MTIER_Q16);
+	/* Others are looked at when less is left. */
+	f->age = 1;
+	f->early_ns = TAU_NS / 4;
+	KUNIT_EXPECT_FALSE(test, mtier_audit_has_young());
+	mtier_audit_judge_early(&a->place);
+	KUNIT_EXPECT_EQ(test, a->place.early.seen, (s64)MTIER_Q16);
+	audit_end(a);
+}
+
 static void only_news_are_taken(struct kunit *test)
 {
 	struct audit_world *a = audit_world(test);
@@ -272,6 +303,7 @@ static struct kunit_case mtier_audit_cases[] = {
 	KUNIT_CASE(a_page_of_two_pairs_is_looked_at_once),
 	KUNIT_CASE(a_page_that_is_gone_says_nothing),
 	KUNIT_CASE(pairs_are_judged_at_their_age),
+	KUNIT_CASE(young_pairs_are_looked_at_early),
 	KUNIT_CASE(only_news_are_taken),
 	KUNIT_CASE(some_of_many_are_written_down),
 	{ }

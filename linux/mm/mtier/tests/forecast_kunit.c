@@ -88,9 +88,70 @@ static void in_the_end_it_is_tried_again(struct kunit *test)
 	KUNIT_EXPECT_GE(test, horizon_ms(&p), 29990ULL);
 }
 
+/*
+ * So many early looks of pairs that are to differ by an access in the time of 16, of
+ * which the first find @hit.
+ */
+static void early(struct mtier_place *p, u32 looks, u32 finds, s32 hit)
+{
+	u32 i;
+
+	for (i = 0; i < looks; i++)
+		mtier_place_early(p, MTIER_Q16, 16 * MS_NS, MS_NS,
+				  i < finds ? hit : 0);
+}
+
+static void who_is_used_more_saves_more(struct kunit *test)
+{
+	struct mtier_place p;
+
+	mtier_place_init(&p, &machine);
+	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U);
+	/* As foretold: 4 of 64, beside the 4 that it begins with. */
+	early(&p, 64, 4, 1);
+	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U);
+	early(&p, 64, 36, 1);
+	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U * 44 / 12);
+	/* Less saves less, down to a quarter. */
+	mtier_place_init(&p, &machine);
+	early(&p, 64, 0, 1);
+	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U / 2);
+	early(&p, 640, 0, 1);
+	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U / 4);
+	/* What went down is as much evidence as what went up. */
+	mtier_place_init(&p, &machine);
+	early(&p, 32, 32, -1);
+	early(&p, 32, 32, 1);
+	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U / 2);
+	/* A look that came late has seen no more than looks of a burst do. */
+	mtier_place_init(&p, &machine);
+	mtier_place_early(&p, MTIER_Q16, 16 * MS_NS, 1000 * MS_NS, 1);
+	KUNIT_EXPECT_EQ(test, p.early.foretold, (s64)MTIER_Q16);
+}
+
+static void early_looks_are_forgotten(struct kunit *test)
+{
+	struct mtier_place p;
+	u32 i;
+
+	mtier_place_init(&p, &machine);
+	early(&p, 10000, 10000, 1);
+	KUNIT_EXPECT_GT(test, mtier_place_factor_q8(&p), 256U * 8);
+	KUNIT_EXPECT_LE(test, mtier_place_factor_q8(&p), 256U * 16);
+	early(&p, 10000, 625, 1);
+	KUNIT_EXPECT_LE(test, mtier_place_factor_q8(&p), 256U * 5 / 4);
+	mtier_place_init(&p, &machine);
+	early(&p, 64, 64, 1);
+	for (i = 0; i < 8; i++)
+		mtier_place_fade(&p);
+	KUNIT_EXPECT_LE(test, mtier_place_factor_q8(&p), 256U * 5 / 4);
+}
+
 static struct kunit_case mtier_forecast_cases[] = {
 	KUNIT_CASE(what_lasts_is_what_was_found),
 	KUNIT_CASE(in_the_end_it_is_tried_again),
+	KUNIT_CASE(who_is_used_more_saves_more),
+	KUNIT_CASE(early_looks_are_forgotten),
 	{ }
 };
 

@@ -256,6 +256,33 @@ static void what_is_unmapped_leaves_the_burst(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 0);
 }
 
+/* Somebody asks only: the next look is to find what it would have. */
+static void a_glance_leaves_the_bit_as_it_is(struct kunit *test)
+{
+	struct mtier_seen seen = { };
+	struct mtier_look look = {
+		.first = true,
+		.low = node_states[N_MEMORY],
+		.top = node_states[N_MEMORY],
+		.seen = &seen,
+	};
+	unsigned long at = map_file(test, NULL);
+	struct mtier_watch w;
+
+	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), -1);
+	map_touch(test, at, 1);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), 1);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), 1);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at + PAGE_SIZE), -1);
+	look_watch(test, &w, 1);
+	look.mm = current->mm;
+	mtier_rules_of(current->mm, &look.rules);
+	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
+	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), 0);
+	KUNIT_EXPECT_EQ(test, vm_munmap(at, MTIER_RANGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), -1);
+}
+
 /* Where there is room for all that is below, single pages above are asked for. */
 static void who_has_not_to_leave_is_not_looked_at(struct kunit *test)
 {
@@ -380,6 +407,7 @@ static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(a_folio_counts_for_all_of_its_pages),
 	KUNIT_CASE(a_plan_takes_whole_folios),
 	KUNIT_CASE(what_is_unmapped_leaves_the_burst),
+	KUNIT_CASE(a_glance_leaves_the_bit_as_it_is),
 	KUNIT_CASE(who_has_not_to_leave_is_not_looked_at),
 	KUNIT_CASE(what_is_mapped_twice_is_looked_at_once),
 	KUNIT_CASE(what_others_have_above_is_left_alone),

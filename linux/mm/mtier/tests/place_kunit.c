@@ -365,6 +365,7 @@ static void what_it_gains(struct kunit *test)
 	struct mtier_worth w;
 	struct mtier_plan plan;
 	u64 each;
+	u32 i;
 
 	wrong_way_round(&counts);
 	start(&p, 4, &counts, &w);
@@ -389,6 +390,11 @@ static void what_it_gains(struct kunit *test)
 	m.free = 1;
 	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.pages, 1U);
+	/* It is used twice as often as was foretold: 4 more of 0, beside 4. */
+	for (i = 0; i < 4; i++)
+		mtier_place_early(&p, 0, MS_NS, MS_NS, 1);
+	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
+	KUNIT_EXPECT_EQ(test, plan.gain_ns, 2 * each + 2 * machine.move_ns);
 	/* It is gone at once. */
 	mtier_place_audit(&p, 0, MTIER_Q16, 1024, -1024);
 	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);

@@ -133,6 +133,16 @@ MUTANTS = [
     Mutant("all are of the last age", "age_ns >= age_end_ns(i)", "true"),
     Mutant("old success excuses all", "if (sum->foretold > AUDIT_MOST)", "if (0)"),
     Mutant("gone for ever", "sum->foretold /= 2;", ";"),
+    # place: early looks
+    Mutant("used as often as is found", "told * mtier_place_factor_q8(p) >> 8", "told"),
+    Mutant("what is used less saves nothing", "return max_t(u64, factor, EARLY_LEAST_Q8);", "return factor;"),
+    Mutant("what is used less saves as much", "#define EARLY_LEAST_Q8\t64", "#define EARLY_LEAST_Q8\t256"),
+    Mutant("one early look says all", "#define EARLY_PRIOR\t(4LL * MTIER_Q16)", "#define EARLY_PRIOR\t1LL"),
+    Mutant("early is as good as late", "since_ns = min_t(u64, since_ns, tau_ns);", "since_ns = tau_ns;"),
+    Mutant("late says more than late", "since_ns = min_t(u64, since_ns, tau_ns);", ";"),
+    Mutant("found is found", "(s64)clamp_t(s32, hits, -1, 1) * MTIER_Q16", "(hits > 0) * MTIER_Q16"),
+    Mutant("early looks count for ever", "if (max_t(s64, sum->foretold, sum->seen) > EARLY_MOST)", "if (0)"),
+    Mutant("a fade leaves early looks", "audit_fade(&p->early);", ";"),
     # place: distance and number of looks
     Mutant(
         "a burst never ends early",

@@ -47,6 +47,8 @@ static void wild_place(struct rng *rng, struct mtier_place *p)
 		p->audit[i].seen = rng_wild(rng);
 		p->audit[i].foretold = rng_wild(rng);
 	}
+	p->early.seen = rng_wild(rng);
+	p->early.foretold = rng_wild(rng);
 }
 
 static void check_worth(struct kunit *test, const struct mtier_worth *w)
@@ -142,6 +144,15 @@ static void check_share(struct kunit *test, const struct mtier_place_machine *m,
 	KUNIT_EXPECT_LE(test, share, most);
 }
 
+/* It starts with four finds, and remembers no more than twice 128. */
+static void check_factor(struct kunit *test, const struct mtier_place *p)
+{
+	u32 factor_q8 = mtier_place_factor_q8(p);
+
+	KUNIT_EXPECT_GE(test, factor_q8, 256U / 4);
+	KUNIT_EXPECT_LE(test, factor_q8, 256U * (4 + 2 * 128) / 4);
+}
+
 static void any_life_stays_within_bounds(struct kunit *test)
 {
 	struct rng rng = rng_new(test);
@@ -158,6 +169,11 @@ static void any_life_stays_within_bounds(struct kunit *test)
 		mtier_place_audit(&p, rng_wild(&rng), wild32(&rng), wild32(&rng),
 				  wild32(&rng));
 		KUNIT_EXPECT_LE(test, mtier_place_horizon_ns(&p), MTIER_HORIZON_NS);
+		mtier_place_early(&p, rng_wild(&rng), rng_wild(&rng),
+				  rng_wild(&rng), wild32(&rng));
+		check_factor(test, &p);
+		mtier_place_fade(&p);
+		check_factor(test, &p);
 		mtier_place_looked(&m, rng_wild(&rng), rng_wild(&rng));
 		KUNIT_EXPECT_GE(test, mtier_place_pages(&p, &m),
 				(u64)MTIER_NOTICE_PAGES);
