@@ -12,7 +12,8 @@
  * and leaves the burst as if it had moved.
  *
  * Locking: mtier_burst_lock guards what others may read, which kmtierd alone
- * changes: it takes it to change, they to read; innermost.
+ * changes: it takes it to change, they to read; innermost. mtier_burst_asked is set
+ * under mtier_mutex, and taken back by kmtierd without any lock.
  */
 #include <linux/freezer.h>
 #include <linux/hrtimer.h>
@@ -125,6 +126,33 @@ static void mtier_burst_move_ns(struct mtier_place_machine *m, u64 ns,
 	m->move_ns = DIV_ROUND_UP(3 * m->move_ns + now, 4);
 }
 
+/* Somebody has asked for the next burst. */
+static bool mtier_burst_asked;
+
+/*
+ * Sleep until @when_ns; where @rest, until somebody asks for a burst.  False if there
+ * is to be none, or not to go on with this one.
+ */
+static bool mtier_burst_wait(u64 when_ns, bool rest)
+{
+	ktime_t until = ns_to_ktime(when_ns);
+	bool frozen = false;
+
+	while (!kthread_freezable_should_stop(&frozen)) {
+		if (frozen)
+			return false;
+		set_current_state(TASK_INTERRUPTIBLE | TASK_FREEZABLE);
+		if (!kthread_should_stop() &&
+		    !(rest && READ_ONCE(mtier_burst_asked)))
+			schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+		__set_current_state(TASK_RUNNING);
+		if (ktime_get_ns() >= when_ns ||
+		    (rest && READ_ONCE(mtier_burst_asked)))
+			return !kthread_should_stop();
+	}
+	return false;
+}
+
 /**
  * mtier_burst_sleep() - sleep
  * @when_ns: until when, of ktime_get_ns()
@@ -134,20 +162,7 @@ static void mtier_burst_move_ns(struct mtier_place_machine *m, u64 ns,
  */
 bool mtier_burst_sleep(u64 when_ns)
 {
-	ktime_t until = ns_to_ktime(when_ns);
-	bool frozen = false;
-
-	while (!kthread_freezable_should_stop(&frozen)) {
-		if (frozen)
-			return false;
-		set_current_state(TASK_INTERRUPTIBLE | TASK_FREEZABLE);
-		if (!kthread_should_stop())
-			schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
-		__set_current_state(TASK_RUNNING);
-		if (ktime_get_ns() >= when_ns)
-			return !kthread_should_stop();
-	}
-	return false;
+	return mtier_burst_wait(when_ns, false);
 }
 
 /**
@@ -478,6 +493,8 @@ static u64 mtier_burst_run(void)
 	mtier_audit_expire();
 	mutex_lock(&mtier_burst_lock);
 	mtier_burst_machine(&b->machine);
+	if (xchg(&mtier_burst_asked, false))
+		mtier_place_hurry(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);
 	r.free = b->machine.free;
 	low = b->machine.pages[MTIER_LOW] + b->machine.pages[MTIER_LOW + MTIER_LARGE];
@@ -525,7 +542,7 @@ static int mtier_burst_thread(void *unused)
 		u64 rest_ns = mtier_burst_run();
 		u64 now = ktime_get_ns();
 
-		mtier_burst_sleep(now + rest_ns);
+		mtier_burst_wait(now + rest_ns, true);
 		mtier_burst_rested(now);
 	}
 	return 0;
@@ -555,6 +572,7 @@ int mtier_burst_start(void)
 		.faded_ns = ktime_get_ns(),
 		.why = MTIER_PLAN_NOBODY,
 	};
+	mtier_burst_asked = false;
 	mtier_burst_machine(&b->machine);
 	mtier_place_init(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);
@@ -568,6 +586,23 @@ err:
 	mtier_swap_stop();
 	mtier_audit_stop();
 	return ret;
+}
+
+/**
+ * mtier_burst_ask() - have a burst begin at once that looks as much as the first one
+ *
+ * One that goes on already is not disturbed; the next follows it without a rest.
+ *
+ * Return: 0, or -ENODEV if the engine is off.
+ */
+int mtier_burst_ask(void)
+{
+	lockdep_assert_held(&mtier_mutex);
+	if (!mtier_burst_task)
+		return -ENODEV;
+	WRITE_ONCE(mtier_burst_asked, true);
+	wake_up_process(mtier_burst_task);
+	return 0;
 }
 
 /**

@@ -347,6 +347,7 @@ extern struct mtier_burst mtier_burst;
 
 bool mtier_burst_sleep(u64 when_ns);
 int mtier_burst_start(void);
+int mtier_burst_ask(void);
 void mtier_burst_stop(void);
 
 #endif /* _MM_MTIER_BURST_H */

@@ -66,6 +66,16 @@ void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m
 }
 
 /**
+ * mtier_place_hurry - have the next burst look as much as the first one does
+ * @p: state
+ * @m: the machine
+ */
+void mtier_place_hurry(struct mtier_place *p, const struct mtier_place_machine *m)
+{
+	p->share = share_cap(m, true);
+}
+
+/**
  * mtier_place_looked - what looking at a page costs
  * @m: the machine, of which that is corrected
  * @ns: CPU time that the looks of a burst took

@@ -204,6 +204,7 @@ struct mtier_plan {
 };
 
 void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m);
+void mtier_place_hurry(struct mtier_place *p, const struct mtier_place_machine *m);
 void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes);
 u64 mtier_place_pages(const struct mtier_place *p,
 		      const struct mtier_place_machine *m);

@@ -194,6 +194,19 @@ static int mtier_observe_set(void *unused, u64 val)
 DEFINE_DEBUGFS_ATTRIBUTE(mtier_observe_fops, mtier_observe_get,
 			 mtier_observe_set, "%llu\n");
 
+static int mtier_burst_set(void *unused, u64 val)
+{
+	int ret;
+
+	if (val != 1)
+		return -ERANGE;
+	mutex_lock(&mtier_mutex);
+	ret = mtier_burst_ask();
+	mutex_unlock(&mtier_mutex);
+	return ret;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(mtier_burst_fops, NULL, mtier_burst_set, "%llu\n");
+
 /**
  * mtier_show_init() - make the folder of debugfs
  */
@@ -206,4 +219,5 @@ void __init mtier_show_init(void)
 	debugfs_create_file("bursts", 0400, dir, NULL, &mtier_bursts_fops);
 	debugfs_create_file_unsafe("observe", 0600, dir, NULL,
 				   &mtier_observe_fops);
+	debugfs_create_file_unsafe("burst", 0200, dir, NULL, &mtier_burst_fops);
 }

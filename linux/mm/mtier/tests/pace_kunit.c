@@ -275,6 +275,11 @@ static void looks_follow_what_they_find(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.share, 123U);
 	KUNIT_EXPECT_GT(test, rest_after(&p, 0), 430 * MS_NS);
 	KUNIT_EXPECT_LT(test, rest_after(&p, 0), 435 * MS_NS);
+	/* Somebody has asked for more. */
+	mtier_place_hurry(&p, &machine);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
+	rest_after(&p, 0);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 8);
 }
 
 static void credit_is_used_up(struct kunit *test)

@@ -144,6 +144,7 @@ MUTANTS = [
     Mutant("early looks count for ever", "if (max_t(s64, sum->foretold, sum->seen) > EARLY_MOST)", "if (0)"),
     Mutant("a fade leaves early looks", "audit_fade(&p->early);", ";"),
     # place: distance and number of looks
+    Mutant("nobody hurries", "p->share = share_cap(m, true);", ";"),
     Mutant(
         "a burst never ends early",
         "return total_gain_ns > mul_sat(spent_ns, 2) &&",

@@ -182,6 +182,8 @@ static void any_life_stays_within_bounds(struct kunit *test)
 		(void)mtier_place_rest_ns(&p, &m, rng_wild(&rng), rng_wild(&rng),
 					  rng_wild(&rng));
 		check_share(test, &m, p.share);
+		mtier_place_hurry(&p, &m);
+		check_share(test, &m, p.share);
 		(void)mtier_place_enough(wild32(&rng), rng_wild(&rng),
 					 rng_wild(&rng), rng_wild(&rng));
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: whether they only observe is settled before they begin, and address spaces
- * come, change and go while they are looked at.
+ * Bursts: whether they only observe is settled before they begin, one can be asked
+ * for, and address spaces come, change and go while they are looked at.
  *
  * lab: topology=dram-cxl timeout=180s debug=yes
  */
@@ -15,6 +15,7 @@
 #include "burst_util.h"
 
 #define OBSERVE		MT_BURST_DIR "observe"
+#define ASK		MT_BURST_DIR "burst"
 /* Two ranges */
 #define SIZE		(2 * MT_HUGE)
 
@@ -38,6 +39,52 @@ static int observe_changes_only_while_off(void)
 	MT_ASSERT(mt_kthread("kmtierd") > 0, "nobody observes");
 	MT_ASSERT(!mt_observe(false), "it cannot be taken back");
 	MT_ASSERT(MT_WAIT(mt_kthread("kmtierd") <= 0, 30000), "it did not stop");
+	return MT_PASS;
+}
+
+/* Pages that the next burst looks at, each time; 0 if none came. */
+static long long next_looks_at(void)
+{
+	long long bursts, ptes, times;
+
+	do {
+		bursts = mt_burst_value("bursts");
+		ptes = mt_burst_value("ptes");
+		times = mt_burst_value("looks");
+		if (!MT_WAIT(mt_burst_value("bursts") > bursts, 120000))
+			return 0;
+		ptes = mt_burst_value("ptes") - ptes;
+		times = mt_burst_value("looks") - times;
+	/* Two may have come, or one just when this was asked. */
+	} while (mt_burst_value("bursts") != bursts + 1);
+	return ptes / (times + 1);
+}
+
+/*
+ * Of much memory that nobody uses little is looked at, and seldom; a burst that is
+ * asked for looks at more.
+ */
+static int a_burst_that_is_asked_for(void)
+{
+	static const char * const nonsense[] = { "0", "2", "-1", "x" };
+	char *p = mt_place(128 * MT_MB, mt_slow_node());
+	long long usual, asked;
+	size_t i;
+
+	MT_ASSERT(p, "no memory on the slow node");
+	MT_ASSERT(mt_write(ASK, "1") == -ENODEV, "it is taken while off");
+	if (mt_bursts_on())
+		return MT_FAIL;
+	for (i = 0; i < ARRAY_LEN(nonsense); i++)
+		MT_ASSERT(mt_write(ASK, nonsense[i]) < 0, "'%s' was taken",
+			  nonsense[i]);
+	MT_ASSERT(MT_WAIT(mt_burst_value("share_q16") < 200, 120000),
+		  "it looks as much as at first");
+	usual = next_looks_at();
+	MT_ASSERT(!mt_write(ASK, "1"), "it is refused");
+	asked = next_looks_at();
+	mt_note("%lld pages, asked for %lld", usual, asked);
+	MT_ASSERT(usual && asked > 2 * usual, "it looks no more than usual");
 	return MT_PASS;
 }
 
@@ -133,6 +180,7 @@ int main(void)
 	static const struct mt_check checks[] = {
 		MT_CHECK("observe changes only while it is off",
 			 observe_changes_only_while_off),
+		MT_CHECK("a burst that is asked for", a_burst_that_is_asked_for),
 		MT_CHECK("P13 processes come and go during bursts",
 			 processes_come_and_go),
 		MT_CHECK("P13 memory changes under the looks",

@@ -88,8 +88,9 @@ static size_t fill(char **p)
 /* To ask where all pages are takes a CPU long; it is in the way. */
 static bool comes(char *p, size_t size, long pages, unsigned int ms)
 {
-	bool ok = MT_WAIT(mt_since(&before, "pgpromote_success") >= pages &&
-			  on_fast(p, size) >= pages, ms);
+	bool ok = MT_WAIT(({ mt_hurry();
+			     mt_since(&before, "pgpromote_success") >= pages &&
+			     on_fast(p, size) >= pages; }), ms);
 
 	mt_note("%ld of %ld pages are in DRAM; %lld up, %lld down",
 		on_fast(p, size), (long)(size / MT_PAGE),

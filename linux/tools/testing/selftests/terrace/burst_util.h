@@ -5,8 +5,6 @@
 
 #include "mtier_util.h"
 
-#define MT_BURST_DIR	"/sys/kernel/debug/mtier/"
-
 char *mt_place_both(size_t size);
 long long mt_burst_value(const char *name);
 long mt_burst_counted(unsigned int looks, const char *group, unsigned int count);

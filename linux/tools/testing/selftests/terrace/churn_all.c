@@ -265,6 +265,8 @@ static void weather(unsigned int n, const pid_t *pid, const struct mt_cgroup *cg
 		mt_write("/proc/sys/vm/compact_memory", "1");
 	if (n % 30 == 20)
 		mt_write("/proc/sys/vm/drop_caches", "1");
+	if (n % 16 == 5)
+		mt_write(MT_BURST_DIR "burst", "1");
 }
 
 /* ---- the check ---- */

@@ -367,7 +367,7 @@ bool mt_moves_to(void *p, size_t size, int node, unsigned int ms)
 
 	mt_settle();
 	mt_touch_start(&t, p, size);
-	moved = MT_WAIT(mt_all_on(p, size, node), ms);
+	moved = MT_WAIT(({ mt_hurry(); mt_all_on(p, size, node); }), ms);
 	mt_touch_stop(&t);
 	if (!moved)
 		mt_note_where("when time was up", p, size);

@@ -201,6 +201,26 @@ void mt_cgroup_remove(struct mt_cgroup *cg)
 /* So long may it take on a slow host until the first page has moved. */
 #define RACE_MAX_MS	MT_MOVE_MS
 
+/* After so long without what a test waits for a burst is asked for, again and again. */
+#define HURRY_MS	1000
+
+/*
+ * To be called while waiting for bursts. On a slow host, or a kernel that checks
+ * itself, looks that find nothing cost so much that the next ones come half a minute
+ * later.
+ */
+void mt_hurry(void)
+{
+	static long long last_ms;
+	long long now_ms = mt_now_ms();
+
+	if (now_ms - last_ms < HURRY_MS)
+		return;
+	if (last_ms)
+		mt_write(MT_BURST_DIR "burst", "1");
+	last_ms = now_ms;
+}
+
 /* Look and move as fast as can be. */
 void mt_race_begin(struct mt_race *r)
 {
@@ -225,6 +245,7 @@ bool mt_race_goes_on(const struct mt_race *r, unsigned int least_ms)
 {
 	long long ran_ms = mt_now_ms() - r->start_ms;
 
+	mt_hurry();
 	return ran_ms < least_ms ||
 	       (ran_ms < RACE_MAX_MS &&
 		!mt_since(&r->before, "pgpromote_success"));
@@ -282,6 +303,17 @@ void mt_load_slow(void *arg)
 		while (mt_now_ms() < until);
 		munmap(p, size);
 	}
+}
+
+/* Memory that is put on the slow node once, and used from then on. */
+void mt_load_stays(void *arg)
+{
+	const size_t size = 8 * MT_MB;
+	char *p = mt_fill(size, mt_slow_node(), false);
+
+	(void)arg;
+	for (;;)
+		mt_touch(p, size, true);
 }
 
 /* A child that runs @fn and exits with 0; it dies with its parent. */

@@ -229,6 +229,7 @@ struct mt_race {
 	long long start_ms;
 };
 
+void mt_hurry(void);
 void mt_race_begin(struct mt_race *r);
 void mt_race_again(void);
 bool mt_race_goes_on(const struct mt_race *r, unsigned int least_ms);
@@ -236,6 +237,9 @@ int mt_race_moved(const struct mt_race *r);
 int mt_race_balanced(const struct mt_race *r);
 int mt_race_end(const struct mt_race *r);
 void mt_load_slow(void *arg);
+void mt_load_stays(void *arg);
+
+#define MT_BURST_DIR	"/sys/kernel/debug/mtier/"
 
 #define MT_SCALE_SET	0x4d540001	/* PR_MTIER_SCAN_SCALE_SET */
 

@@ -150,7 +150,7 @@ static int cgroup_dies(void)
 
 	mt_race_begin(&race);
 	for (i = 0; i < 12 || mt_race_goes_on(&race, 0); i++) {
-		pid_t pid = mt_spawn(mt_load_slow, NULL);
+		pid_t pid = mt_spawn(mt_load_stays, NULL);
 
 		MT_NEED(!mt_cgroup_make(&cg, "dies", "+memory"), "no cgroups");
 		mt_cgroup_enter(&cg, pid);
