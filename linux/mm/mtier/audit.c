@@ -361,12 +361,14 @@ void mtier_audit_judge_early(struct mtier_place *p)
 
 	for (i = 0; i < mtier_audit->nr; i++) {
 		const struct mtier_forecast *f = &mtier_audit->pair[i];
-		u32 up = mtier_place_rate(f->up_q);
-		u32 down = f->down.slot ? mtier_place_rate(f->down_q) : 0;
+		u32 up, down;
 
-		if (mtier_audit_young(f) && f->early_ns)
-			mtier_place_early(p, up - min(up, down), f->tau_ns,
-					  f->early_ns, f->early_hits);
+		if (!mtier_audit_young(f) || !f->early_ns)
+			continue;
+		up = mtier_place_rate(f->up_q);
+		down = f->down.slot ? mtier_place_rate(f->down_q) : 0;
+		mtier_place_early(p, up - min(up, down), f->tau_ns, f->early_ns,
+				  f->early_hits);
 	}
 }
 

@@ -129,6 +129,12 @@ static void mtier_burst_move_ns(struct mtier_place_machine *m, u64 ns,
 /* Somebody has asked for the next burst. */
 static bool mtier_burst_asked;
 
+/* Is it time? Where @rest, also if somebody has asked for a burst. */
+static bool mtier_burst_due(u64 when_ns, bool rest)
+{
+	return ktime_get_ns() >= when_ns || (rest && READ_ONCE(mtier_burst_asked));
+}
+
 /*
  * Sleep until @when_ns; where @rest, until somebody asks for a burst.  False if there
  * is to be none, or not to go on with this one.
@@ -142,12 +148,10 @@ static bool mtier_burst_wait(u64 when_ns, bool rest)
 		if (frozen)
 			return false;
 		set_current_state(TASK_INTERRUPTIBLE | TASK_FREEZABLE);
-		if (!kthread_should_stop() &&
-		    !(rest && READ_ONCE(mtier_burst_asked)))
+		if (!kthread_should_stop() && !mtier_burst_due(when_ns, rest))
 			schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
 		__set_current_state(TASK_RUNNING);
-		if (ktime_get_ns() >= when_ns ||
-		    (rest && READ_ONCE(mtier_burst_asked)))
+		if (mtier_burst_due(when_ns, rest))
 			return !kthread_should_stop();
 	}
 	return false;

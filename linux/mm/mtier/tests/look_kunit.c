@@ -221,24 +221,31 @@ static void a_plan_takes_whole_folios(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
 }
 
-static void what_is_unmapped_leaves_the_burst(struct kunit *test)
+/* The first look at this thread's memory; what lies on any node may go up. */
+static void look_at_all(struct mtier_look *look, struct mtier_seen *seen)
 {
-	struct mtier_seen seen = { };
-	struct mtier_look look = {
+	*seen = (struct mtier_seen) { };
+	*look = (struct mtier_look) {
+		.mm = current->mm,
 		.first = true,
 		.low = node_states[N_MEMORY],
-		/* They may go up. */
 		.top = node_states[N_MEMORY],
-		.seen = &seen,
+		.seen = seen,
 	};
+	mtier_rules_of(current->mm, &look->rules);
+}
+
+static void what_is_unmapped_leaves_the_burst(struct kunit *test)
+{
+	struct mtier_seen seen;
+	struct mtier_look look;
 	unsigned long at = map_file(test, NULL);
 	struct mtier_watch w;
 	unsigned int i;
 
 	map_touch(test, at, MTIER_RANGE_PAGES);
 	look_watch(test, &w, 1);
-	look.mm = current->mm;
-	mtier_rules_of(current->mm, &look.rules);
+	look_at_all(&look, &seen);
 	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
 	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
 	look.first = false;
@@ -259,13 +266,8 @@ static void what_is_unmapped_leaves_the_burst(struct kunit *test)
 /* Somebody asks only: the next look is to find what it would have. */
 static void a_glance_leaves_the_bit_as_it_is(struct kunit *test)
 {
-	struct mtier_seen seen = { };
-	struct mtier_look look = {
-		.first = true,
-		.low = node_states[N_MEMORY],
-		.top = node_states[N_MEMORY],
-		.seen = &seen,
-	};
+	struct mtier_seen seen;
+	struct mtier_look look;
 	unsigned long at = map_file(test, NULL);
 	struct mtier_watch w;
 
@@ -275,8 +277,7 @@ static void a_glance_leaves_the_bit_as_it_is(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), 1);
 	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at + PAGE_SIZE), -1);
 	look_watch(test, &w, 1);
-	look.mm = current->mm;
-	mtier_rules_of(current->mm, &look.rules);
+	look_at_all(&look, &seen);
 	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
 	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), 0);
 	KUNIT_EXPECT_EQ(test, vm_munmap(at, MTIER_RANGE_SIZE), 0);
@@ -333,19 +334,13 @@ static unsigned int look_first(struct kunit *test, struct mtier_look *look,
 static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
 {
 	struct file *file = map_file_make(test);
-	struct mtier_seen seen = { };
-	struct mtier_look look = {
-		.first = true,
-		.low = node_states[N_MEMORY],
-		.top = node_states[N_MEMORY],
-		.seen = &seen,
-	};
+	struct mtier_seen seen;
+	struct mtier_look look;
 	unsigned long lowest, low, high;
 
 	high = map_file(test, file);
 	map_touch(test, high, MTIER_RANGE_PAGES);
-	look.mm = current->mm;
-	mtier_rules_of(current->mm, &look.rules);
+	look_at_all(&look, &seen);
 	mtier_look_others.low = look.low;
 	mtier_look_others.top = look.top;
 	mtier_look_others.flush = &mtier_look_flush;

@@ -201,7 +201,7 @@ void mt_cgroup_remove(struct mt_cgroup *cg)
 /* So long may it take on a slow host until the first page has moved. */
 #define RACE_MAX_MS	MT_MOVE_MS
 
-/* After so long without what a test waits for a burst is asked for, again and again. */
+/* While a test waits for what bursts do, one is asked for no more often than that. */
 #define HURRY_MS	1000
 
 /*
