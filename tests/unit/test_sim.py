@@ -27,12 +27,13 @@ from terrace.sim.world import HOSTS, Host, World
 SMALL = replace(HOSTS["L"], name="small", setting=Setting(16384, 400.0, 5.0), run_s=20.0, rate_s=16384.0)
 SMALL_4096 = replace(SMALL, setting=Setting(4096, 100.0, 4.0))
 SMALL_LOOKS = replace(SMALL, name="small-looks", look_ns=HOSTS["D"].look_ns)
+BLOCKS = replace(SMALL_LOOKS, name="blocks", setting=Setting(32768, 400.0, 10.0), run_s=30.0, rate_s=32768.0)
 SLOW = replace(HOSTS["S"], name="slow", setting=Setting(16384, 12.0, 50.0), run_s=150.0, rate_s=1024.0)
 
 
 @pytest.fixture(autouse=True)
 def small_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for host in (SMALL, SMALL_LOOKS, SLOW):
+    for host in (SMALL, SMALL_LOOKS, BLOCKS, SLOW):
         monkeypatch.setitem(HOSTS, host.name, host)
 
 
@@ -144,6 +145,15 @@ def test_heat_that_dies_of_use_is_not_chased() -> None:
     assert mean(f.gap for f in audited) > figures("log", "static").gap - 0.03
 
 
+def test_parts_of_many_ranges_meet_heat_that_lies_together() -> None:
+    """A tenth of 64 blocks is used, others every 10 s: of few whole ranges most meet none of them."""
+    whole, parts = (
+        mean(figures("blocks", policy, "blocks", seed=seed).gap for seed in range(1, 6))
+        for policy in ("place", "place-parts")
+    )
+    assert parts > whole + 0.03
+
+
 def test_without_early_looks_heat_is_not_followed_as_long_as_it_pays() -> None:
     """Where looks cost more, heat that lives a second."""
     early, late = (figures("short", policy, "small-looks", 0.5) for policy in ("place", "place-early"))
@@ -167,7 +177,8 @@ def test_a_load_has_the_accesses_that_it_is_said_to_have(name: str) -> None:
         end = min(load.change_s(now), now + 1.0)
         total += float(load.accesses(now, end).sum())
         now = end
-    part = {"light": 0.01, "idle": 0.25, "idle-phase": 0.25, "ample": 0.1}.get(name, 1.0)
+    # Of so few blocks two are a fourth.
+    part = {"light": 0.01, "idle": 0.25, "idle-phase": 0.25, "ample": 0.1, "nook": 0.125}.get(name, 1.0)
     assert total == pytest.approx(8.0 * at.pages * at.rate * part, rel=0.02)
 
 
@@ -252,7 +263,7 @@ def test_the_page_has_a_row_for_each_cell_of_all_seeds() -> None:
 
 def test_every_host_has_loads_that_there_are() -> None:
     """`--hosts D` without `--loads` ended in a KeyError."""
-    assert set(USUAL) == set(HOSTS) - {SMALL.name, SMALL_LOOKS.name, SLOW.name}
+    assert set(USUAL) == set(HOSTS) - {SMALL.name, SMALL_LOOKS.name, BLOCKS.name, SLOW.name}
     assert {load for loads in USUAL.values() for load in loads} <= set(LOADS)
 
 

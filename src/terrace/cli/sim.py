@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run the simulation."""
     from terrace.sim.loads import LOADS
-    from terrace.sim.policies import COSTS, PARTS
+    from terrace.sim.policies import COSTS, PARTS, TRIED
     from terrace.sim.runs import run_all
     from terrace.sim.tables import HEADERS, MEANING, rows
 
@@ -57,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
         output.table([(name, text) for name, (text, _) in LOADS.items()], ("load", "what it is"))
         print()
         named = [("static", "nothing moves"), ("informed", "knows all rates"), ("place", "mm/mtier/place.c")]
-        parts = [*PARTS.items(), *((name, text) for name, (text, _) in COSTS.items())]
+        parts = [*PARTS.items(), *TRIED.items(), *((name, text) for name, (text, _) in COSTS.items())]
         output.table(named + [(f"place-{name}", text) for name, text in parts], ("policy", "who decides"))
         return 0
     cells = _cells(args)

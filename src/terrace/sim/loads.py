@@ -2,7 +2,8 @@
 """Loads of the simulation: how often each page is accessed, and how that changes.
 
 Accesses to a page are a Poisson process whose rate is that page's; heat is spread over all pages at random, so that
-neighbours tell nothing. A sweep passes over its pages one after the other and touches each for a moment.
+neighbours tell nothing, but in `blocks` and `nook`, where all pages of a range are alike. A sweep passes over its pages
+one after the other and touches each for a moment.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ HOT_PAGES, HOT_ACCESSES = 0.25, 0.9
 #: Share of the pages that are accessed at all: in loads with idle pages, and so few that they fit into an eighth.
 USED_PAGES, AMPLE_PAGES = 0.25, 0.1
 _STEPS_A_TURN = 100
+#: Pages of a range: looks take them together.
+BLOCK = 512
 #: Of a store that writes a log: values of a page, places for them, and accesses until one is written anew.
 _VALUES, _SLOTS, _VALUE_LIVES = 3, 4, 20
 
@@ -59,20 +62,21 @@ class Load:
 
 
 class _Phases(Load):
-    """Hot pages that are others after every `every_s` seconds."""
+    """Hot pages that are others after every `every_s` seconds, `together` neighbours at a time that are alike."""
 
-    def __init__(self, rates: Rates, every_s: float, rng: Rng) -> None:
+    def __init__(self, rates: Rates, every_s: float, rng: Rng, together: int = 1) -> None:
         super().__init__(rates)
         self.turn_s = every_s
         self.at_once = True
         self._every_s = every_s
         self._rng = rng
+        self._together = together
         self._phase = 0
 
     def rates(self, now_s: float) -> Rates:
         phase = int(now_s / self._every_s + 1e-9)
         while self._phase < phase:
-            self._rates = self._rng.permutation(self._rates)
+            self._rates = np.repeat(self._rng.permutation(self._rates[:: self._together]), self._together)
             self._phase += 1
         return self._rates
 
@@ -268,6 +272,21 @@ def _ample(at: Setting, rng: Rng) -> Load:
     return _begins(Load(rates), np.empty(0, dtype=np.intp))
 
 
+def _blocks(at: Setting, rng: Rng) -> Load:
+    heats = rng.permutation(_two_heats(at.pages // BLOCK, 0.1, HOT_ACCESSES)) * at.rate
+    return _Phases(np.repeat(heats, BLOCK), at.turn_s, rng, BLOCK)
+
+
+def _nook(at: Setting, rng: Rng) -> Load:
+    order = rng.permutation(at.pages // BLOCK)
+    blocks = order[: max(len(order) // 16, 2)]
+    rates = np.zeros((at.pages // BLOCK, BLOCK))
+    rates[blocks[: len(blocks) // 2]] = at.rate
+    above = np.ones_like(rates, dtype=np.bool_)
+    above[blocks] = False
+    return _begins(Load(rates.ravel()), np.flatnonzero(above.ravel()))
+
+
 #: What each load is, and how it is made.
 LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
     "uniform": ("all pages alike", _steady(np.ones)),
@@ -312,6 +331,14 @@ LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
     "idle-phase": (
         "a quarter of the pages is accessed, and a quarter of these has 9 of 10 accesses; now and then others",
         _idle_phase,
+    ),
+    "blocks": (
+        f"a tenth of the ranges, {BLOCK} pages each, has 9 of 10 accesses, now and then another one",
+        _blocks,
+    ),
+    "nook": (
+        f"a sixteenth of the ranges, {BLOCK} pages each, lies in slow memory, half of them used; all in DRAM is idle",
+        _nook,
     ),
     "ample": ("zipf, exponent 0.99, of a tenth of the pages, in slow memory at first; DRAM is free", _ample),
 }

@@ -24,10 +24,12 @@ from terrace.sim.decision import (
     Machine,
     Swap,
 )
-from terrace.sim.loads import Rates
+from terrace.sim.loads import BLOCK, Rates
 from terrace.sim.world import LOW_NS, MOVE_NS, TOP_NS, Pages, World
 
-_RANGE = 512
+#: Of a range at least so many pages are looked at by `place-parts`, and of so many ranges at most; bursts of which so
+#: many meet all there is have whole ranges. By so many parts another one is looked at than in the range before.
+_PART_PAGES, _PARTS_MOST, _FEW_BURSTS, _PART_STEP = 64, 64, 16, 5
 _RING = 512
 _AUDIT_OLD_S = 20.0
 _FADE_S = 10.0
@@ -44,6 +46,11 @@ PARTS = {
     "audit": "forecasts are believed, never checked",
     "early": "no pair is looked at so soon that few are found: those that all looks find are taken for used once",
     "flush": "no TLB flush after bits were cleared",
+}
+
+#: What the kernel does not do, to see whether it would be better.
+TRIED = {
+    "parts": "a small burst looks at a part each of many ranges, not at few whole ones; not in the kernel",
 }
 
 #: What a look is taken to cost before any was measured, by its cost.
@@ -104,15 +111,17 @@ class _Pair:
 class Bursts:
     """place.c in a world: what burst.c and the mover do in the kernel."""
 
-    def __init__(self, world: World, without: frozenset[str], cost: float) -> None:
+    def __init__(self, world: World, without: frozenset[str], cost: float, tried: frozenset[str]) -> None:
         self.world = world
         self.without = without
+        self.tried = tried
         setting = world.host.setting
         self._machine = Machine(latency_ns=round(LOW_NS - TOP_NS), move_ns=MOVE_NS)
         self._machine.look_ns = max(round(world.host.look_ns * world.host.scale * cost), 1)
         self._measure()
         self.decision = Decision(self._machine)
         self._ranges: list[int] = []
+        self._round = 0
         self._ring: list[_Pair] = []
         self._pairs = 0
         self._faded_s = 0.0
@@ -169,15 +178,28 @@ class Bursts:
         return decision.end(gain, spent, round((world.now_s - start_s) * 1e9))
 
     def _choose(self, pages: int) -> Pages:
-        """The next ranges of the shuffled list."""
-        ranges = self.world.host.setting.pages // _RANGE
-        wanted = min(max(pages // _RANGE, 1), ranges)
+        """The next ranges of the shuffled list; of each the part whose turn it is in this round, or all."""
+        ranges = self.world.host.setting.pages // BLOCK
+        part = self._part(pages, ranges)
+        wanted = min(max(pages // part, 1), ranges)
         chosen: list[int] = []
         while len(chosen) < wanted:
             if not self._ranges:
                 self._ranges = [int(r) for r in self.world.rng.permutation(ranges) if r not in chosen]
+                self._round += 1
             chosen.append(self._ranges.pop())
-        return (np.array(sorted(chosen))[:, None] * _RANGE + np.arange(_RANGE)).ravel()
+        at = np.array(sorted(chosen))
+        first = (at * _PART_STEP + self._round) % (BLOCK // part) * part
+        return np.asarray(((at * BLOCK + first)[:, None] + np.arange(part)).ravel())
+
+    def _part(self, pages: int, ranges: int) -> int:
+        """Of how many pages of a range a burst of so many consists."""
+        if "parts" not in self.tried or pages * _FEW_BURSTS >= ranges * BLOCK:
+            return BLOCK
+        part = _PART_PAGES
+        while part < BLOCK and pages > part * _PARTS_MOST:
+            part *= 2
+        return part
 
     def _pause(self, passed_s: float) -> None:
         random = 1 << 31 if "jitter" in self.without else int(self.world.rng.integers(1 << 32))
@@ -301,15 +323,18 @@ class _Scene:
         return self._pages[found]
 
 
-def place(world: World, without: frozenset[str] = frozenset(), cost: float = 1.0) -> None:
-    """place.c decides; `without` names PARTS that are taken out, `cost` is a value of COSTS."""
-    Bursts(world, without, cost).run()
+def place(
+    world: World, without: frozenset[str] = frozenset(), cost: float = 1.0, tried: frozenset[str] = frozenset()
+) -> None:
+    """place.c decides; `without` names PARTS that are taken out, `tried` TRIED, `cost` is a value of COSTS."""
+    Bursts(world, without, cost, tried).run()
 
 
 def policy_named(name: str) -> Callable[[World], None]:
-    """`static`, `informed`, `place`, or `place-NAME`, of PARTS or COSTS. Raises UsageError, which names them."""
+    """`static`, `informed`, `place`, or `place-NAME`, of PARTS, TRIED or COSTS. Raises UsageError, which names them."""
     known: dict[str, Callable[[World], None]] = {"static": static, "informed": informed, "place": place}
     known |= {f"place-{part}": partial(place, without=frozenset((part,))) for part in PARTS}
+    known |= {f"place-{word}": partial(place, tried=frozenset((word,))) for word in TRIED}
     known |= {f"place-{word}": partial(place, cost=cost) for word, (_, cost) in COSTS.items()}
     if name not in known:
         raise UsageError(f"no policy '{name}'; there are {', '.join(known)}")
