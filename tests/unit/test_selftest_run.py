@@ -26,6 +26,7 @@ class Guest:
         self.timeout_s = 0.0
         self.one_thread = False
         self.said = "@ end churn timeout 9 1000"
+        self.verdict = "ok"
 
     def run(self, *words: object, **options: object) -> GuestResult:
         self.argv = list(words[2])  # type: ignore[call-overload]
@@ -33,9 +34,9 @@ class Guest:
         self.one_thread = bool(options["one_thread"])
         self.timeout_s = float(options["timeout_s"])  # type: ignore[arg-type]
         mark = self.argv[1]
-        lines = f"@ start churn\n\n{self.said}\n@ done\n".replace("@", mark)
-        options["stdout"](lines.encode())  # type: ignore[operator]
-        return GuestResult(0, b"", b"", "", "ok")
+        lines = f"@ start churn\n\n{self.said}\n".replace("@", mark)
+        options["stdout"](lines.encode() + (f"{mark} done\n".encode() if self.verdict == "ok" else b""))  # type: ignore[operator]
+        return GuestResult(0, b"", b"", "", self.verdict)
 
 
 @pytest.fixture
@@ -79,6 +80,15 @@ def test_what_a_program_leaves_behind_is_a_failure_that_names_it(
     assert [result.name for result in results] == ["churn:runs", "churn:state is as before"]
     assert (results[1].status, results[1].detail) == expected
     assert results[1].closes and not results[0].closes
+
+
+@pytest.mark.parametrize(("verdict", "final"), [("panic", True), ("hang", True), ("qemu", False)])
+def test_a_machine_lost_with_its_qemu_is_the_one_end_that_gets_a_second_try(
+    verdict: str, final: bool, guest: Guest
+) -> None:
+    guest.said, guest.verdict = "1..1\n", verdict
+    (result,) = run_selftests(SelftestRun("selftest", Path("vmlinux")), [PROGRAM])
+    assert (result.status, result.final) == ("fail", final)
 
 
 def test_no_machine_is_booted_when_the_time_is_over(guest: Guest) -> None:

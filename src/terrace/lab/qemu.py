@@ -17,6 +17,8 @@ from terrace.lab.topology import MIB, Topology
 from terrace.units import format_size
 
 _PR_SET_PDEATHSIG = 1
+# How a program ends by a bug of its own; the rest comes from others (SIGKILL: a user, or a host without memory).
+_BUGS = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP))
 # QEMU itself, its translation buffer, and what the host needs to go on living.
 HOST_RESERVE = 512 * MIB
 
@@ -81,6 +83,11 @@ class Qemu:
         """True when the process is gone."""
         return self.process.poll() is not None
 
+    def killed_by(self) -> signal.Signals | None:
+        """The signal that ended the process, if one did: a guest that goes down, whatever for, ends it without."""
+        code = self.process.poll()
+        return None if code is None or code >= 0 else signal.Signals(-code)
+
     def interrupt_cpus(self) -> None:
         """Send every CPU an NMI; our kernels panic on it and say where they were."""
         try:
@@ -105,6 +112,11 @@ class Qemu:
         self.process.wait()
         for end in [*self.ports.values(), self._qmp]:
             end.close()
+
+
+def is_bug(number: signal.Signals | None) -> bool:
+    """True for a signal that says that QEMU itself is at fault."""
+    return number in _BUGS
 
 
 def die_with_parent(number: signal.Signals) -> Callable[[], None]:

@@ -17,9 +17,10 @@ from typing import Any, Self
 from terrace.lab.console import KernelReport, classify, last_words
 from terrace.lab.initramfs import GuestConfig, write_initramfs
 from terrace.lab.machine import Machine
-from terrace.lab.qemu import Qemu, require_host_memory, require_qemu
+from terrace.lab.qemu import Qemu, is_bug, require_host_memory, require_qemu
 from terrace.lab.topology import Topology, load_topology
 from terrace.lab.tsc import clock_arguments
+from terrace.output import warn
 
 Sink = Callable[[bytes], None]
 
@@ -34,6 +35,7 @@ _ENDINGS = {
     "hang": "stopped answering",
     "panic": "went down before the command ended",
     "no-boot": "did not boot",
+    "qemu": "was lost",
     "setup": "could not be set up as asked",
     "interrupted": "was ended by a signal",
 }
@@ -61,8 +63,9 @@ class GuestResult:
     """How a run ended.
 
     `verdict` is ok when the command itself ended (`exit_code` is then its own, 128+N after signal N), else timeout,
-    hang or panic (124), no-boot or setup (125), interrupted (128+N). `stdout` and `stderr` are empty when sinks took
-    them. `boot_s` and `run_s` are host seconds to the start of the command and of the whole.
+    hang or panic (124), no-boot or setup (125), qemu (a signal ended QEMU: 124, or 125 while it booted), interrupted
+    (128+N). `stdout` and `stderr` are empty when sinks took them. `boot_s` and `run_s` are host seconds to the start of
+    the command and of the whole.
     """
 
     exit_code: int
@@ -145,7 +148,8 @@ def run_in_guest(
     """Boot `kernel` (a vmlinux) on `topology` and run `argv` there as root, in the host's files.
 
     `stdin` is a descriptor to read from, bytes, or None for no input. `stdout` and `stderr` get bytes as they come;
-    None collects them in the result. `timeout_s` bounds the whole run in host time. SIGINT, SIGTERM and SIGHUP end the
+    None collects them in the result. `timeout_s` bounds the whole run in host time. A QEMU that dies of a bug of its
+    own while the machine boots is started once more: `argv` has not begun by then. SIGINT, SIGTERM and SIGHUP end the
     command in the guest and then do here what they always do; with `pass_signals` they are the command's alone.
     `one_thread` is for a kernel that patches its own code (`Flavour.one_thread`).
     Raises UsageError, MissingError or BuildError before anything starts; everything later is in the result.
@@ -179,9 +183,7 @@ def run_in_guest(
         )
         collected = (bytearray(), bytearray())
         sinks = (stdout or collected[0].extend, stderr or collected[1].extend)
-        machine.console.write_bytes(b"")
-        with _Run(Qemu(machine, Path(folder) / "qemu.log"), _Input(stdin), sinks, patience, timeout_s) as run:
-            run.go()
+        run = _converse(machine, _Input(stdin), sinks, patience, timeout_s)
         if run.stop_signal in _STOP_SIGNALS and not pass_signals:
             signal.raise_signal(run.stop_signal)
         log = machine.console.read_text(encoding="utf-8", errors="replace")
@@ -405,10 +407,16 @@ class _Run:
     def _machine_ended(self) -> None:
         if self.ending:
             self._conclude("ok")
+        elif (number := self.qemu.killed_by()) is not None:
+            self._conclude("qemu", f"{number.name} ended QEMU\n{self.qemu.messages()}".strip())
         elif not self.boot_s:
             self._conclude("no-boot", self.qemu.messages())
         else:
             self._conclude("panic", self.qemu.messages())
+
+    def qemu_failed_to_boot(self) -> bool:
+        """True when QEMU had a bug before the command began; nobody saw or gave any of its bytes by then."""
+        return self.verdict == "qemu" and not self.boot_s and is_bug(self.qemu.killed_by())
 
     def _pass_signals(self) -> None:
         for number in self._signals[:]:
@@ -460,8 +468,8 @@ class _Run:
 
     def result(self, stdout: bytes, stderr: bytes, log: str) -> GuestResult:
         """What the run came to; call it after `go`."""
-        codes = {"timeout": EXIT_NO_ANSWER, "hang": EXIT_NO_ANSWER, "panic": EXIT_NO_ANSWER}
-        code = codes.get(self.verdict, EXIT_NO_BOOT)
+        no_answer = self.verdict in ("timeout", "hang", "panic") or (self.verdict == "qemu" and self.boot_s)
+        code = EXIT_NO_ANSWER if no_answer else EXIT_NO_BOOT
         message = self.message
         if self.verdict == "ok" and self.ending:
             code = self.ending.code
@@ -479,6 +487,21 @@ class _Run:
             boot_s=self.boot_s,
             run_s=time.monotonic() - self.started,
         )
+
+
+def _converse(
+    machine: Machine, source: _Input, sinks: tuple[Sink, Sink], limits: Limits, timeout_s: float | None
+) -> _Run:
+    """Run the machine to its end; once more when QEMU's own bug kept it from booting, which is not its kernel's end."""
+    log = machine.initrd.with_name("qemu.log")
+    for last in (False, True):
+        machine.console.write_bytes(b"")
+        with _Run(Qemu(machine, log), source, sinks, limits, timeout_s) as run:
+            run.go()
+        if last or not run.qemu_failed_to_boot():
+            break
+        warn(f"while the machine booted {'; '.join(run.message.splitlines())}; it is started once more")
+    return run
 
 
 def _swallow(data: bytes) -> None:

@@ -245,7 +245,8 @@ def _judge(
     group = run.group
     if not outcome.ended:
         detail = "\n".join([f"while this ran, {guest.explain()}", "its output:", *outcome.lines[-_OUTPUT_LINES:]])
-        yield TestResult(group, program.name, "fail", detail, outcome.seconds, final=True)
+        # A machine lost with its QEMU says nothing of the kernel.
+        yield TestResult(group, program.name, "fail", detail, outcome.seconds, final=guest.verdict != "qemu")
         return
     tap = parse_tap(outcome.lines)
     results = [_from_tap(group, program, name, result.status, result.note) for name, result in leaves(tap.results, 0)]
