@@ -404,7 +404,7 @@ static int fork_storm(void)
 	memset(p, 0, size);
 	atomic_store(&counted, false);
 	td_forever(!pass);
-	td_race_us(5000);
+	td_race_us(mt_debug_kernel() ? 60000 : 5000);
 	mt_snap(&before);
 	for (i = 0; i < 2; i++) {
 		c[i].page = (void *)p;
