@@ -18,6 +18,7 @@
 
 struct folio;
 struct inode;
+struct list_head;
 struct mm_struct;
 struct tlb_defer_batch;
 
@@ -40,10 +41,15 @@ void __tlb_defer_fork_begin(struct mm_struct *mm);
 void __tlb_defer_fork_flush(struct mm_struct *mm, bool begun);
 void __tlb_defer_tick(void);
 void __tlb_defer_drain(void);
-struct tlb_defer_batch *__tlb_defer_begin(int reason);
-void __tlb_defer_end(struct tlb_defer_batch *outer);
+struct tlb_defer_batch *__tlb_defer_begin(int reason,
+					  const struct list_head *from);
+bool __tlb_defer_again(struct list_head *from);
+void __tlb_defer_end(struct tlb_defer_batch *outer, struct list_head *left);
 void __tlb_defer_folio_begin(struct folio *src, bool batched);
 int __tlb_defer_folio_end(struct folio *src);
+void __tlb_defer_pass(struct list_head *folios, bool first);
+void __tlb_defer_set_aside(struct folio *src);
+bool __tlb_defer_settle(void);
 void __tlb_defer_keep(struct folio *src);
 void tlb_defer_init_mm(struct mm_struct *mm);
 
@@ -107,22 +113,37 @@ static inline void tlb_defer_drain(bool may_sleep)
 /**
  * tlb_defer_begin() - migration starts
  * @reason: an enum migrate_reason
+ * @from: what migrates, without what a batch has been cut from it for
  *
  * Return: what tlb_defer_end() needs; migration may begin inside migration.
  */
-static inline struct tlb_defer_batch *tlb_defer_begin(int reason)
+static inline struct tlb_defer_batch *
+tlb_defer_begin(int reason, const struct list_head *from)
 {
-	return tlb_defer_on() ? __tlb_defer_begin(reason) : NULL;
+	return tlb_defer_on() ? __tlb_defer_begin(reason, from) : NULL;
+}
+
+/**
+ * tlb_defer_again() - all batches are through
+ * @from: the list of tlb_defer_begin(), empty; gets what was set aside
+ *
+ * Return: true if that is something, to be migrated now.
+ */
+static inline bool tlb_defer_again(struct list_head *from)
+{
+	return tlb_defer_on() && __tlb_defer_again(from);
 }
 
 /**
  * tlb_defer_end() - migration ends
  * @outer: of tlb_defer_begin()
+ * @left: gets what is still set aside, if migration ends before its time
  */
-static inline void tlb_defer_end(struct tlb_defer_batch *outer)
+static inline void tlb_defer_end(struct tlb_defer_batch *outer,
+				 struct list_head *left)
 {
 	if (tlb_defer_on())
-		__tlb_defer_end(outer);
+		__tlb_defer_end(outer, left);
 }
 
 /**
@@ -148,6 +169,40 @@ static inline int tlb_defer_folio_end(struct folio *src)
 }
 
 /**
+ * tlb_defer_pass() - the folios of a batch are unmapped next
+ * @folios: those that are not unmapped yet
+ * @first: none is, and there is another pass for those that remain
+ */
+static inline void tlb_defer_pass(struct list_head *folios, bool first)
+{
+	if (tlb_defer_on())
+		__tlb_defer_pass(folios, first);
+}
+
+/**
+ * tlb_defer_set_aside() - a folio was not unmapped, and would be tried again
+ * @src: the folio of tlb_defer_folio_begin(), on the list of its batch
+ *
+ * Takes it from that list if it is to migrate with others of its kind; it comes
+ * back by tlb_defer_pass() or tlb_defer_again().
+ */
+static inline void tlb_defer_set_aside(struct folio *src)
+{
+	if (tlb_defer_on())
+		__tlb_defer_set_aside(src);
+}
+
+/**
+ * tlb_defer_settle() - all entries of a batch are cleared, nothing is copied yet
+ *
+ * Return: true if all that has to be flushed now was.
+ */
+static inline bool tlb_defer_settle(void)
+{
+	return tlb_defer_on() && __tlb_defer_settle();
+}
+
+/**
  * tlb_defer_keep() - do not let the frame go before its flush (C)
  * @src: source folio that was moved
  * @state: what migration recorded of it
@@ -168,10 +223,14 @@ static inline void tlb_defer_keep(struct folio *src, int state)
 #define tlb_defer_write_access(inode, error)	(error)
 #define tlb_defer_tick()			do { } while (0)
 #define tlb_defer_drain(may_sleep)		do { } while (0)
-#define tlb_defer_begin(reason)			NULL
-#define tlb_defer_end(outer)			((void)(outer))
+#define tlb_defer_begin(reason, from)		NULL
+#define tlb_defer_again(from)			false
+#define tlb_defer_end(outer, left)		((void)(outer))
 #define tlb_defer_folio_begin(src, batched)	do { } while (0)
 #define tlb_defer_folio_end(src)		0
+#define tlb_defer_pass(folios, first)		do { } while (0)
+#define tlb_defer_set_aside(src)		do { } while (0)
+#define tlb_defer_settle()			false
 #define tlb_defer_keep(src, state)		do { } while (0)
 #define tlb_defer_init_mm(mm)			do { } while (0)
 

@@ -12,7 +12,21 @@
 
 #ifdef CONFIG_TLB_DEFER
 
+bool __tlb_defer_aside(struct mm_struct *mm, pte_t pte);
 bool __tlb_defer_pte(struct mm_struct *mm, pte_t pte, unsigned long address);
+
+/**
+ * tlb_defer_aside() - shall a folio migrate later, with others of its kind?
+ * @mm: an address space
+ * @pte: an entry of the folio; the caller holds its page table lock and is
+ *	about to clear it
+ *
+ * Return: true if so: its flush could not wait, while that of others can.
+ */
+static inline bool tlb_defer_aside(struct mm_struct *mm, pte_t pte)
+{
+	return tlb_defer_on() && __tlb_defer_aside(mm, pte);
+}
 
 /**
  * tlb_defer_pte() - can the flush of an entry that was just cleared wait?
@@ -80,6 +94,7 @@ static inline void tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
 
 #else /* !CONFIG_TLB_DEFER */
 
+#define tlb_defer_aside(mm, pte)		false
 #define tlb_defer_pte(mm, pte, address)		false
 #define tlb_defer_follow(mm, pte, write)	do { } while (0)
 #define tlb_defer_swapin(mm, pte)		do { } while (0)

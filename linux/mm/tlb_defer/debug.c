@@ -5,7 +5,8 @@
  * In /sys/kernel/debug/tlb_defer: forever lets no generation pass by itself, so
  * that stale translations live until somebody needs them gone. race_us makes the
  * time that long between the first look at a folio, and for writers of its file,
- * and clearing its entries, and again between that and the verdict. A fork waits as
+ * and clearing its entries, again between that and the verdict, and between the last
+ * verdict of a batch and its seal; race_windows counts the times. A fork waits as
  * well, before its flush, until somebody has looked at an entry: what is migrated
  * by then met D7.
  */
@@ -18,16 +19,19 @@
 
 bool tlb_defer_forever_set;
 static u32 race_us;
+static atomic_t race_windows = ATOMIC_INIT(0);
 
 /**
- * tlb_defer_race_window() - Give others time to come between (A1, B3, D1)
+ * tlb_defer_race_window() - Give others time to come between (A1, B2, B3, D1)
  */
 void tlb_defer_race_window(void)
 {
 	u32 us = READ_ONCE(race_us);
 
-	if (us)
-		usleep_range(us, us + 100);
+	if (!us)
+		return;
+	atomic_inc(&race_windows);
+	usleep_range(us, us + 100);
 }
 
 /* Entries that were looked at, and who waits for the next one */
@@ -68,6 +72,7 @@ static int __init tlb_defer_debug_init(void)
 
 	debugfs_create_bool("forever", 0600, dir, &tlb_defer_forever_set);
 	debugfs_create_u32("race_us", 0600, dir, &race_us);
+	debugfs_create_atomic_t("race_windows", 0400, dir, &race_windows);
 	return 0;
 }
 late_initcall(tlb_defer_debug_init);

@@ -11,8 +11,8 @@
  * sooner.
  *
  * Ordering. The remover of a translation clears the entry, increments tlb_gen
- * (full barrier), and seals under the lock. Closing happens under the lock, and
- * a CPU reads the open generation (acquire) before it compares its tlb_gen: if
+ * (full barrier), and later seals under the lock (batch.c). Closing happens under
+ * the lock, and a CPU reads the open generation (acquire) before it compares its tlb_gen: if
  * it says "clean up to g", it has seen every tlb_gen that was incremented
  * before something was sealed in g. The worker reads what CPUs published
  * (acquire) before it frees.
@@ -24,7 +24,6 @@
 #define pr_fmt(fmt) "tlb_defer: " fmt
 
 #include <linux/cpu.h>
-#include <linux/export.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/memory.h>
@@ -32,7 +31,6 @@
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/vmstat.h>
-#include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 #include <asm/tlbflush.h>
 
@@ -47,19 +45,8 @@
 /* Older generations and flushes count half from here on */
 #define TLB_DEFER_FORGET	256
 
-DEFINE_STATIC_KEY_FALSE(tlb_defer_key);
-/* get_write_access() is inline, in whatever module opens a file for writing. */
-EXPORT_SYMBOL(tlb_defer_key);
-
-struct tlb_defer_conf tlb_defer_conf = {
-	.limit_ticks = 3,
-	.held_limit_bp = 50,
-	.backoff_ms = 1000,
-};
-
 static DEFINE_SPINLOCK(tlb_defer_lock);
 static DEFINE_MUTEX(flush_mutex);
-static DEFINE_MUTEX(mode_mutex);
 
 /* All under tlb_defer_lock, but open and done can be read without. */
 static struct tlb_defer_ring ring;
@@ -76,12 +63,6 @@ static atomic_long_t held[MAX_NUMNODES];
 static atomic_long_t held_all;
 static unsigned long paused_until;
 static unsigned long longest_us;
-
-/* Migrations under way that may defer; the waiter is tlb_defer_set_mode(). */
-static atomic_t batches;
-
-/* How often it was switched on; see tlb_defer_forks_known() */
-static u32 switched_on;
 
 /* jiffies of the last tick that sent the worker */
 static unsigned long sent_at;
@@ -103,40 +84,91 @@ static void kick(void)
 		queue_delayed_work(workqueue, &work, 1);
 }
 
-static u64 seal_locked(const struct cpumask *cpus)
+/**
+ * tlb_defer_open() - A batch collects translations of an address space
+ * @mm: whose; the caller holds the page table lock of an entry it has cleared
+ * @again: it did before, and saw that a flush was forced since
+ *
+ * From now on who changes an entry of @mm flushes it first. tlb_defer_seal() or
+ * tlb_defer_close() has to follow, once for all calls of a batch.
+ *
+ * Return: the epoch of @mm. If it has another one when the batch has cleared the
+ * next entry (full barrier), this is to be called again.
+ */
+u32 tlb_defer_open(struct mm_struct *mm, bool again)
 {
-	unsigned int at = index_of(ring.open);
+	struct tlb_defer_mm *state = &mm->tlb_defer;
+	u32 epoch;
 
+	spin_lock(&tlb_defer_lock);
+	if (!again)
+		state->open++;
+	WRITE_ONCE(state->gen, TLB_DEFER_UNSEALED);
+	epoch = state->epoch;
+	state->noted = epoch;
+	spin_unlock(&tlb_defer_lock);
+	return epoch;
+}
+
+/*
+ * A batch has collected all. If it, or another one, has noted itself after the last
+ * forced flush, @mm waits for what was sealed; else that flush covered it.
+ */
+static void close_locked(struct tlb_defer_mm *state)
+{
 	lockdep_assert_held(&tlb_defer_lock);
-	if (!ring.slot[at].used)
-		sealed_at[at] = ktime_get();
-	return tlb_defer_ring_seal(&ring, cpus ? cpumask_bits(cpus) : NULL,
-				   jiffies);
+	if (!--state->open && state->gen == TLB_DEFER_UNSEALED)
+		WRITE_ONCE(state->gen, state->sealed > ring.done ?
+			   state->sealed : 0);
 }
 
 /**
- * tlb_defer_seal() - Put the removal of a translation into the open generation
- * @mm: whose; the caller has cleared the entry and incremented tlb_gen
- * @cpus: CPUs that used @mm after that
+ * tlb_defer_seal() - Put the removal of translations into the open generation
+ * @mms: whose; the caller has cleared the entries, incremented tlb_gen after each
+ *	and called tlb_defer_open()
+ * @nr: how many address spaces
+ * @cpus: CPUs that used one of them after that
  *
- * Return: the generation after which no CPU uses it.
+ * Return: the generation after which no CPU uses them.
  */
-u64 tlb_defer_seal(struct mm_struct *mm, const struct cpumask *cpus)
+u64 tlb_defer_seal(struct mm_struct *const *mms, unsigned int nr,
+		   const struct cpumask *cpus)
 {
-	struct tlb_defer_mm *state = &mm->tlb_defer;
+	unsigned int i;
 	u64 gen;
 
 	spin_lock(&tlb_defer_lock);
-	gen = seal_locked(cpus);
-	if (state->counted != (u32)gen && state->batches < U16_MAX) {
-		state->counted = gen;
-		state->batches++;
+	if (!ring.slot[index_of(ring.open)].used)
+		sealed_at[index_of(ring.open)] = ktime_get();
+	gen = tlb_defer_ring_seal(&ring, cpumask_bits(cpus), jiffies);
+	for (i = 0; i < nr; i++) {
+		struct tlb_defer_mm *state = &mms[i]->tlb_defer;
+
+		if (state->counted != (u32)gen && state->batches < U16_MAX) {
+			state->counted = gen;
+			state->batches++;
+		}
+		state->sealed = gen;
+		close_locked(state);
 	}
-	WRITE_ONCE(state->gen, gen);
-	state->seq++;
 	spin_unlock(&tlb_defer_lock);
 	kick();
 	return gen;
+}
+
+/**
+ * tlb_defer_close() - All CPUs were flushed instead
+ * @mms: address spaces that tlb_defer_open() was called for
+ * @nr: how many
+ */
+void tlb_defer_close(struct mm_struct *const *mms, unsigned int nr)
+{
+	unsigned int i;
+
+	spin_lock(&tlb_defer_lock);
+	for (i = 0; i < nr; i++)
+		close_locked(&mms[i]->tlb_defer);
+	spin_unlock(&tlb_defer_lock);
 }
 
 /**
@@ -160,37 +192,46 @@ bool tlb_defer_mm_done(struct mm_struct *mm)
 }
 
 /**
- * tlb_defer_mm_seq() - What a flush of an address space will cover
- * @mm: it
+ * tlb_defer_mm_flush() - An address space has to be flushed before its time
+ * @mm: it; the caller flushes it next, which is a full barrier before it reads
+ *	which CPUs to flush
  *
- * Return: for tlb_defer_mm_flushed(); to be asked before the flush.
+ * A batch that clears an entry and then reads the epoch from before this call has
+ * cleared it in time for that flush. Who reads the new one notes itself again.
+ *
+ * Return: the new epoch, for tlb_defer_mm_flushed().
  */
-u32 tlb_defer_mm_seq(struct mm_struct *mm)
+u32 tlb_defer_mm_flush(struct mm_struct *mm)
 {
-	u32 seq;
+	struct tlb_defer_mm *state = &mm->tlb_defer;
+	u32 epoch;
 
 	spin_lock(&tlb_defer_lock);
-	seq = mm->tlb_defer.seq;
+	epoch = state->epoch + 1;
+	WRITE_ONCE(state->epoch, epoch);
 	spin_unlock(&tlb_defer_lock);
-	return seq;
+	return epoch;
 }
 
 /**
- * tlb_defer_mm_flushed() - An address space had to be flushed before its time
+ * tlb_defer_mm_flushed() - An address space was flushed before its time
  * @mm: it
- * @seq: of tlb_defer_mm_seq()
+ * @epoch: of tlb_defer_mm_flush()
  *
  * If that happens more often than there were generations, deferring costs more
  * than the flush that migration would have done: leave this mm alone for a while.
  */
-void tlb_defer_mm_flushed(struct mm_struct *mm, u32 seq)
+void tlb_defer_mm_flushed(struct mm_struct *mm, u32 epoch)
 {
 	unsigned int ms = READ_ONCE(tlb_defer_conf.backoff_ms);
 	struct tlb_defer_mm *state = &mm->tlb_defer;
 
 	spin_lock(&tlb_defer_lock);
-	if (state->seq == seq)
+	/* Whoever has noted itself since may have cleared entries since. */
+	if ((s32)(state->noted - epoch) < 0) {
 		WRITE_ONCE(state->gen, 0);
+		state->sealed = 0;
+	}
 	if (state->forced < U16_MAX)
 		state->forced++;
 	if (ms && state->forced > state->batches + TLB_DEFER_FORCED_MORE) {
@@ -217,23 +258,25 @@ u64 tlb_defer_done(void)
 }
 
 /**
- * tlb_defer_hold() - Hold a frame until the open generation is done (C)
- * @src: source folio of a migration; its translations are sealed already
+ * tlb_defer_hold() - Hold a frame until a generation is done (C)
+ * @src: source folio of a migration
+ * @gen: of tlb_defer_seal(), for the last of its translations
  */
-void tlb_defer_hold(struct folio *src)
+void tlb_defer_hold(struct folio *src, u64 gen)
 {
 	long nr = folio_nr_pages(src);
 
 	count_vm_event(TLB_DEFER_FOLIOS);
 	count_vm_events(TLB_DEFER_PAGES, nr);
-	folio_get(src);
-	atomic_long_add(nr, &held[folio_nid(src)]);
-	atomic_long_add(nr, &held_all);
 	spin_lock(&tlb_defer_lock);
-	seal_locked(NULL);
-	list_add_tail(&src->lru, &frames[index_of(ring.open)]);
+	/* Or else all of its CPUs have flushed while it was copied. */
+	if (gen > ring.done) {
+		folio_get(src);
+		atomic_long_add(nr, &held[folio_nid(src)]);
+		atomic_long_add(nr, &held_all);
+		list_add_tail(&src->lru, &frames[index_of(gen)]);
+	}
 	spin_unlock(&tlb_defer_lock);
-	kick();
 }
 
 /* ---- CPUs ---- */
@@ -398,6 +441,33 @@ void tlb_defer_flush_all(enum tlb_defer_why why)
 	mutex_unlock(&flush_mutex);
 }
 
+/**
+ * tlb_defer_flush_unsealed() - Flush also what batches have not sealed yet
+ * @why: reason, for the counters
+ *
+ * All CPUs: which ones a batch has collected is known to nobody else. It covers
+ * the entries that were cleared before the call, but ends no generation.
+ */
+void tlb_defer_flush_unsealed(enum tlb_defer_why why)
+{
+	struct cpumask *cpus = &flush_batch.cpumask;
+	int cpu;
+
+	mutex_lock(&flush_mutex);
+	cpumask_copy(cpus, cpu_online_mask);
+	/* The removal of translations, then what CPUs have loaded */
+	smp_mb();
+	for_each_cpu(cpu, cpus)
+		if (tlb_defer_arch_idle(cpu))
+			cpumask_clear_cpu(cpu, cpus);
+	if (!cpumask_empty(cpus)) {
+		count_vm_event(event_of(why));
+		count_vm_events(TLB_DEFER_FLUSH_CPUS, cpumask_weight(cpus));
+		arch_tlbbatch_flush(&flush_batch);
+	}
+	mutex_unlock(&flush_mutex);
+}
+
 /* Every tick, while there is something that is not done. */
 static void work_fn(struct work_struct *unused)
 {
@@ -429,6 +499,24 @@ static void work_fn(struct work_struct *unused)
 	spin_unlock(&tlb_defer_lock);
 	if (busy)
 		queue_delayed_work(workqueue, &work, 1);
+}
+
+/**
+ * tlb_defer_work_ready() - Can the worker run?
+ *
+ * Return: false if there was no memory for it at boot.
+ */
+bool tlb_defer_work_ready(void)
+{
+	return workqueue;
+}
+
+/**
+ * tlb_defer_work_end() - Nothing is deferred any more, nor will be
+ */
+void tlb_defer_work_end(void)
+{
+	cancel_delayed_work_sync(&work);
 }
 
 /* ---- memory ---- */
@@ -510,111 +598,6 @@ void tlb_defer_longest_reset(void)
 	spin_lock(&tlb_defer_lock);
 	longest_us = 0;
 	spin_unlock(&tlb_defer_lock);
-}
-
-/* ---- modes ---- */
-
-/**
- * tlb_defer_init_mm() - Nothing is deferred in a new address space
- * @mm: it; may be a copy of another one
- */
-void tlb_defer_init_mm(struct mm_struct *mm)
-{
-	mm->tlb_defer = (struct tlb_defer_mm){
-		.switched_on = READ_ONCE(switched_on),
-	};
-}
-
-/**
- * tlb_defer_forks_known() - Does every fork of an address space say so? (D7)
- * @mm: it; the caller holds the page table lock of the entry that it asks for
- *
- * A fork that began while all was off has not told. It holds mmap_lock until
- * its flush, so once the lock was seen free there is none of that kind: who takes
- * it after that finds the hooks on.
- *
- * Return: false if there may be one that does not; only for a moment, and only
- * for an address space that is older than the mode.
- */
-bool tlb_defer_forks_known(struct mm_struct *mm)
-{
-	/* Pairs with start(): the hooks were on before */
-	u32 now = smp_load_acquire(&switched_on);
-
-	if (likely(READ_ONCE(mm->tlb_defer.switched_on) == now))
-		return true;
-	if (rwsem_is_locked(&mm->mmap_lock))
-		return false;
-	WRITE_ONCE(mm->tlb_defer.switched_on, now);
-	return true;
-}
-
-/**
- * tlb_defer_enter() - A migration that may defer begins
- *
- * Return: false if it may not. Else tlb_defer_leave() has to follow.
- */
-bool tlb_defer_enter(void)
-{
-	atomic_inc(&batches);
-	/* Pairs with tlb_defer_set_mode(): it sees us, or we see its mode. */
-	smp_mb__after_atomic();
-	if (READ_ONCE(tlb_defer_conf.mode) == TLB_DEFER_QUARANTINE)
-		return true;
-	tlb_defer_leave();
-	return false;
-}
-
-/**
- * tlb_defer_leave() - A migration that may defer is over
- */
-void tlb_defer_leave(void)
-{
-	if (atomic_dec_and_test(&batches))
-		wake_up_var(&batches);
-}
-
-static void start(void)
-{
-	/* The hooks first, then what they watch. */
-	static_branch_enable(&tlb_defer_key);
-	/* Pairs with tlb_defer_forks_known() */
-	smp_store_release(&switched_on, switched_on + 1);
-	WRITE_ONCE(tlb_defer_conf.mode, TLB_DEFER_QUARANTINE);
-}
-
-static void stop(void)
-{
-	WRITE_ONCE(tlb_defer_conf.mode, TLB_DEFER_OFF);
-	/* Pairs with tlb_defer_enter() */
-	smp_mb();
-	wait_var_event(&batches, !atomic_read(&batches));
-	tlb_defer_flush_all(TLB_DEFER_STOP);
-	/* Nothing waits any more, so no hook has anything to do. */
-	static_branch_disable(&tlb_defer_key);
-	cancel_delayed_work_sync(&work);
-}
-
-/**
- * tlb_defer_set_mode() - Switch
- * @mode: what to switch to
- *
- * When it returns from TLB_DEFER_OFF, nothing is deferred any more.
- *
- * Return: 0 or -ENOMEM.
- */
-int tlb_defer_set_mode(enum tlb_defer_mode mode)
-{
-	guard(mutex)(&mode_mutex);
-	if (mode == tlb_defer_conf.mode)
-		return 0;
-	if (!workqueue)
-		return -ENOMEM;
-	if (mode == TLB_DEFER_OFF)
-		stop();
-	else
-		start();
-	return 0;
 }
 
 #ifdef CONFIG_MEMORY_HOTPLUG

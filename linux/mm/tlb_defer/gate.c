@@ -16,11 +16,17 @@
  *	migrator			writer
  *	set AS_TLB_DEFER		i_writecount++
  *	smp_mb				(full barrier)
- *	clear and seal entries		AS_TLB_DEFER set?
- *	smp_mb				  flush all that is sealed
+ *	clear entries			AS_TLB_DEFER set?
+ *	smp_mb				  flush all that is deferred
  *	i_writecount > 0?		  clear AS_TLB_DEFER
  *	AS_TLB_DEFER cleared?
  *	  flush at once
+ *	seal entries
+ *
+ * What is deferred is sealed, or belongs to a migration that is under way: if
+ * there is one, all CPUs are flushed. (It cannot be waited for: it may want memory
+ * for which somebody waits who opens files.) A folio whose entries are cleared only
+ * after that is none of a file without a writer.
  *
  * The mark goes only after the flush, so that a second writer does not overtake
  * the first. The migrator looks for the mark last: a writer that came and went
@@ -40,14 +46,13 @@
 
 static noinline void flush_mm(struct mm_struct *mm, enum tlb_defer_site site)
 {
-	u32 seq;
+	u32 epoch;
 
 	if (tlb_defer_mm_done(mm))
 		return;
-	/* Sealed before this is covered: its tlb_gen came before. */
-	seq = tlb_defer_mm_seq(mm);
+	epoch = tlb_defer_mm_flush(mm);
 	flush_tlb_mm(mm);
-	tlb_defer_mm_flushed(mm, seq);
+	tlb_defer_mm_flushed(mm, epoch);
 	count_vm_event(site == TLB_DEFER_SITE_UNMAP ? TLB_DEFER_FORCED_UNMAP :
 		       TLB_DEFER_FORCED_WRITE);
 }
@@ -93,11 +98,16 @@ void __tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
 void __tlb_defer_write_access(struct inode *inode)
 {
 	struct address_space *mapping = inode->i_mapping;
+	bool unsealed;
 
 	/* Incrementing i_writecount was a full barrier. */
 	if (likely(!test_bit(AS_TLB_DEFER, &mapping->flags)))
 		return;
+	/* Asked first: a migration that ends now has sealed what comes next. */
+	unsealed = tlb_defer_batches();
 	tlb_defer_flush_all(TLB_DEFER_OPEN);
+	if (unsealed)
+		tlb_defer_flush_unsealed(TLB_DEFER_OPEN);
 	clear_bit(AS_TLB_DEFER, &mapping->flags);
 	/* Before i_writecount is decremented: see the migrator's last look. */
 	smp_mb__after_atomic();

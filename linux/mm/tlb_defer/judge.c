@@ -4,9 +4,10 @@
  *
  * A folio is deferred whole or not at all (D3): if one of its entries is
  * writable, dirty (D1), or may be so in a TLB (D2, D7), then those that were
- * cleared before it join the batch that migration flushes before it copies, for
+ * cleared before it join the flush that migration does before it copies, for
  * else it would cost both an interrupt and a frame that waits. Every folio that
- * is not deferred is counted under the first reason.
+ * is not deferred is counted under the first reason. What becomes of the batch is
+ * decided when all of it is unmapped (batch.c).
  *
  * Reclaim, too, clears entries and flushes them later in a batch, without any
  * sign of D2, and the page can be mapped again in between. But until it has
@@ -22,13 +23,10 @@
 #include <linux/ksm.h>
 #include <linux/magic.h>
 #include <linux/memremap.h>
-#include <linux/migrate_mode.h>
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
 #include <linux/pagemap.h>
 #include <linux/sched.h>
-#include <linux/slab.h>
-#include <linux/swap.h>
 #include <linux/tlb_defer_pte.h>
 #include <linux/vmstat.h>
 #include <asm/tlbflush.h>
@@ -38,81 +36,6 @@
 
 /* Magic numbers that have no header of their own */
 #define GFS2_MAGIC	0x01161970
-
-/**
- * struct tlb_defer_batch - a migration that may defer
- * @outer: migration of which this one is part (its allocations reclaim)
- * @cpus: CPUs that may hold translations of the folio in hand
- * @folio: the folio in hand, or NULL
- * @entries: how many entries of it were deferred
- * @pages: accepted, and not kept yet
- * @refused: what to count it as, or 0; a vm event is never 0
- */
-struct tlb_defer_batch {
-	struct tlb_defer_batch *outer;
-	struct arch_tlbflush_unmap_batch cpus;
-	struct folio *folio;
-	unsigned int entries;
-	long pages;
-	enum vm_event_item refused;
-};
-
-/* ---- migrations ---- */
-
-/* D4: who needs the frame right now does not wait for it. */
-static bool needs_frames_now(int reason)
-{
-	switch (reason) {
-	case MR_SYSCALL:
-	case MR_MEMPOLICY_MBIND:
-	case MR_NUMA_MISPLACED:
-	case MR_DAMON:
-#ifdef CONFIG_MTIER
-	case MR_TIER_PROMOTE:
-#endif
-		return false;
-	case MR_DEMOTION:
-		/* Direct reclaim wants memory, kswapd wants room in a while. */
-		return !current_is_kswapd();
-	default:
-		return true;
-	}
-}
-
-/**
- * __tlb_defer_begin() - A migration starts
- * @reason: why it migrates
- *
- * Return: the migration it is part of, for __tlb_defer_end().
- */
-struct tlb_defer_batch *__tlb_defer_begin(int reason)
-{
-	struct tlb_defer_batch *outer = current->tlb_defer, *batch = NULL;
-
-	if (!needs_frames_now(reason) && tlb_defer_enter()) {
-		batch = kzalloc(sizeof(*batch), GFP_NOWAIT | __GFP_NOWARN);
-		if (!batch)
-			tlb_defer_leave();
-	}
-	/* Also without one: what is nested does not use what is around it. */
-	current->tlb_defer = batch;
-	return outer;
-}
-
-/**
- * __tlb_defer_end() - A migration is over
- * @outer: of __tlb_defer_begin()
- */
-void __tlb_defer_end(struct tlb_defer_batch *outer)
-{
-	struct tlb_defer_batch *batch = current->tlb_defer;
-
-	current->tlb_defer = outer;
-	if (!batch)
-		return;
-	kfree(batch);
-	tlb_defer_leave();
-}
 
 /* ---- folios ---- */
 
@@ -186,13 +109,18 @@ void __tlb_defer_folio_begin(struct folio *src, bool batched)
 
 	if (!batch)
 		return;
+	/* What the last batch accepted is held by now, or did not move. */
+	if (batch->settled)
+		batch->pages = 0;
+	batch->settled = false;
 	batch->folio = src;
+	batch->put_aside = NULL;
 	batch->entries = 0;
 	batch->refused = judge_folio(batch, src, batched);
 	tlb_defer_race_window();
 }
 
-/* What was deferred of a refused folio goes where the rest of it went. */
+/* What was deferred of a refused folio is flushed with the rest of it. */
 static void fold(struct tlb_defer_batch *batch)
 {
 	struct tlbflush_unmap_batch *now = &current->tlb_ubc;
@@ -233,6 +161,12 @@ int __tlb_defer_folio_end(struct folio *src)
 	if (!batch->refused && batch->entries && !folio_test_anon(src) &&
 	    writer_came(src->mapping))
 		batch->refused = TLB_DEFER_REFUSED_OPEN;
+	if (batch->put_aside) {
+		/* Those of its entries that were cleared are set again. */
+		batch->refused = 0;
+		batch->folio = NULL;
+		return 0;
+	}
 	if (batch->refused) {
 		fold(batch);
 		count_vm_events(batch->refused, nr);
@@ -246,23 +180,24 @@ int __tlb_defer_folio_end(struct folio *src)
 	trace_tlb_defer_folio(folio_pfn(src), nr, batch->entries,
 			      batch->refused ? batch->refused -
 			      TLB_DEFER_REFUSED_WRITE + 1 : 0);
-	cpumask_clear(&batch->cpus.cpumask);
 	batch->folio = NULL;
 	return state;
 }
 
 /**
  * __tlb_defer_keep() - Hold the frame of a folio that was moved (C)
- * @src: source folio of a migration; its translations are sealed already
+ * @src: source folio of a migration; its translations are sealed, or flushed
  */
 void __tlb_defer_keep(struct folio *src)
 {
 	struct tlb_defer_batch *batch = current->tlb_defer;
 
-	tlb_defer_hold(src);
+	/* Or it went along with a flush that was due anyway. */
+	if (!batch->waits_for)
+		return;
+	tlb_defer_hold(src, batch->waits_for);
 	/* Now the engine counts it. */
-	if (batch)
-		batch->pages -= folio_nr_pages(src);
+	batch->pages -= folio_nr_pages(src);
 }
 
 /* ---- entries ---- */
@@ -285,6 +220,25 @@ static enum vm_event_item judge_pte(struct mm_struct *mm, pte_t pte)
 }
 
 /**
+ * __tlb_defer_aside() - Look at an entry that is about to be cleared
+ * @mm: its address space
+ * @pte: what it is
+ *
+ * Return: true if its folio shall stay as it is, since it migrates later.
+ */
+bool __tlb_defer_aside(struct mm_struct *mm, pte_t pte)
+{
+	struct tlb_defer_batch *batch = current->tlb_defer;
+
+	if (!batch || !batch->folio || !batch->may_set_aside ||
+	    !pte_accessible(mm, pte))
+		return false;
+	if (!batch->refused)
+		batch->refused = judge_pte(mm, pte);
+	return batch->refused && tlb_defer_put_aside(batch);
+}
+
+/**
  * __tlb_defer_pte() - Look at an entry that has just been cleared
  * @mm: its address space
  * @pte: what it was, accessible
@@ -304,10 +258,8 @@ bool __tlb_defer_pte(struct mm_struct *mm, pte_t pte, unsigned long address)
 	tlb_defer_judged();
 	if (batch->refused)
 		return false;
-	/* Increments tlb_gen, a full barrier: the entry is clear before. */
-	arch_tlbbatch_add_pending(&batch->cpus, mm, address);
 	/* Under the page table lock, so that A finds it in the mm */
-	tlb_defer_seal(mm, &batch->cpus.cpumask);
+	tlb_defer_collect(batch, mm, address);
 	batch->entries++;
 	return true;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: who allocates memory and cannot wait gets none of the
- * frames that do, and flushes nothing; who can wait gets them (C).
+ * Deferred TLB flushes: what an address space remembers of them (A), and that who
+ * allocates memory and cannot wait gets none of the frames that do, and flushes
+ * nothing; who can wait gets them (C).
  *
  * The frame is one of ours, sealed with the translations of all CPUs, and
  * generations do not pass meanwhile (debugfs forever). All blocks of the largest
@@ -84,10 +85,11 @@ static void expect_room(struct kunit *test)
 static void one_waits(struct kunit *test)
 {
 	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+	struct mm_struct *mm = &init_mm;
 
 	KUNIT_ASSERT_NOT_NULL(test, folio);
-	tlb_defer_seal(&init_mm, cpu_online_mask);
-	tlb_defer_hold(folio);
+	tlb_defer_open(mm, false);
+	tlb_defer_hold(folio, tlb_defer_seal(&mm, 1, cpu_online_mask));
 	folio_put(folio);
 	KUNIT_ASSERT_EQ(test, tlb_defer_held_pages(), 1L);
 }
@@ -114,6 +116,103 @@ static void who_cannot_wait_gets_no_frame_that_does(struct kunit *test)
 	give_back(&kept, 0);
 }
 
+/* ---- what an address space remembers ---- */
+
+/* One that no CPU uses, with nothing deferred */
+static struct mm_struct *new_mm(struct kunit *test)
+{
+	struct mm_struct *mm = kunit_kzalloc(test, sizeof(*mm), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	tlb_defer_init_mm(mm);
+	return mm;
+}
+
+static u64 seal(struct mm_struct *mm)
+{
+	return tlb_defer_seal(&mm, 1, cpu_online_mask);
+}
+
+static u64 waits_for(struct mm_struct *mm)
+{
+	return tlb_defer_mm_done(mm) ? 0 : mm->tlb_defer.gen;
+}
+
+static void what_is_collected_is_not_done(struct kunit *test)
+{
+	struct mm_struct *mm = new_mm(test);
+	u64 gen;
+
+	KUNIT_EXPECT_EQ(test, waits_for(mm), 0);
+	tlb_defer_open(mm, false);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
+	gen = seal(mm);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), gen);
+	/* Flushed with others, it does not wait for longer. */
+	tlb_defer_open(mm, false);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
+	tlb_defer_close(&mm, 1);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), gen);
+	tlb_defer_flush_all(TLB_DEFER_STOP);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), 0);
+	tlb_defer_open(mm, false);
+	tlb_defer_close(&mm, 1);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), 0);
+}
+
+static void a_forced_flush_covers_what_was_noted(struct kunit *test)
+{
+	struct mm_struct *mm = new_mm(test);
+	u32 before = tlb_defer_open(mm, false), epoch;
+
+	epoch = tlb_defer_mm_flush(mm);
+	KUNIT_EXPECT_NE(test, before, epoch);
+	/* Until it is over, whoever asks has to flush as well. */
+	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
+	tlb_defer_mm_flushed(mm, epoch);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), 0);
+	seal(mm);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), 0);
+	/* And what was sealed before */
+	tlb_defer_open(mm, false);
+	seal(mm);
+	tlb_defer_mm_flushed(mm, tlb_defer_mm_flush(mm));
+	KUNIT_EXPECT_EQ(test, waits_for(mm), 0);
+}
+
+static void what_comes_after_a_forced_flush_is_noted_again(struct kunit *test)
+{
+	struct mm_struct *mm = new_mm(test);
+	u32 epoch, later;
+
+	tlb_defer_open(mm, false);
+	epoch = tlb_defer_mm_flush(mm);
+	KUNIT_EXPECT_EQ(test, tlb_defer_open(mm, true), epoch);
+	tlb_defer_mm_flushed(mm, epoch);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
+	/* Of two flushes that overlap, only the later one covers it. */
+	later = tlb_defer_mm_flush(mm);
+	tlb_defer_mm_flushed(mm, epoch);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
+	tlb_defer_mm_flushed(mm, later);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), 0);
+	tlb_defer_open(mm, true);
+	KUNIT_EXPECT_EQ(test, seal(mm), waits_for(mm));
+}
+
+static void batches_do_not_end_each_other(struct kunit *test)
+{
+	struct mm_struct *mm = new_mm(test);
+	u64 gen;
+
+	tlb_defer_open(mm, false);
+	tlb_defer_open(mm, false);
+	gen = seal(mm);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
+	tlb_defer_close(&mm, 1);
+	KUNIT_EXPECT_EQ(test, waits_for(mm), gen);
+}
+
 static int start(struct kunit *test)
 {
 	tlb_defer_forever_set = true;
@@ -128,6 +227,10 @@ static void stop(struct kunit *test)
 }
 
 static struct kunit_case tlb_defer_engine_cases[] = {
+	KUNIT_CASE(what_is_collected_is_not_done),
+	KUNIT_CASE(a_forced_flush_covers_what_was_noted),
+	KUNIT_CASE(what_comes_after_a_forced_flush_is_noted_again),
+	KUNIT_CASE(batches_do_not_end_each_other),
 	KUNIT_CASE(who_cannot_wait_gets_no_frame_that_does),
 	{}
 };

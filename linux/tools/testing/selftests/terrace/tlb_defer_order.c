@@ -100,11 +100,16 @@ static int by_mprotect(void)
 }
 
 static atomic_int move_to;
+static atomic_bool moved, stay;
 
 static void *mover(void *p)
 {
 	mt_run_on_cpu(1);
 	td_move(p, 1, atomic_load(&move_to));
+	atomic_store(&moved, true);
+	/* A thread that ends gives back memory, which flushes (A1). */
+	while (atomic_load(&stay))
+		mt_nap(1);
 	return NULL;
 }
 
@@ -113,6 +118,7 @@ static pthread_t start_to_move(void *p)
 	pthread_t thread;
 
 	atomic_store(&move_to, other_node(p));
+	atomic_store(&moved, false);
 	pthread_create(&thread, NULL, mover, p);
 	return thread;
 }
@@ -534,37 +540,57 @@ static int writers_are_seen(void)
 	return judge(&before, "tlb_defer_refused_open");
 }
 
-/* The file is opened while its page is about to be unmapped. */
-static int by_open_in_between(void)
+/* So many times somebody was given time to come between */
+static bool window_came(uint64_t windows)
+{
+	return (uint64_t)mt_read_ll(TD_DEBUG "race_windows") >= windows;
+}
+
+/* The file is opened in a window of the migration of its page. */
+static int open_in_window(unsigned int window, const char *counter)
 {
 	int fd = td_file(MT_PAGE), writer;
 	struct mt_snap before;
 	pthread_t thread;
-	uint64_t i, pfn;
+	uint64_t i, windows;
 	void *p;
 
 	MT_NEED(fd >= 0, "no ext4 on a loop device");
 	p = mmap(NULL, MT_PAGE, PROT_READ, MAP_SHARED, fd, 0);
-	td_forever(!pass);
 	td_race_us(60000);
 	mt_snap(&before);
 	td_reader_start(&r, p, TD_READER_CPU);
 	for (i = 2; i < times + 2; i++) {
-		pfn = mt_pfn(p);
+		/* A flush for what still waits would do for this one, too. */
+		td_forever(false);
+		MT_ASSERT(MT_WAIT(!td_knob("held_kb"), 10000), "still waits");
+		td_forever(!pass);
+		windows = mt_read_ll(TD_DEBUG "race_windows");
+		atomic_store(&stay, true);
 		thread = start_to_move(p);
-		spin_until(locked, pfn);
-		/* Into the time before its entries are cleared */
-		mt_nap(10);
+		spin_until(window_came, windows + window);
 		writer = td_reopen(fd, O_RDWR);
 		/* Somebody who waits for the page would keep it from moving. */
-		pthread_join(thread, NULL);
+		MT_ASSERT(MT_WAIT(atomic_load(&moved), 10000), "does not move");
 		MT_ASSERT(writer >= 0 && store(writer, i), "cannot write");
 		say(i);
 		td_reader_pass(&r);
+		atomic_store(&stay, false);
+		pthread_join(thread, NULL);
 		fsync(writer);
 		close(writer);
 	}
-	return judge(&before, "tlb_defer_refused_open");
+	return judge(&before, counter);
+}
+
+static int open_before_unmapped(void)
+{
+	return open_in_window(1, "tlb_defer_refused_open");
+}
+
+static int open_before_sealed(void)
+{
+	return open_in_window(3, "tlb_defer_flush_open");
 }
 
 static int with_defaults(void);
@@ -583,8 +609,10 @@ static const struct mt_check checks[] = {
 	{ "B1: a store by somebody who has the file open is seen",
 	  writers_are_seen },
 	{ "B2: a store after opening the file is seen", by_open },
+	{ "B2: a store after opening it before all is unmapped is seen",
+	  open_before_sealed },
 	{ "B3: a store by who opens the file meanwhile is seen",
-	  by_open_in_between },
+	  open_before_unmapped },
 	{ "all of it with the default knobs", with_defaults },
 };
 

@@ -89,7 +89,7 @@ long long td_ipis(void)
 long long td_judged(const struct mt_snap *before)
 {
 	static const char * const ends[] = {
-		"tlb_defer_pages", "tlb_defer_no_need",
+		"tlb_defer_pages", "tlb_defer_joined", "tlb_defer_no_need",
 		"tlb_defer_refused_write", "tlb_defer_refused_dirty",
 		"tlb_defer_refused_pending", "tlb_defer_refused_file",
 		"tlb_defer_refused_open", "tlb_defer_refused_kind",
