@@ -210,7 +210,7 @@ static enum vm_event_item mtier_fast_freeze_one(struct mtier_fast_page *page,
 	if (!room)
 		return MTIER_FAST_NOMEM;
 	/* migrate_pages() has a judge for whose flush can wait. */
-	if (tlb_defer_on() && !pte_write(pte) && !pte_dirty(pte))
+	if (tlb_defer_on() && !pte_write(pte))
 		return MTIER_FAST_DEFERRED;
 	if (folio_ref_count(src) != 1 || !mtier_fast_plain(src) ||
 	    !mtier_fast_lock(src))

@@ -3,7 +3,7 @@
  * Deferred TLB flush of migrated pages: whose flush can wait.
  *
  * A folio is deferred whole or not at all (D3): if one of its entries is
- * writable, dirty (D1), or may be so in a TLB (D2, D7), then those that were
+ * writable (D1), or may be so in a TLB (D2, D7), then those that were
  * cleared before it join the flush that migration does before it copies, for
  * else it would cost both an interrupt and a frame that waits. Every folio that
  * is not deferred is counted under the first reason. What becomes of the batch is
@@ -207,10 +207,10 @@ static enum vm_event_item judge_pte(struct mm_struct *mm, pte_t pte)
 	/* D1: another CPU could store through the new entry without a fault. */
 	if (pte_write(pte))
 		return TLB_DEFER_REFUSED_WRITE;
-	/* D1: write protected, say by fork, but maybe not flushed yet */
-	if (pte_dirty(pte))
-		return TLB_DEFER_REFUSED_DIRTY;
-	/* D2: mprotect and the like flush when they are through; D7: so does fork. */
+	/*
+	 * D2: write protected, but maybe not flushed yet: mprotect and the like
+	 * flush when they are through; D7: so does fork.
+	 */
 	if (mm_tlb_flush_pending(mm) || !tlb_defer_forks_known(mm))
 		return TLB_DEFER_REFUSED_PENDING;
 	if (time_before(jiffies, READ_ONCE(mm->tlb_defer.resume)) &&

@@ -12,14 +12,13 @@
 #define TLB_DEFER_REFUSAL_NAMES			\
 	{ 0, "none" },				\
 	{ 1, "write" },				\
-	{ 2, "dirty" },				\
-	{ 3, "pending" },			\
-	{ 4, "file" },				\
-	{ 5, "open" },				\
-	{ 6, "kind" },				\
-	{ 7, "full" },				\
-	{ 8, "pressure" },			\
-	{ 9, "backoff" }
+	{ 2, "pending" },			\
+	{ 3, "file" },				\
+	{ 4, "open" },				\
+	{ 5, "kind" },				\
+	{ 6, "full" },				\
+	{ 7, "pressure" },			\
+	{ 8, "backoff" }
 
 /* enum tlb_defer_why */
 #define TLB_DEFER_WHY_NAMES			\

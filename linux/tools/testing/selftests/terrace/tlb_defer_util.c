@@ -90,11 +90,10 @@ long long td_judged(const struct mt_snap *before)
 {
 	static const char * const ends[] = {
 		"tlb_defer_pages", "tlb_defer_joined", "tlb_defer_no_need",
-		"tlb_defer_refused_write", "tlb_defer_refused_dirty",
-		"tlb_defer_refused_pending", "tlb_defer_refused_file",
-		"tlb_defer_refused_open", "tlb_defer_refused_kind",
-		"tlb_defer_refused_full", "tlb_defer_refused_pressure",
-		"tlb_defer_refused_backoff",
+		"tlb_defer_refused_write", "tlb_defer_refused_pending",
+		"tlb_defer_refused_file", "tlb_defer_refused_open",
+		"tlb_defer_refused_kind", "tlb_defer_refused_full",
+		"tlb_defer_refused_pressure", "tlb_defer_refused_backoff",
 	};
 	long long sum = 0;
 	size_t i;
