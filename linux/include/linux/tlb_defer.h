@@ -41,6 +41,7 @@ void __tlb_defer_fork_begin(struct mm_struct *mm);
 void __tlb_defer_fork_flush(struct mm_struct *mm, bool begun);
 void __tlb_defer_tick(void);
 void __tlb_defer_drain(void);
+void __tlb_defer_compacted(void);
 struct tlb_defer_batch *__tlb_defer_begin(int reason,
 					  const struct list_head *from);
 bool __tlb_defer_again(struct list_head *from);
@@ -108,6 +109,17 @@ static inline void tlb_defer_drain(bool may_sleep)
 {
 	if (tlb_defer_on() && may_sleep)
 		__tlb_defer_drain();
+}
+
+/**
+ * tlb_defer_compacted() - give back frames, so that they merge with their neighbours
+ *
+ * May sleep. Unlike tlb_defer_drain() it says nothing of a shortage.
+ */
+static inline void tlb_defer_compacted(void)
+{
+	if (tlb_defer_on())
+		__tlb_defer_compacted();
 }
 
 /**
@@ -223,6 +235,7 @@ static inline void tlb_defer_keep(struct folio *src, int state)
 #define tlb_defer_write_access(inode, error)	(error)
 #define tlb_defer_tick()			do { } while (0)
 #define tlb_defer_drain(may_sleep)		do { } while (0)
+#define tlb_defer_compacted()			do { } while (0)
 #define tlb_defer_begin(reason, from)		NULL
 #define tlb_defer_again(from)			false
 #define tlb_defer_end(outer, left)		((void)(outer))

@@ -37,21 +37,24 @@
 
 /* ---- migrations ---- */
 
-/* D4: who needs the frame right now does not wait for it. */
-static bool needs_frames_now(int reason)
+/*
+ * D4: who takes these very frames, or memory out of use, does not wait for it. Whether
+ * somebody is waiting for any free frame of the node is asked later, of the node. Compaction
+ * takes these very frames as well, but block by block: see tlb_defer_compacted().
+ */
+static bool takes_the_frames(int reason)
 {
 	switch (reason) {
 	case MR_SYSCALL:
 	case MR_MEMPOLICY_MBIND:
 	case MR_NUMA_MISPLACED:
 	case MR_DAMON:
+	case MR_DEMOTION:
+	case MR_COMPACTION:
 #ifdef CONFIG_MTIER
 	case MR_TIER_PROMOTE:
 #endif
 		return false;
-	case MR_DEMOTION:
-		/* Direct reclaim wants memory, kswapd wants room in a while. */
-		return !current_is_kswapd();
 	default:
 		return true;
 	}
@@ -69,10 +72,11 @@ struct tlb_defer_batch *__tlb_defer_begin(int reason,
 {
 	struct tlb_defer_batch *outer = current->tlb_defer, *batch = NULL;
 
-	if (!needs_frames_now(reason) && tlb_defer_enter()) {
+	if (!takes_the_frames(reason) && tlb_defer_enter()) {
 		batch = kzalloc(sizeof(*batch), GFP_NOWAIT | __GFP_NOWARN);
 		if (batch) {
 			batch->from = from;
+			batch->nid = NUMA_NO_NODE;
 			INIT_LIST_HEAD(&batch->aside);
 			INIT_LIST_HEAD(&batch->of_batch);
 		} else {

@@ -372,6 +372,8 @@ static enum vm_event_item event_of(enum tlb_defer_why why)
 		return TLB_DEFER_FLUSH_OPEN;
 	case TLB_DEFER_PRESSURE:
 		return TLB_DEFER_FLUSH_PRESSURE;
+	case TLB_DEFER_COMPACT:
+		return TLB_DEFER_FLUSH_COMPACT;
 	case TLB_DEFER_STOP:
 		break;
 	}
@@ -557,6 +559,42 @@ bool tlb_defer_room(int nid, long pages)
 bool tlb_defer_paused(void)
 {
 	return time_before(jiffies, READ_ONCE(paused_until));
+}
+
+/**
+ * tlb_defer_short() - Is somebody waiting for free frames of a node?
+ * @nid: node
+ *
+ * Whoever demotes, compacts or reclaims: a node that has as much free as the first
+ * of its watermarks asks for leaves allocations alone. Below it they reclaim, or
+ * are about to, and a frame that waits makes that worse.
+ *
+ * Return: true if it has less than that in all zones together.
+ */
+bool tlb_defer_short(int nid)
+{
+	struct pglist_data *pgdat = NODE_DATA(nid);
+	unsigned long free = 0, least = 0;
+	int i;
+
+	for (i = 0; i < MAX_NR_ZONES; i++) {
+		struct zone *zone = &pgdat->node_zones[i];
+
+		if (!populated_zone(zone))
+			continue;
+		free += zone_page_state(zone, NR_FREE_PAGES);
+		least += min_wmark_pages(zone);
+	}
+	return free < least;
+}
+
+/**
+ * __tlb_defer_compacted() - Compaction has emptied a block: give back all frames
+ */
+void __tlb_defer_compacted(void)
+{
+	if (atomic_long_read(&held_all))
+		tlb_defer_flush_all(TLB_DEFER_COMPACT);
 }
 
 /**

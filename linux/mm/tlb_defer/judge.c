@@ -81,6 +81,16 @@ static bool flushed_at_once(struct folio *src, bool batched)
 	return !batched || (folio_test_large(src) && folio_entire_mapcount(src));
 }
 
+/* Asked once a batch and node: what the batch itself holds is in tlb_defer_room(). */
+static bool node_is_short(struct tlb_defer_batch *batch, int nid)
+{
+	if (batch->nid != nid) {
+		batch->nid = nid;
+		batch->is_short = tlb_defer_short(nid);
+	}
+	return batch->is_short;
+}
+
 static enum vm_event_item judge_folio(struct tlb_defer_batch *batch,
 				      struct folio *src, bool batched)
 {
@@ -91,7 +101,7 @@ static enum vm_event_item judge_folio(struct tlb_defer_batch *batch,
 	if (folio_test_ksm(src) || folio_is_zone_device(src) ||
 	    folio_test_hugetlb(src) || folio_contain_hwpoisoned_page(src))
 		return TLB_DEFER_REFUSED_KIND;
-	if (tlb_defer_paused())
+	if (tlb_defer_paused() || node_is_short(batch, folio_nid(src)))
 		return TLB_DEFER_REFUSED_PRESSURE;
 	if (!tlb_defer_room(folio_nid(src), batch->pages + nr))
 		return TLB_DEFER_REFUSED_FULL;
@@ -110,8 +120,10 @@ void __tlb_defer_folio_begin(struct folio *src, bool batched)
 	if (!batch)
 		return;
 	/* What the last batch accepted is held by now, or did not move. */
-	if (batch->settled)
+	if (batch->settled) {
 		batch->pages = 0;
+		batch->nid = NUMA_NO_NODE;
+	}
 	batch->settled = false;
 	batch->folio = src;
 	batch->put_aside = NULL;

@@ -22,6 +22,7 @@ enum tlb_defer_why {
 	TLB_DEFER_CAP,		/* too much memory waits for it */
 	TLB_DEFER_OPEN,		/* B2: a file is opened for writing */
 	TLB_DEFER_PRESSURE,	/* somebody needs the frames */
+	TLB_DEFER_COMPACT,	/* compaction has emptied a block of memory */
 	TLB_DEFER_STOP,		/* it is switched off */
 };
 
@@ -56,6 +57,7 @@ void tlb_defer_flush_all(enum tlb_defer_why why);
 void tlb_defer_flush_unsealed(enum tlb_defer_why why);
 bool tlb_defer_room(int nid, long pages);
 bool tlb_defer_paused(void);
+bool tlb_defer_short(int nid);
 long tlb_defer_held_pages(void);
 unsigned long tlb_defer_longest_us(void);
 void tlb_defer_longest_reset(void);
@@ -94,6 +96,8 @@ bool tlb_defer_forks_known(struct mm_struct *mm);
  * @entries: how many entries of it were deferred
  * @deferred: an entry of the batch was
  * @pages: accepted, and not kept yet
+ * @nid: node that @is_short is about, or NUMA_NO_NODE
+ * @is_short: frames of it are needed now
  * @settled: the next folio is the first of another batch
  * @waits_for: generation that accepted folios have to be kept for, or 0
  * @refused: what to count @folio as, or 0; a vm event is never 0
@@ -115,6 +119,8 @@ struct tlb_defer_batch {
 	unsigned int entries;
 	bool deferred;
 	long pages;
+	int nid;
+	bool is_short;
 	bool settled;
 	u64 waits_for;
 	enum vm_event_item refused;

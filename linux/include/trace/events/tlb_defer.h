@@ -26,7 +26,8 @@
 	{ 1, "cap" },				\
 	{ 2, "open" },				\
 	{ 3, "pressure" },			\
-	{ 4, "stop" }
+	{ 4, "compact" },			\
+	{ 5, "stop" }
 
 /* A folio was judged; entries: those of it that were deferred */
 TRACE_EVENT(tlb_defer_folio,

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred TLB flushes: who migrates.  Whether a flush can wait depends on what becomes
+ * of the frames, not on who moves the pages: demotion by reclaim that was asked for and
+ * by kswapd, and compaction, each with the switch off and on.
+ *
+ * What moves is a file that nobody looks at meanwhile; two CPUs use the address space
+ * all the time, on memory that stays.  Guest time counts instructions: see
+ * tlb_defer_mixed.c.
+ *
+ * lab: topology=dram-cxl-small-dram cpus=4 icount=2 timeout=400s debug=no
+ * lab: append="nopti isolcpus=2,3 skew_tick=1"
+ */
+#define _GNU_SOURCE
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tlb_defer_util.h"
+
+#define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+#define HUGE_PAGES	"/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages"
+#define SIZE		(16 * MT_MB)
+#define PAGES		((long)(SIZE / MT_PAGE))
+#define LITTLE		(14 * MT_MB)
+/* So many show what becomes of them. */
+#define SOME		1024
+#define FEW		100
+
+/**
+ * struct scene - a file in fast memory, and what has become of it
+ * @file: where it is mapped
+ * @cg: cgroup of this process
+ * @before: counters at the start of a row
+ * @interrupts: that other CPUs had got for their TLBs by then
+ */
+static struct scene {
+	char *file;
+	struct mt_cgroup cg;
+	struct mt_snap before;
+	long long interrupts;
+} scene;
+
+/**
+ * struct row - what it has taken to move pages in one way
+ * @moved: pages
+ * @interrupts: that other CPUs got for their TLBs
+ * @waited: pages whose flush has waited
+ * @clean: batches without a flush
+ * @flushed: batches with one
+ */
+struct row {
+	long long moved;
+	long long interrupts;
+	long long waited;
+	long long clean;
+	long long flushed;
+};
+
+static struct td_reader one, two;
+
+static int begin(void)
+{
+	static char page[MT_PAGE] __attribute__((aligned(MT_PAGE)));
+
+	MT_NEED(!mt_write(DEMOTION, "1"), "no demotion");
+	MT_NEED(!mt_cgroup_make(&scene.cg, "who", "+memory") &&
+		!mt_cgroup_enter(&scene.cg, 0), "no memory cgroup");
+	scene.file = td_map_file(SIZE);
+	MT_NEED(scene.file, "no ext4 on a loop device");
+	page[0] = 1;
+	td_reader_start(&one, page, TD_READER_CPU);
+	td_reader_start(&two, page, TD_OTHER_CPU);
+	return MT_PASS;
+}
+
+static void end(void)
+{
+	td_reader_stop(&one);
+	td_reader_stop(&two);
+	munmap(scene.file, SIZE);
+	mt_cgroup_enter(&(struct mt_cgroup){ "/sys/fs/cgroup" }, 0);
+	mt_cgroup_remove(&scene.cg);
+	mt_write(DEMOTION, "0");
+}
+
+/* What has happened since @scene.before, as far as @counter says what has moved */
+static int row_end(struct row *row, const char *counter)
+{
+	MT_ASSERT(MT_WAIT(!td_knob("held_kb"), 2000), "some still wait");
+	*row = (struct row) {
+		.moved = mt_since(&scene.before, counter),
+		.interrupts = td_ipis() - scene.interrupts,
+		.waited = mt_since(&scene.before, "tlb_defer_pages"),
+		.clean = mt_since(&scene.before, "tlb_defer_batch_clean"),
+		.flushed = mt_since(&scene.before, "tlb_defer_batch_flushed"),
+	};
+	return MT_PASS;
+}
+
+static void note(const char *mode, const struct row *row)
+{
+	mt_note("%-10s %5lld pages, %5lld interrupts; %lld waited", mode,
+		row->moved, row->interrupts, row->waited);
+	mt_note("  %lld batches without a flush, %lld with one", row->clean,
+		row->flushed);
+}
+
+/**
+ * struct who - one way in which pages move
+ * @ready: prepares it, the switch off
+ * @act: does it
+ * @counter: of /proc/vmstat, the pages that have moved
+ */
+struct who {
+	int (*ready)(void);
+	int (*act)(void);
+	const char *counter;
+};
+
+static int run(const struct who *who, const char *mode, struct row *row)
+{
+	int ret = who->ready();
+
+	if (ret)
+		return ret;
+	td_mode(mode);
+	mt_snap(&scene.before);
+	scene.interrupts = td_ipis();
+	ret = who->act() ?: row_end(row, who->counter);
+	td_mode("off");
+	if (!ret)
+		note(mode, row);
+	return ret;
+}
+
+static int compare(const struct who *who, struct row *off, struct row *on)
+{
+	int ret = begin();
+
+	if (ret)
+		return ret;
+	ret = run(who, "off", off) ?: run(who, "quarantine", on);
+	end();
+	return ret;
+}
+
+/* At most so much of the interrupts a page is left. */
+static int saves(const struct who *who, unsigned int percent)
+{
+	struct row off, on;
+	int ret = compare(who, &off, &on);
+
+	if (ret)
+		return ret;
+	MT_ASSERT(off.moved >= SOME && on.moved >= SOME, "too few have moved");
+	MT_ASSERT(on.waited * 100 >= td_judged(&scene.before) * 90,
+		  "too few waited");
+	MT_ASSERT(on.interrupts * 100 * off.moved <=
+		  off.interrupts * percent * on.moved, "too many interrupts");
+	return MT_PASS;
+}
+
+/* ---- demotion ---- */
+
+/* All of it in fast memory, and used so long ago that the first look takes it */
+static int cold_file(void)
+{
+	/* Reclaim may have taken it out of the page table. */
+	mt_touch(scene.file, SIZE, false);
+	MT_ASSERT(td_all_moved(scene.file, PAGES, mt_fast_node()),
+		  "the file does not come");
+	MT_NEED(!madvise(scene.file, SIZE, MADV_COLD), "no MADV_COLD");
+	return MT_PASS;
+}
+
+/* Use those pages of a MiB that are on the slow node. */
+static void use_slow(char *p)
+{
+	enum { N = MT_MB / MT_PAGE };
+	void *at[N];
+	int node[N];
+	size_t i;
+
+	for (i = 0; i < N; i++)
+		at[i] = p + i * MT_PAGE;
+	syscall(SYS_move_pages, 0, N, at, NULL, node, 0);
+	for (i = 0; i < N; i++)
+		if (node[i] == mt_slow_node())
+			mt_touch(at[i], MT_PAGE, false);
+}
+
+/*
+ * Little by little, and what went down is used in between, for reclaim looks at all
+ * nodes of a cgroup, and flushes for what it takes from the slow one.
+ */
+static int by_asking(void)
+{
+	const size_t little = SIZE / 32;
+	char text[64];
+	size_t off;
+	int i;
+
+	snprintf(text, sizeof(text), "%zu swappiness=0", little);
+	for (i = 0; i < 32 && mt_pages_on(scene.file, SIZE, mt_fast_node()) >
+	     PAGES / 4; i++) {
+		/* Fails if it was less. */
+		mt_cgroup_write(&scene.cg, "memory.reclaim", text);
+		for (off = 0; off < SIZE; off += MT_MB)
+			use_slow(scene.file + off);
+	}
+	return MT_PASS;
+}
+
+static int proactive(void)
+{
+	static const struct who who = {
+		cold_file, by_asking, "pgdemote_direct"
+	};
+
+	return saves(&who, 10);
+}
+
+/* Huge pages of fast memory: nobody moves or reclaims them. */
+static long long huge_pages(long long pages)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), HUGE_PAGES, mt_fast_node());
+	mt_writef(path, "%lld", pages);
+	return mt_read_ll(path);
+}
+
+/* No room in fast memory but for the file and a bit, so that kswapd leaves it alone */
+static int full_node(void)
+{
+	const long long left = SIZE / MT_HUGE + 1;
+	long long got;
+
+	MT_ASSERT(td_all_moved(scene.file, PAGES, mt_slow_node()),
+		  "the file does not go");
+	got = huge_pages(1000);
+	MT_NEED(got > left, "no huge pages");
+	huge_pages(got - left);
+	return cold_file();
+}
+
+/* A bit more than there is, again and again, and time for kswapd to make room */
+static int by_kswapd(void)
+{
+	const size_t step = 16 * MT_PAGE;
+	char *p = mt_map_aligned(LITTLE);
+	size_t off;
+
+	madvise(p, LITTLE, MADV_NOHUGEPAGE);
+	mt_bind_to(mt_fast_node());
+	for (off = 0; off < LITTLE; off += step) {
+		/* Not read first: the page of zeros would be replaced. */
+		memset(p + off, 1, step);
+		mt_nap(20);
+	}
+	mt_bind_default();
+	munmap(p, LITTLE);
+	return MT_PASS;
+}
+
+static int kswapd(void)
+{
+	static const struct who who = {
+		full_node, by_kswapd, "pgdemote_kswapd"
+	};
+	int ret;
+
+	mt_write("/proc/sys/vm/swappiness", "0");
+	/* It takes whatever is cold, some of which cannot wait: measured 2 to 23. */
+	ret = saves(&who, 100);
+	mt_write("/proc/sys/vm/swappiness", "60");
+	huge_pages(0);
+	return ret;
+}
+
+/* ---- memory is short ---- */
+
+#define LEAST	"/proc/sys/vm/min_free_kbytes"
+
+/*
+ * A node with less free than its lowest watermark: that is raised, so that nobody has
+ * to take memory for it.  It is the node that a page leaves that counts.
+ */
+static int is_short(void)
+{
+	struct mt_snap before;
+	long long kb, judged;
+	long moved;
+	int ret = begin();
+
+	if (ret)
+		return ret;
+	ret = full_node();
+	if (!ret) {
+		kb = mt_read_ll(LEAST);
+		td_mode("quarantine");
+		mt_snap(&before);
+		/* A fifth of it is the node's; what leaves it makes it larger. */
+		mt_writef(LEAST, "%lld", 5 * (mt_node_free(mt_fast_node()) +
+					      3 * SIZE) / 1024);
+		moved = td_move(scene.file, PAGES, mt_slow_node());
+		mt_writef(LEAST, "%lld", kb);
+		judged = td_judged(&before);
+		mt_note("%ld moved, %lld judged, %lld waited, %lld were needed",
+			moved, judged, mt_since(&before, "tlb_defer_pages"),
+			mt_since(&before, "tlb_defer_refused_pressure"));
+	}
+	huge_pages(0);
+	end();
+	if (ret)
+		return ret;
+	MT_ASSERT(judged >= PAGES / 2, "too few were judged");
+	MT_ASSERT(!mt_since(&before, "tlb_defer_pages"), "some waited");
+	return MT_PASS;
+}
+
+/* ---- compaction ---- */
+
+/*
+ * Every other page of the file is left on a node: on another one in each run, since
+ * compaction leaves used memory where it would put it again.
+ */
+static int scattered(void)
+{
+	static bool again;
+	int node = again ? mt_slow_node() : mt_fast_node();
+	int other = again ? mt_fast_node() : mt_slow_node();
+	long i;
+
+	again = !again;
+	mt_touch(scene.file, SIZE, false);
+	MT_ASSERT(td_all_moved(scene.file, PAGES, node), "the file does not come");
+	for (i = 0; i < PAGES; i += 2)
+		td_move(scene.file + i * MT_PAGE, 1, other);
+	return MT_PASS;
+}
+
+static int by_compaction(void)
+{
+	MT_NEED(!mt_write("/proc/sys/vm/compact_memory", "1"), "no compaction");
+	return MT_PASS;
+}
+
+static int compaction(void)
+{
+	static const struct who who = {
+		scattered, by_compaction, "pgmigrate_success"
+	};
+	struct row off, on;
+	int ret = compare(&who, &off, &on);
+
+	if (ret)
+		return ret;
+	/* It moves what it finds: how many, and of whom, differs from run to run. */
+	MT_ASSERT(on.waited >= FEW, "too few waited");
+	return MT_PASS;
+}
+
+static const struct mt_check checks[] = {
+	{ "what memory.reclaim demotes waits", proactive },
+	{ "what kswapd demotes waits", kswapd },
+	{ "D4: nothing waits where memory is short", is_short },
+	{ "compaction waits", compaction },
+};
+
+int main(void)
+{
+	return td_main(checks, ARRAY_LEN(checks));
+}
