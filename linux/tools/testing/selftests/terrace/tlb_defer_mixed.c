@@ -137,32 +137,17 @@ static int mix_init(struct mix *mix)
 }
 
 static struct mix mix;
-static struct td_reader one, two;
-
-static int begin(void)
-{
-	static char page[MT_PAGE] __attribute__((aligned(MT_PAGE)));
-	int ret = mix_init(&mix);
-
-	if (ret)
-		return ret;
-	td_reader_start(&one, page, TD_READER_CPU);
-	td_reader_start(&two, page, TD_OTHER_CPU);
-	return MT_PASS;
-}
-
-static void end(void)
-{
-	td_reader_stop(&one);
-	td_reader_stop(&two);
-}
+static struct td_reader one;
 
 static int compare(size_t nr, const unsigned int *ks, size_t n,
 		   int (*judge)(const struct cost *off, const struct cost *on))
 {
-	int ret = begin();
+	int ret = mix_init(&mix);
 	size_t i;
 
+	if (ret)
+		return ret;
+	td_use_others();
 	for (i = 0; !ret && i < n; i++) {
 		struct cost off, on;
 
@@ -170,7 +155,7 @@ static int compare(size_t nr, const unsigned int *ks, size_t n,
 		if (!ret)
 			ret = judge(&off, &on);
 	}
-	end();
+	td_leave_others();
 	return ret;
 }
 

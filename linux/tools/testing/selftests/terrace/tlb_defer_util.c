@@ -347,3 +347,24 @@ void td_reader_stop(struct td_reader *r)
 	atomic_store(&r->stop, true);
 	pthread_join(r->thread, NULL);
 }
+
+static struct td_reader others[2];
+
+/*
+ * Have two CPUs use this address space all the time, on memory that stays: they sleep
+ * on no page that moves, and so are not left out as idle.
+ */
+void td_use_others(void)
+{
+	static uint64_t page[MT_PAGE / 8] __attribute__((aligned(MT_PAGE)));
+
+	page[0] = 1;
+	td_reader_start(&others[0], page, TD_READER_CPU);
+	td_reader_start(&others[1], page, TD_OTHER_CPU);
+}
+
+void td_leave_others(void)
+{
+	td_reader_stop(&others[0]);
+	td_reader_stop(&others[1]);
+}

@@ -69,6 +69,8 @@ void td_reader_start(struct td_reader *r, void *page, int cpu);
 void td_reader_hold(struct td_reader *r, bool hold);
 void td_reader_pass(struct td_reader *r);
 void td_reader_stop(struct td_reader *r);
+void td_use_others(void);
+void td_leave_others(void);
 
 /**
  * struct td_looker - a thread that looks at every page of a file of td_file()

@@ -23,6 +23,7 @@
 #include "tlb_defer_util.h"
 
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+#define SWAPPINESS	"/proc/sys/vm/swappiness"
 #define HUGE_PAGES	"/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages"
 #define SIZE		(16 * MT_MB)
 #define PAGES		((long)(SIZE / MT_PAGE))
@@ -61,27 +62,20 @@ struct row {
 	long long flushed;
 };
 
-static struct td_reader one, two;
-
 static int begin(void)
 {
-	static char page[MT_PAGE] __attribute__((aligned(MT_PAGE)));
-
 	MT_NEED(!mt_write(DEMOTION, "1"), "no demotion");
 	MT_NEED(!mt_cgroup_make(&scene.cg, "who", "+memory") &&
 		!mt_cgroup_enter(&scene.cg, 0), "no memory cgroup");
 	scene.file = td_map_file(SIZE);
 	MT_NEED(scene.file, "no ext4 on a loop device");
-	page[0] = 1;
-	td_reader_start(&one, page, TD_READER_CPU);
-	td_reader_start(&two, page, TD_OTHER_CPU);
+	td_use_others();
 	return MT_PASS;
 }
 
 static void end(void)
 {
-	td_reader_stop(&one);
-	td_reader_stop(&two);
+	td_leave_others();
 	munmap(scene.file, SIZE);
 	mt_cgroup_enter(&(struct mt_cgroup){ "/sys/fs/cgroup" }, 0);
 	mt_cgroup_remove(&scene.cg);
@@ -273,12 +267,13 @@ static int kswapd(void)
 	static const struct who who = {
 		full_node, by_kswapd, "pgdemote_kswapd"
 	};
+	long long swappiness = mt_read_ll(SWAPPINESS);
 	int ret;
 
-	mt_write("/proc/sys/vm/swappiness", "0");
+	mt_write(SWAPPINESS, "0");
 	/* It takes whatever is cold, some of which cannot wait: measured 2 to 23. */
 	ret = saves(&who, 100);
-	mt_write("/proc/sys/vm/swappiness", "60");
+	mt_writef(SWAPPINESS, "%lld", swappiness);
 	huge_pages(0);
 	return ret;
 }

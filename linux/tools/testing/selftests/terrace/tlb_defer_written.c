@@ -22,10 +22,8 @@
 #define BALANCING	"/sys/kernel/debug/sched/numa_balancing/"
 #define SIZE		(16 * MT_MB)
 #define PAGES		((long)(SIZE / MT_PAGE))
-/* The mode, or other CPUs' having read a page just now: most, not all */
+/* Hint faults need not promote all. */
 #define MOST_PERCENT	97
-
-static struct td_reader one, two;
 
 /**
  * struct cost - what moving memory there and back has taken
@@ -42,21 +40,6 @@ struct cost {
 	long long clean;
 	long long flushed;
 };
-
-static void begin(void)
-{
-	static char page[MT_PAGE] __attribute__((aligned(MT_PAGE)));
-
-	page[0] = 1;
-	td_reader_start(&one, page, TD_READER_CPU);
-	td_reader_start(&two, page, TD_OTHER_CPU);
-}
-
-static void end(void)
-{
-	td_reader_stop(&one);
-	td_reader_stop(&two);
-}
 
 static char *written(int node)
 {
@@ -127,13 +110,13 @@ static int forked(void)
 	pid_t pid;
 	int ret;
 
-	begin();
+	td_use_others();
 	pid = mt_spawn(stays, NULL);
 	ret = off_and_on(p, &on);
 	mt_kill(pid);
 	if (!ret)
 		ret = off_and_on(p, &on);
-	end();
+	td_leave_others();
 	return ret;
 }
 
@@ -179,10 +162,10 @@ static int hinted(void)
 	/* Those that the faults did not promote are as they were. */
 	td_mode("off");
 	td_move(p, PAGES, mt_fast_node());
-	begin();
+	td_use_others();
 	ret = there_and_back("quarantine", p, mt_slow_node(), mt_fast_node(),
 			     &on);
-	end();
+	td_leave_others();
 	if (ret)
 		return ret;
 	MT_ASSERT(on.waited * 100 >= 2 * PAGES * MOST_PERCENT,
