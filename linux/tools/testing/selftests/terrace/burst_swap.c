@@ -4,7 +4,7 @@
  * pages that are used less, and what may not go stays. DRAM is filled up to its high
  * watermark, where kswapd sleeps.
  *
- * lab: topology=dram-cxl-small-dram icount=2 timeout=500s debug=no
+ * lab: topology=dram-cxl-small-dram icount=2 timeout=700s debug=no
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "burst_util.h"
@@ -195,7 +196,18 @@ static const char * const kswapd_events[] = {
 	"pgscan_kswapd", "pgdemote_kswapd", "pgdemote_direct", "pageoutrun",
 };
 
-static int for_idle_pages(void)
+/* A child that has come and gone leaves all of the memory write-protected. */
+static void fork_once(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+static int change_places(bool forked)
 {
 	char *idle, *p = hot_memory(HOT);
 	long up, down, left, out, net, i;
@@ -207,6 +219,8 @@ static int for_idle_pages(void)
 	MT_ASSERT(p, "no memory on the slow node");
 	size = fill(&idle);
 	MT_NEED(size > HOT, "DRAM cannot be filled");
+	if (forked)
+		fork_once();
 	left = on_fast(idle, size);
 	mt_snap(&before);
 	mt_touch_start(&t, p, HOT);
@@ -233,6 +247,16 @@ static int for_idle_pages(void)
 		  up - out);
 	MT_ASSERT(down > out - NOISE, "P10 %ld demoted, %ld are gone", down, out);
 	return MT_PASS;
+}
+
+static int for_idle_pages(void)
+{
+	return change_places(false);
+}
+
+static int for_idle_pages_of_a_fork(void)
+{
+	return change_places(true);
 }
 
 /* How many are promoted until DRAM has its high watermark again; -1 if it never has. */
@@ -463,6 +487,8 @@ int main(void)
 			 fresh_pages_come_up),
 		MT_CHECK("P9 P10 used pages change places with idle ones",
 			 for_idle_pages),
+		MT_CHECK("P9 P10 and with those that a fork has shared",
+			 for_idle_pages_of_a_fork),
 		MT_CHECK("P9 pages change places though others took more",
 			 between_the_watermarks),
 		MT_CHECK("P1 pages of like use stay where they are",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Deferred TLB flushes: who migrates.  Whether a flush can wait depends on what becomes
- * of the frames, not on who moves the pages: demotion by reclaim that was asked for and
- * by kswapd, and compaction, each with the switch off and on.
+ * of the frames, not on who moves the pages: demotion by reclaim that was asked for, by
+ * kswapd and by promotion, and compaction, each with the switch off and on.
  *
  * What moves is a file that nobody looks at meanwhile; two CPUs use the address space
  * all the time, on memory that stays.  Guest time counts instructions: see
@@ -18,8 +18,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "burst_util.h"
 #include "tlb_defer_util.h"
 
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
@@ -28,6 +30,8 @@
 #define SIZE		(16 * MT_MB)
 #define PAGES		((long)(SIZE / MT_PAGE))
 #define LITTLE		(14 * MT_MB)
+#define HOT		(96 * MT_MB)
+#define FILL_MAX	(512 * MT_MB)
 /* So many show what becomes of them. */
 #define SOME		1024
 #define FEW		100
@@ -143,8 +147,8 @@ static int compare(const struct who *who, struct row *off, struct row *on)
 	return ret;
 }
 
-/* At most so much of the interrupts a page is left. */
-static int saves(const struct who *who, unsigned int percent)
+/* At most so much of the interrupts a page is left, and at least so much waits. */
+static int saves(const struct who *who, unsigned int percent, unsigned int waits)
 {
 	struct row off, on;
 	int ret = compare(who, &off, &on);
@@ -152,7 +156,7 @@ static int saves(const struct who *who, unsigned int percent)
 	if (ret)
 		return ret;
 	MT_ASSERT(off.moved >= SOME && on.moved >= SOME, "too few have moved");
-	MT_ASSERT(on.waited * 100 >= td_judged(&scene.before) * 90,
+	MT_ASSERT(on.waited * 100 >= td_judged(&scene.before) * waits,
 		  "too few waited");
 	MT_ASSERT(on.interrupts * 100 * off.moved <=
 		  off.interrupts * percent * on.moved, "too many interrupts");
@@ -216,7 +220,7 @@ static int proactive(void)
 		cold_file, by_asking, "pgdemote_direct"
 	};
 
-	return saves(&who, 10);
+	return saves(&who, 10, 90);
 }
 
 /* Huge pages of fast memory: nobody moves or reclaims them. */
@@ -271,11 +275,97 @@ static int kswapd(void)
 	int ret;
 
 	mt_write(SWAPPINESS, "0");
-	/* It takes whatever is cold, some of which cannot wait: measured 2 to 23. */
-	ret = saves(&who, 100);
+	/* Where it is late the node is short, and nothing waits: measured 86 to 99 %. */
+	ret = saves(&who, 100, 50);
 	mt_writef(SWAPPINESS, "%lld", swappiness);
 	huge_pages(0);
 	return ret;
+}
+
+/* ---- promotion ---- */
+
+static struct {
+	char *hot;
+	char *idle;
+	size_t size;	/* of @idle, what is used of it */
+} heat;
+
+/* Write-protect memory that was written to, as a process does that starts others. */
+static int fork_once(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	MT_ASSERT(pid > 0 && waitpid(pid, NULL, 0) == pid, "no child");
+	return MT_PASS;
+}
+
+/*
+ * Idle memory is all that fast memory has, and used memory is below. The two threads
+ * that use the address space stop meanwhile: CPUs take turns in this machine, and what
+ * is looked at every few milliseconds would have to be used by one out of turn.
+ */
+static int hot_and_idle(void)
+{
+	const size_t step = 16 * MT_PAGE;
+
+	td_leave_others();
+	heat.hot = mt_place(HOT, mt_slow_node());
+	heat.idle = mt_map_aligned(FILL_MAX);
+	MT_NEED(heat.hot && heat.idle &&
+		!madvise(heat.idle, FILL_MAX, MADV_NOHUGEPAGE), "no memory");
+	heat.size = 0;
+	mt_set_policy(MPOL_PREFERRED, 1UL << mt_fast_node());
+	for (; mt_node_room(mt_fast_node()) > 16 && heat.size < FILL_MAX;
+	     heat.size += step)
+		memset(heat.idle + heat.size, 1, step);
+	mt_bind_default();
+	MT_NEED(heat.size < FILL_MAX, "DRAM cannot be filled");
+	return fork_once();
+}
+
+static int by_promotion(void)
+{
+	struct mt_toucher t = {
+		.p = heat.hot, .size = HOT, .step = MT_PAGE, .rest_ms = 1,
+		.cpu = TD_READER_CPU,
+	};
+	bool some = false;
+
+	mt_knobs_save();
+	mt_toucher_run(&t);
+	if (!mt_bursts_on())
+		some = MT_WAIT(mt_since(&scene.before, "mtier_demoted") >= 2 * SOME,
+			       60000);
+	mt_touch_stop(&t);
+	mt_off();
+	mt_knobs_restore();
+	mt_note("looks have flushed %lld times",
+		mt_since(&scene.before, "mtier_look_flushes"));
+	munmap(heat.hot, HOT);
+	munmap(heat.idle, FILL_MAX);
+	td_use_others();
+	MT_ASSERT(some, "too few were demoted");
+	return MT_PASS;
+}
+
+/* Looks flush, too: interrupts are no more than these. */
+static int promotion(void)
+{
+	static const struct who who = {
+		hot_and_idle, by_promotion, "mtier_demoted"
+	};
+	struct row off, on;
+	int ret = compare(&who, &off, &on);
+
+	if (ret)
+		return ret;
+	MT_ASSERT(on.waited >= on.moved, "fewer waited than were demoted");
+	MT_ASSERT(on.waited * 100 >= td_judged(&scene.before) * 90,
+		  "too few waited");
+	MT_ASSERT(on.clean > on.flushed, "most batches are flushed");
+	return MT_PASS;
 }
 
 /* ---- memory is short ---- */
@@ -364,6 +454,7 @@ static int compaction(void)
 static const struct mt_check checks[] = {
 	{ "what memory.reclaim demotes waits", proactive },
 	{ "what kswapd demotes waits", kswapd },
+	{ "what promotion demotes waits", promotion },
 	{ "D4: nothing waits where memory is short", is_short },
 	{ "compaction waits", compaction },
 };
