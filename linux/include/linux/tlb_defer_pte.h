@@ -10,36 +10,50 @@
 #include <linux/tlb_defer.h>
 #include <asm/tlbflush.h>
 
+/* When the flush of an entry is due */
+enum tlb_defer_when {
+	TLB_DEFER_NOW,		/* with that of its batch, as ever */
+	TLB_DEFER_LATER,	/* it can wait */
+	TLB_DEFER_ASIDE,	/* as ever, but in a later batch */
+};
+
 #ifdef CONFIG_TLB_DEFER
 
-bool __tlb_defer_aside(struct mm_struct *mm, pte_t pte);
-bool __tlb_defer_pte(struct mm_struct *mm, pte_t pte, unsigned long address);
+enum tlb_defer_when __tlb_defer_entry(struct folio *folio, struct mm_struct *mm,
+				      pte_t pte);
+void __tlb_defer_collect(struct mm_struct *mm, unsigned long address);
 
 /**
- * tlb_defer_aside() - shall a folio migrate later, with others of its kind?
- * @mm: an address space
- * @pte: an entry of the folio; the caller holds its page table lock and is
- *	about to clear it
+ * tlb_defer_entry() - look at an entry that is about to be cleared
+ * @folio: the folio that it maps, locked
+ * @mm: its address space
+ * @pte: what it is; the caller holds its page table lock
  *
- * Return: true if so: its flush could not wait, while that of others can.
+ * Return: TLB_DEFER_LATER if its flush can wait, at least until the folio's end:
+ * tlb_defer_collect() has to follow. TLB_DEFER_ASIDE if its folio shall be left as
+ * it is, since its flush could not wait while that of others can.
  */
-static inline bool tlb_defer_aside(struct mm_struct *mm, pte_t pte)
+static inline enum tlb_defer_when
+tlb_defer_entry(struct folio *folio, struct mm_struct *mm, pte_t pte)
 {
-	return tlb_defer_on() && __tlb_defer_aside(mm, pte);
+	return tlb_defer_on() ? __tlb_defer_entry(folio, mm, pte) : TLB_DEFER_NOW;
 }
 
 /**
- * tlb_defer_pte() - can the flush of an entry that was just cleared wait?
+ * tlb_defer_collect() - an entry was cleared
+ * @when: what tlb_defer_entry() said of it
  * @mm: its address space
- * @pte: what it was
- * @address: where it was; the caller holds its page table lock
+ * @address: where it was; the caller still holds its page table lock
  *
- * Return: true if the flush is now the engine's, else the caller has to do it.
+ * Return: true if its flush is now the engine's, else the caller has to do it.
  */
-static inline bool tlb_defer_pte(struct mm_struct *mm, pte_t pte,
-				 unsigned long address)
+static inline bool tlb_defer_collect(enum tlb_defer_when when,
+				     struct mm_struct *mm, unsigned long address)
 {
-	return tlb_defer_on() && __tlb_defer_pte(mm, pte, address);
+	if (when != TLB_DEFER_LATER)
+		return false;
+	__tlb_defer_collect(mm, address);
+	return true;
 }
 
 /**
@@ -94,8 +108,8 @@ static inline void tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
 
 #else /* !CONFIG_TLB_DEFER */
 
-#define tlb_defer_aside(mm, pte)		false
-#define tlb_defer_pte(mm, pte, address)		false
+#define tlb_defer_entry(folio, mm, pte)		TLB_DEFER_NOW
+#define tlb_defer_collect(when, mm, address)	((void)(when), false)
 #define tlb_defer_follow(mm, pte, write)	do { } while (0)
 #define tlb_defer_swapin(mm, pte)		do { } while (0)
 #define tlb_defer_fork_begin(mm)		false

@@ -62,61 +62,93 @@ static bool takes_the_frames(int reason)
 
 /**
  * __tlb_defer_begin() - A migration starts
+ * @batch: of tlb_defer_begin(), which has left it without one in hand
  * @reason: why it migrates
  * @from: what migrates after the batch in hand
- *
- * Return: the migration it is part of, for __tlb_defer_end().
  */
-struct tlb_defer_batch *__tlb_defer_begin(int reason,
-					  const struct list_head *from)
+void __tlb_defer_begin(struct tlb_defer_batch *batch, int reason,
+		       const struct list_head *from)
 {
-	struct tlb_defer_batch *outer = current->tlb_defer, *batch = NULL;
-
-	if (!takes_the_frames(reason) && tlb_defer_enter()) {
-		batch = kzalloc(sizeof(*batch), GFP_NOWAIT | __GFP_NOWARN);
-		if (batch) {
-			batch->from = from;
-			batch->nid = NUMA_NO_NODE;
-			INIT_LIST_HEAD(&batch->aside);
-			INIT_LIST_HEAD(&batch->of_batch);
-		} else {
-			tlb_defer_leave();
-		}
-	}
-	/* Also without one: what is nested does not use what is around it. */
+	if (takes_the_frames(reason))
+		return;
+	*batch = (struct tlb_defer_batch){
+		.outer = batch->outer,
+		.from = from,
+		.aside = LIST_HEAD_INIT(batch->aside),
+		.of_batch = LIST_HEAD_INIT(batch->of_batch),
+		.nid = NUMA_NO_NODE,
+	};
 	current->tlb_defer = batch;
-	return outer;
+}
+
+/**
+ * tlb_defer_ready() - Get ready for the first entry whose flush can wait
+ * @batch: the batch; the caller may hold a page table lock
+ *
+ * Return: false if it is about to be switched off, or there is no memory.
+ */
+bool tlb_defer_ready(struct tlb_defer_batch *batch)
+{
+	struct tlb_defer_collected *c;
+
+	if (!tlb_defer_enter())
+		return false;
+	c = kmalloc(sizeof(*c), GFP_NOWAIT | __GFP_NOWARN);
+	if (!c) {
+		tlb_defer_leave();
+		return false;
+	}
+	cpumask_clear(&c->cpus.cpumask);
+	c->nr_mms = 0;
+	c->waits_for = 0;
+	INIT_LIST_HEAD(&c->kept);
+	c->nr_folios = 0;
+	c->nr_pages = 0;
+	batch->collected = c;
+	return true;
 }
 
 /* What was noted in address spaces is sealed, flushed, or mapped again. */
-static void forget_mms(struct tlb_defer_batch *batch)
+static void forget_mms(struct tlb_defer_collected *c)
 {
-	while (batch->nr_mms)
-		mmdrop(batch->mms[--batch->nr_mms]);
+	while (c->nr_mms)
+		mmdrop(c->mms[--c->nr_mms]);
+}
+
+/* Have the engine hold what was kept. */
+static void hand_over(struct tlb_defer_collected *c)
+{
+	if (!c->nr_folios)
+		return;
+	count_vm_events(TLB_DEFER_FOLIOS, c->nr_folios);
+	count_vm_events(TLB_DEFER_PAGES, c->nr_pages);
+	tlb_defer_hold(&c->kept, c->nid, c->nr_pages, c->waits_for);
+	c->nr_folios = 0;
+	c->nr_pages = 0;
 }
 
 /**
  * __tlb_defer_end() - A migration is over
- * @outer: of __tlb_defer_begin()
+ * @batch: of __tlb_defer_begin()
  * @left: gets what is still set aside
  */
-void __tlb_defer_end(struct tlb_defer_batch *outer, struct list_head *left)
+void __tlb_defer_end(struct tlb_defer_batch *batch, struct list_head *left)
 {
-	struct tlb_defer_batch *batch = current->tlb_defer;
+	struct tlb_defer_collected *c = batch->collected;
 
-	current->tlb_defer = outer;
-	if (!batch)
-		return;
 	list_splice(&batch->of_batch, left);
 	list_splice(&batch->aside, left);
+	if (!c)
+		return;
+	hand_over(c);
 	/*
 	 * A batch of which nothing could be unmapped is not settled. Its entries
 	 * lead to the same frames again.
 	 */
-	if (batch->nr_mms)
-		tlb_defer_close(batch->mms, batch->nr_mms);
-	forget_mms(batch);
-	kfree(batch);
+	if (c->nr_mms)
+		tlb_defer_close(c->mms, c->nr_mms);
+	forget_mms(c);
+	kfree(c);
 	tlb_defer_leave();
 }
 
@@ -131,9 +163,13 @@ void __tlb_defer_end(struct tlb_defer_batch *outer, struct list_head *left)
 void __tlb_defer_pass(struct list_head *folios, bool first)
 {
 	struct tlb_defer_batch *batch = current->tlb_defer;
+	struct folio *folio;
 
 	if (!batch)
 		return;
+	/* What the last batch kept counts from now on. */
+	if (batch->collected)
+		hand_over(batch->collected);
 	if (first)
 		batch->nr_aside = 0;
 	batch->may_set_aside = first && !batch->all_in &&
@@ -141,6 +177,10 @@ void __tlb_defer_pass(struct list_head *folios, bool first)
 				 list_empty(&batch->aside));
 	if (batch->all_in)
 		list_splice_init(&batch->of_batch, folios);
+	folio = list_first_entry_or_null(folios, struct folio, lru);
+	if (folio)
+		tlb_defer_make_room(folio_nid(folio));
+	tlb_defer_race_window();
 }
 
 /**
@@ -151,6 +191,9 @@ void __tlb_defer_pass(struct list_head *folios, bool first)
  */
 bool tlb_defer_put_aside(struct tlb_defer_batch *batch)
 {
+	/* What is set aside is lost if it is switched off meanwhile. */
+	if (!batch->collected && !tlb_defer_ready(batch))
+		return false;
 	if (batch->nr_aside == TLB_DEFER_ASIDE) {
 		batch->all_in = true;
 		batch->may_set_aside = false;
@@ -163,7 +206,7 @@ bool tlb_defer_put_aside(struct tlb_defer_batch *batch)
 /**
  * __tlb_defer_set_aside() - A folio was not unmapped
  * @src: it, on the list of its batch; taken from there if that was because
- *	__tlb_defer_aside() wanted it so
+ *	__tlb_defer_entry() wanted it so
  */
 void __tlb_defer_set_aside(struct folio *src)
 {
@@ -205,41 +248,82 @@ bool __tlb_defer_again(struct list_head *from)
 
 /* ---- what is collected ---- */
 
-static void seal(struct tlb_defer_batch *batch)
+static void seal(struct tlb_defer_collected *c)
 {
-	batch->waits_for = tlb_defer_seal(batch->mms, batch->nr_mms,
-					  &batch->cpus.cpumask);
-	forget_mms(batch);
+	c->waits_for = tlb_defer_seal(c->mms, c->nr_mms, &c->cpus.cpumask);
+	forget_mms(c);
 }
 
-/**
- * tlb_defer_collect() - Take the flush of an entry that was cleared
- * @batch: the batch
- * @mm: whose entry; its page table lock is held
- * @address: where
- */
-void tlb_defer_collect(struct tlb_defer_batch *batch, struct mm_struct *mm,
-		       unsigned long address)
+/* Have an address space know that entries of it are collected. */
+static void note_mm(struct tlb_defer_collected *c, struct mm_struct *mm)
 {
 	unsigned int i;
 
-	batch->deferred = true;
-	/* Increments tlb_gen, a full barrier: the entry is clear before. */
-	arch_tlbbatch_add_pending(&batch->cpus, mm, address);
-	for (i = 0; i < batch->nr_mms; i++) {
-		if (batch->mms[i] != mm)
+	for (i = c->nr_mms; i-- > 0;) {
+		if (c->mms[i] != mm)
 			continue;
 		/* See tlb_defer_mm_flush() */
-		if (unlikely(READ_ONCE(mm->tlb_defer.epoch) != batch->epochs[i]))
-			batch->epochs[i] = tlb_defer_open(mm, true);
+		if (unlikely(READ_ONCE(mm->tlb_defer.epoch) != c->epochs[i]))
+			c->epochs[i] = tlb_defer_open(mm, true);
 		return;
 	}
 	/* Early, for want of room; its CPUs are still those of the batch. */
-	if (batch->nr_mms == TLB_DEFER_MMS)
-		seal(batch);
+	if (c->nr_mms == TLB_DEFER_MMS)
+		seal(c);
 	mmgrab(mm);
-	batch->epochs[batch->nr_mms] = tlb_defer_open(mm, false);
-	batch->mms[batch->nr_mms++] = mm;
+	c->epochs[c->nr_mms] = tlb_defer_open(mm, false);
+	c->mms[c->nr_mms++] = mm;
+}
+
+/**
+ * __tlb_defer_collect() - Take the flush of an entry that was cleared
+ * @mm: whose entry; its page table lock is held, since __tlb_defer_entry()
+ * @address: where
+ */
+void __tlb_defer_collect(struct mm_struct *mm, unsigned long address)
+{
+	struct tlb_defer_batch *batch = current->tlb_defer;
+
+	batch->entries++;
+	batch->deferred = true;
+	/* Increments tlb_gen, a full barrier: the entry is clear before. */
+	arch_tlbbatch_add_pending(&batch->collected->cpus, mm, address);
+	/* Under the page table lock, so that A finds it in the mm */
+	note_mm(batch->collected, mm);
+}
+
+/**
+ * tlb_defer_fold() - Flush what is collected of a batch with the rest of it
+ * @batch: the batch
+ */
+void tlb_defer_fold(struct tlb_defer_batch *batch)
+{
+	struct tlbflush_unmap_batch *now = &current->tlb_ubc;
+
+	cpumask_or(&now->arch.cpumask, &now->arch.cpumask,
+		   &batch->collected->cpus.cpumask);
+	now->flush_required = true;
+}
+
+/* Flush what is due; the rest is sealed, if that does not reach all of it. */
+static void settle(struct tlb_defer_batch *batch)
+{
+	struct tlbflush_unmap_batch *now = &current->tlb_ubc;
+	struct tlb_defer_collected *c = batch->collected;
+
+	tlb_defer_race_window();
+	/* Whom the flush reaches needs no other. */
+	cpumask_andnot(&c->cpus.cpumask, &c->cpus.cpumask, &now->arch.cpumask);
+	try_to_unmap_flush();
+	if (!cpumask_empty(&c->cpus.cpumask)) {
+		seal(c);
+		cpumask_clear(&c->cpus.cpumask);
+	} else {
+		c->waits_for = 0;
+		tlb_defer_close(c->mms, c->nr_mms);
+		forget_mms(c);
+		count_vm_events(TLB_DEFER_JOINED, batch->pages);
+	}
 }
 
 /**
@@ -250,32 +334,45 @@ void tlb_defer_collect(struct tlb_defer_batch *batch, struct mm_struct *mm,
 bool __tlb_defer_settle(void)
 {
 	struct tlb_defer_batch *batch = current->tlb_defer;
-	struct tlbflush_unmap_batch *now = &current->tlb_ubc;
+	bool deferred;
 
 	if (!batch)
 		return false;
 	settle_aside(batch);
-	batch->settled = true;
-	if (now->flush_required)
+	deferred = batch->deferred;
+	if (tlb_defer_writer_came(batch, NULL))
+		tlb_defer_fold(batch);
+	if (current->tlb_ubc.flush_required)
 		count_vm_event(TLB_DEFER_BATCH_FLUSHED);
-	else if (batch->deferred)
+	else if (deferred)
 		count_vm_event(TLB_DEFER_BATCH_CLEAN);
-	if (!batch->deferred)
-		return false;
-	tlb_defer_race_window();
-	/* Whom the flush reaches needs no other. */
-	cpumask_andnot(&batch->cpus.cpumask, &batch->cpus.cpumask,
-		       &now->arch.cpumask);
-	try_to_unmap_flush();
-	if (!cpumask_empty(&batch->cpus.cpumask)) {
-		seal(batch);
-		cpumask_clear(&batch->cpus.cpumask);
-	} else {
-		batch->waits_for = 0;
-		tlb_defer_close(batch->mms, batch->nr_mms);
-		forget_mms(batch);
-		count_vm_events(TLB_DEFER_JOINED, batch->pages);
-	}
+	if (deferred)
+		settle(batch);
+	/* The next folio is the first of another batch. */
 	batch->deferred = false;
-	return true;
+	batch->due = NULL;
+	batch->writer_came = false;
+	batch->pages = 0;
+	batch->nid = NUMA_NO_NODE;
+	return deferred;
+}
+
+/**
+ * __tlb_defer_keep() - Hold the frame of a folio that was moved (C)
+ * @src: source folio of a migration; its translations are sealed, or flushed
+ */
+void __tlb_defer_keep(struct folio *src)
+{
+	struct tlb_defer_collected *c = current->tlb_defer->collected;
+
+	/* Or it went along with a flush that was due anyway. */
+	if (!c->waits_for)
+		return;
+	if (folio_nid(src) != c->nid)
+		hand_over(c);
+	c->nid = folio_nid(src);
+	c->nr_folios++;
+	c->nr_pages += folio_nr_pages(src);
+	folio_get(src);
+	list_add_tail(&src->lru, &c->kept);
 }

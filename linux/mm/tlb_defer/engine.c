@@ -42,6 +42,8 @@
 
 /* So many forced flushes more than generations make an address space rest */
 #define TLB_DEFER_FORCED_MORE	8
+/* Pages that migration unmaps at a time, at most */
+#define TLB_DEFER_BATCH		512L
 /* Older generations and flushes count half from here on */
 #define TLB_DEFER_FORGET	256
 
@@ -257,26 +259,39 @@ u64 tlb_defer_done(void)
 	return smp_load_acquire(&ring.done);
 }
 
-/**
- * tlb_defer_hold() - Hold a frame until a generation is done (C)
- * @src: source folio of a migration
- * @gen: of tlb_defer_seal(), for the last of its translations
- */
-void tlb_defer_hold(struct folio *src, u64 gen)
+static void hold_more(int nid, long pages)
 {
-	long nr = folio_nr_pages(src);
+	atomic_long_add(pages, &held[nid]);
+	atomic_long_add(pages, &held_all);
+}
 
-	count_vm_event(TLB_DEFER_FOLIOS);
-	count_vm_events(TLB_DEFER_PAGES, nr);
+/* Their lists end here. */
+static void put_frames(struct list_head *folios)
+{
+	struct folio *folio, *next;
+
+	list_for_each_entry_safe(folio, next, folios, lru)
+		folio_put(folio);
+	INIT_LIST_HEAD(folios);
+}
+
+/**
+ * tlb_defer_hold() - Hold frames until a generation is done (C)
+ * @folios: sources of a migration, each with a reference for this; empty afterwards
+ * @nid: their node
+ * @pages: how many they are
+ * @gen: of tlb_defer_seal(), for the last of their translations
+ */
+void tlb_defer_hold(struct list_head *folios, int nid, long pages, u64 gen)
+{
 	spin_lock(&tlb_defer_lock);
-	/* Or else all of its CPUs have flushed while it was copied. */
+	/* Or else all of its CPUs have flushed while they were copied. */
 	if (gen > ring.done) {
-		folio_get(src);
-		atomic_long_add(nr, &held[folio_nid(src)]);
-		atomic_long_add(nr, &held_all);
-		list_add_tail(&src->lru, &frames[index_of(gen)]);
+		hold_more(nid, pages);
+		list_splice_tail_init(folios, &frames[index_of(gen)]);
 	}
 	spin_unlock(&tlb_defer_lock);
+	put_frames(folios);
 }
 
 /* ---- CPUs ---- */
@@ -349,16 +364,22 @@ static void collect(u64 before, struct list_head *list)
 
 static void free_frames(struct list_head *list)
 {
-	struct folio *folio, *next;
+	int nid = NUMA_NO_NODE;
+	struct folio *folio;
+	long pages = 0;
 
-	list_for_each_entry_safe(folio, next, list, lru) {
-		long nr = folio_nr_pages(folio);
-
-		list_del(&folio->lru);
-		atomic_long_sub(nr, &held[folio_nid(folio)]);
-		atomic_long_sub(nr, &held_all);
-		folio_put(folio);
+	list_for_each_entry(folio, list, lru) {
+		if (folio_nid(folio) != nid) {
+			if (pages)
+				hold_more(nid, -pages);
+			nid = folio_nid(folio);
+			pages = 0;
+		}
+		pages += folio_nr_pages(folio);
 	}
+	if (pages)
+		hold_more(nid, -pages);
+	put_frames(list);
 }
 
 static enum vm_event_item event_of(enum tlb_defer_why why)
@@ -523,32 +544,36 @@ void tlb_defer_work_end(void)
 
 /* ---- memory ---- */
 
-static bool fits(int nid, long pages)
+static long limit_of(int nid)
 {
-	u64 limit = (u64)NODE_DATA(nid)->node_present_pages *
-		    READ_ONCE(tlb_defer_conf.held_limit_bp) / 10000;
-
-	return atomic_long_read(&held[nid]) + pages <= limit;
+	return (u64)NODE_DATA(nid)->node_present_pages *
+	       READ_ONCE(tlb_defer_conf.held_limit_bp) / 10000;
 }
 
 /**
- * tlb_defer_room() - May more frames of a node wait?
+ * tlb_defer_room() - How many more frames of a node may wait?
  * @nid: node
- * @pages: how many, with those that are on their way
  *
- * Flushes, which frees all that wait, if there is no room without. Every
- * migrator can go over the limit by one batch, since it asks before it moves.
+ * Every migrator can go over the limit by one batch, since it asks before.
  *
- * Return: false if that would be over the limit.
+ * Return: pages.
  */
-bool tlb_defer_room(int nid, long pages)
+long tlb_defer_room(int nid)
 {
-	if (fits(nid, pages))
-		return true;
-	if (!atomic_long_read(&held[nid]))
-		return false;
-	tlb_defer_flush_all(TLB_DEFER_CAP);
-	return fits(nid, pages);
+	return max(limit_of(nid) - atomic_long_read(&held[nid]), 0L);
+}
+
+/**
+ * tlb_defer_make_room() - See that a batch of frames of a node may wait
+ * @nid: node
+ *
+ * May sleep: flushes, which frees all that wait, if there is too little room.
+ */
+void tlb_defer_make_room(int nid)
+{
+	if (atomic_long_read(&held[nid]) &&
+	    tlb_defer_room(nid) < min(limit_of(nid) / 8, TLB_DEFER_BATCH))
+		tlb_defer_flush_all(TLB_DEFER_CAP);
 }
 
 /**

@@ -14,7 +14,7 @@
  * either side one of them sees the other:
  *
  *	migrator			writer
- *	set AS_TLB_DEFER		i_writecount++
+ *	AS_TLB_DEFER set, or set it	i_writecount++
  *	smp_mb				(full barrier)
  *	clear entries			AS_TLB_DEFER set?
  *	smp_mb				  flush all that is deferred
@@ -30,7 +30,14 @@
  *
  * The mark goes only after the flush, so that a second writer does not overtake
  * the first. The migrator looks for the mark last: a writer that came and went
- * in between took it along.
+ * in between took it along. If another migrator has set it again since, it does not
+ * matter: the folios are locked from before their entries are cleared until they are
+ * moved, so that this writer wrote to none of them.
+ *
+ * The migrator looks once for all folios of a file that are unmapped together, when the
+ * last of their entries is clear. One that finds the mark set needs no barrier of its
+ * own before it clears entries: whoever set it had one, and what counts is that the mark
+ * is there before the migrator looks for writers.
  *
  * Locks: none of its own; see engine.c.
  */

@@ -25,7 +25,7 @@ static void open_slot_at(struct tlb_defer_ring *ring, u64 gen)
 	struct tlb_defer_slot *slot = slot_of(ring, gen);
 
 	slot->used = false;
-	bitmap_zero(slot->cpus, NR_CPUS);
+	bitmap_zero(slot->cpus, nr_cpu_ids);
 }
 
 /**
@@ -58,7 +58,7 @@ u64 tlb_defer_ring_seal(struct tlb_defer_ring *ring, const unsigned long *cpus,
 		slot->since = now;
 	}
 	if (cpus)
-		bitmap_or(slot->cpus, slot->cpus, cpus, NR_CPUS);
+		bitmap_or(slot->cpus, slot->cpus, cpus, nr_cpu_ids);
 	return ring->open;
 }
 
@@ -104,7 +104,7 @@ void tlb_defer_ring_retire(struct tlb_defer_ring *ring,
 		u64 gen = ring->done + 1;
 		int cpu;
 
-		for_each_set_bit(cpu, slot_of(ring, gen)->cpus, NR_CPUS)
+		for_each_set_bit(cpu, slot_of(ring, gen)->cpus, nr_cpu_ids)
 			if (!clean(cpu, gen, data))
 				return;
 		/* Whoever reads it may do what the flushes were for. */
@@ -146,10 +146,10 @@ void tlb_defer_ring_cpus(const struct tlb_defer_ring *ring, u64 gen,
 {
 	u64 g;
 
-	bitmap_zero(cpus, NR_CPUS);
+	bitmap_zero(cpus, nr_cpu_ids);
 	for (g = ring->done + 1; g <= gen; g++)
 		bitmap_or(cpus, cpus,
-			  ring->slot[g & (TLB_DEFER_GENS - 1)].cpus, NR_CPUS);
+			  ring->slot[g & (TLB_DEFER_GENS - 1)].cpus, nr_cpu_ids);
 }
 
 /**

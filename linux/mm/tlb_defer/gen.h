@@ -4,6 +4,7 @@
 #define _MM_TLB_DEFER_GEN_H
 
 #include <linux/bitmap.h>
+#include <linux/cpumask.h>
 #include <linux/threads.h>
 #include <linux/types.h>
 

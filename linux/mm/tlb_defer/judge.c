@@ -5,9 +5,11 @@
  * A folio is deferred whole or not at all (D3): if one of its entries is
  * writable (D1), or may be so in a TLB (D2, D7), then those that were
  * cleared before it join the flush that migration does before it copies, for
- * else it would cost both an interrupt and a frame that waits. Every folio that
+ * else it would cost both an interrupt and a frame that waits. So does what comes
+ * after it of the same address space. Every folio that
  * is not deferred is counted under the first reason. What becomes of the batch is
- * decided when all of it is unmapped (batch.c).
+ * decided when all of it is unmapped (batch.c), and so is whether a file has got a
+ * writer meanwhile (B3).
  *
  * Reclaim, too, clears entries and flushes them later in a batch, without any
  * sign of D2, and the page can be mapped again in between. But until it has
@@ -58,89 +60,59 @@ static bool has_writers(struct address_space *mapping)
 	       mapping_writably_mapped(mapping);
 }
 
-static enum vm_event_item judge_file(struct folio *src)
+/* Is it a file whose pages can wait at all? */
+static bool file_can_wait(struct folio *src, struct address_space *mapping)
 {
-	struct address_space *mapping = src->mapping;
+	return mapping && mapping->host && mapping->host->i_mapping == mapping &&
+	       !folio_test_swapbacked(src) && content_is_local(mapping->host);
+}
 
-	if (!mapping || !mapping->host || mapping->host->i_mapping != mapping ||
-	    folio_test_swapbacked(src) || !content_is_local(mapping->host))
+static enum vm_event_item judge_file(struct address_space *mapping,
+				     struct folio *src)
+{
+	if (!file_can_wait(src, mapping))
 		return TLB_DEFER_REFUSED_FILE;
-	/* Writeback may still zero what lies behind the end of the file. */
-	if (has_writers(mapping) || folio_test_dirty(src) ||
-	    folio_test_writeback(src))
+	if (has_writers(mapping))
 		return TLB_DEFER_REFUSED_OPEN;
-	set_bit(AS_TLB_DEFER, &mapping->flags);
-	/* B3: before entries are cleared */
-	smp_mb__after_atomic();
+	if (!test_bit(AS_TLB_DEFER, &mapping->flags)) {
+		set_bit(AS_TLB_DEFER, &mapping->flags);
+		/* B3: before entries are cleared */
+		smp_mb__after_atomic();
+	}
 	return 0;
 }
 
-/* Each entry is flushed when it is cleared, so that nothing is left to defer. */
-static bool flushed_at_once(struct folio *src, bool batched)
+/* Asked once a batch and node: how many frames of it may wait? */
+static void look_at_node(struct tlb_defer_batch *batch, int nid)
 {
-	return !batched || (folio_test_large(src) && folio_entire_mapcount(src));
+	batch->nid = nid;
+	batch->room = 0;
+	batch->full = TLB_DEFER_REFUSED_PRESSURE;
+	if (tlb_defer_paused() || tlb_defer_short(nid))
+		return;
+	batch->full = TLB_DEFER_REFUSED_FULL;
+	batch->room = tlb_defer_room(nid);
 }
 
-/* Asked once a batch and node: what the batch itself holds is in tlb_defer_room(). */
-static bool node_is_short(struct tlb_defer_batch *batch, int nid)
-{
-	if (batch->nid != nid) {
-		batch->nid = nid;
-		batch->is_short = tlb_defer_short(nid);
-	}
-	return batch->is_short;
-}
-
+/* Asked before the first of its entries is cleared, under its page table lock. */
 static enum vm_event_item judge_folio(struct tlb_defer_batch *batch,
-				      struct folio *src, bool batched)
+				      struct folio *src)
 {
-	long nr = folio_nr_pages(src);
+	struct address_space *mapping = src->mapping;
 
-	if (flushed_at_once(src, batched))
-		return TLB_DEFER_REFUSED_KIND;
 	if (folio_test_ksm(src) || folio_is_zone_device(src) ||
-	    folio_test_hugetlb(src) || folio_contain_hwpoisoned_page(src))
+	    folio_contain_hwpoisoned_page(src))
 		return TLB_DEFER_REFUSED_KIND;
-	if (tlb_defer_paused() || node_is_short(batch, folio_nid(src)))
-		return TLB_DEFER_REFUSED_PRESSURE;
-	if (!tlb_defer_room(folio_nid(src), batch->pages + nr))
-		return TLB_DEFER_REFUSED_FULL;
-	return folio_test_anon(src) ? 0 : judge_file(src);
-}
-
-/**
- * __tlb_defer_folio_begin() - Look at a folio whose entries will be cleared
- * @src: locked folio
- * @batched: its entries are flushed with those of others, not one by one
- */
-void __tlb_defer_folio_begin(struct folio *src, bool batched)
-{
-	struct tlb_defer_batch *batch = current->tlb_defer;
-
-	if (!batch)
-		return;
-	/* What the last batch accepted is held by now, or did not move. */
-	if (batch->settled) {
-		batch->pages = 0;
-		batch->nid = NUMA_NO_NODE;
-	}
-	batch->settled = false;
-	batch->folio = src;
-	batch->put_aside = NULL;
-	batch->entries = 0;
-	batch->refused = judge_folio(batch, src, batched);
-	tlb_defer_race_window();
-}
-
-/* What was deferred of a refused folio is flushed with the rest of it. */
-static void fold(struct tlb_defer_batch *batch)
-{
-	struct tlbflush_unmap_batch *now = &current->tlb_ubc;
-
-	if (!batch->entries)
-		return;
-	cpumask_or(&now->arch.cpumask, &now->arch.cpumask, &batch->cpus.cpumask);
-	now->flush_required = true;
+	if (batch->nid != folio_nid(src))
+		look_at_node(batch, folio_nid(src));
+	if (folio_nr_pages(src) > batch->room)
+		return batch->full;
+	if (folio_test_anon(src))
+		return 0;
+	/* Writeback may still zero what lies behind the end of the file. */
+	if (folio_test_dirty(src) || folio_test_writeback(src))
+		return TLB_DEFER_REFUSED_OPEN;
+	return mapping == batch->mapping ? 0 : judge_file(mapping, src);
 }
 
 /* B3: did a writer come while entries were cleared, or come and go? */
@@ -156,122 +128,185 @@ static bool writer_came(struct address_space *mapping)
 }
 
 /**
- * __tlb_defer_folio_end() - All entries that could be cleared are
- * @src: the folio of __tlb_defer_folio_begin(), still locked
+ * tlb_defer_writer_came() - Has a file of the batch in hand a writer by now? (B3)
+ * @batch: the batch
+ * @next: the file that comes next, or NULL
  *
- * Return: PAGE_TLB_DEFERRED or 0.
+ * Asked of each file after the last entry of its pages is cleared. Those were
+ * accepted since nobody maps them any more: they stay locked until they are moved,
+ * and keep it from going away.
+ *
+ * Return: true if this one or one before has, or had since its pages were judged.
  */
-int __tlb_defer_folio_end(struct folio *src)
+bool tlb_defer_writer_came(struct tlb_defer_batch *batch,
+			   struct address_space *next)
 {
-	struct tlb_defer_batch *batch = current->tlb_defer;
-	long nr = folio_nr_pages(src);
-	int state = 0;
+	if (batch->mapping && writer_came(batch->mapping))
+		batch->writer_came = true;
+	batch->mapping = next;
+	return batch->writer_came;
+}
 
-	if (!batch || !batch->folio)
-		return 0;
-	tlb_defer_race_window();
-	if (!batch->refused && batch->entries && !folio_test_anon(src) &&
-	    writer_came(src->mapping))
-		batch->refused = TLB_DEFER_REFUSED_OPEN;
-	if (batch->put_aside) {
-		/* Those of its entries that were cleared are set again. */
-		batch->refused = 0;
-		batch->folio = NULL;
-		return 0;
-	}
-	if (batch->refused) {
-		fold(batch);
-		count_vm_events(batch->refused, nr);
-	} else if (batch->entries) {
-		batch->pages += nr;
-		state = PAGE_TLB_DEFERRED;
-	} else {
-		/* No other CPU could have a translation: nothing to flush. */
-		count_vm_events(TLB_DEFER_NO_NEED, nr);
-	}
-	trace_tlb_defer_folio(folio_pfn(src), nr, batch->entries,
-			      batch->refused ? batch->refused -
-			      TLB_DEFER_REFUSED_WRITE + 1 : 0);
-	batch->folio = NULL;
-	return state;
+/* What the tracepoint calls a refusal */
+static unsigned int name_of(enum vm_event_item refused)
+{
+	if (refused == TLB_DEFER_JOINED)
+		return TLB_DEFER_REFUSAL_JOINED;
+	return refused ? refused - TLB_DEFER_REFUSED_WRITE + 1 : 0;
+}
+
+static void trace_folio(struct folio *src, unsigned int entries,
+			enum vm_event_item end)
+{
+	if (trace_tlb_defer_folio_enabled())
+		trace_tlb_defer_folio(folio_pfn(src), folio_nr_pages(src),
+				      entries, name_of(end));
+}
+
+static int accept_folio(struct tlb_defer_batch *batch, struct folio *src)
+{
+	long nr = folio_nr_pages(src);
+
+	if (!folio_test_anon(src) && src->mapping != batch->mapping)
+		tlb_defer_writer_came(batch, src->mapping);
+	batch->room -= nr;
+	batch->pages += nr;
+	trace_folio(src, batch->entries, 0);
+	return PAGE_TLB_DEFERRED;
+}
+
+/* Flushed at once; or no other CPU could have a translation. */
+static enum vm_event_item nothing_seen(struct folio *src, bool batched)
+{
+	return !batched || folio_test_pmd_mappable(src) ? TLB_DEFER_REFUSED_KIND :
+							  TLB_DEFER_NO_NEED;
 }
 
 /**
- * __tlb_defer_keep() - Hold the frame of a folio that was moved (C)
- * @src: source folio of a migration; its translations are sealed, or flushed
+ * __tlb_defer_folio_end() - All entries that could be cleared are
+ * @src: the folio, still locked
+ * @batched: its entries are flushed with those of others, not one by one
+ *
+ * Return: PAGE_TLB_DEFERRED or 0.
  */
-void __tlb_defer_keep(struct folio *src)
+int __tlb_defer_folio_end(struct folio *src, bool batched)
 {
 	struct tlb_defer_batch *batch = current->tlb_defer;
+	enum vm_event_item end;
 
-	/* Or it went along with a flush that was due anyway. */
-	if (!batch->waits_for)
-		return;
-	tlb_defer_hold(src, batch->waits_for);
-	/* Now the engine counts it. */
-	batch->pages -= folio_nr_pages(src);
+	tlb_defer_race_window();
+	if (batch->folio == src) {
+		batch->folio = NULL;
+		/* Those of its entries that were cleared are set again. */
+		if (batch->put_aside || folio_mapped(src))
+			return 0;
+		if (!batch->refused)
+			return accept_folio(batch, src);
+		tlb_defer_fold(batch);
+		end = batch->refused;
+	} else {
+		batch->entries = 0;
+		end = nothing_seen(src, batched);
+	}
+	count_vm_events(end, folio_nr_pages(src));
+	trace_folio(src, batch->entries, end);
+	return 0;
 }
 
 /* ---- entries ---- */
 
-static enum vm_event_item judge_pte(struct mm_struct *mm, pte_t pte)
+static enum vm_event_item judge_mm(struct tlb_defer_batch *batch,
+				   struct mm_struct *mm)
 {
-	/* D1: another CPU could store through the new entry without a fault. */
-	if (pte_write(pte))
-		return TLB_DEFER_REFUSED_WRITE;
+	unsigned long resume = READ_ONCE(mm->tlb_defer.resume);
+
 	/*
 	 * D2: write protected, but maybe not flushed yet: mprotect and the like
 	 * flush when they are through; D7: so does fork.
 	 */
 	if (mm_tlb_flush_pending(mm) || !tlb_defer_forks_known(mm))
 		return TLB_DEFER_REFUSED_PENDING;
-	if (time_before(jiffies, READ_ONCE(mm->tlb_defer.resume)) &&
-	    READ_ONCE(mm->tlb_defer.resume))
+	if (resume && time_before(jiffies, resume))
 		return TLB_DEFER_REFUSED_BACKOFF;
+	/* Of the same address space somebody could not wait. */
+	if (batch->due == mm)
+		return TLB_DEFER_JOINED;
 	return 0;
 }
 
-/**
- * __tlb_defer_aside() - Look at an entry that is about to be cleared
- * @mm: its address space
- * @pte: what it is
- *
- * Return: true if its folio shall stay as it is, since it migrates later.
- */
-bool __tlb_defer_aside(struct mm_struct *mm, pte_t pte)
+/* The same with what is rare. */
+static noinline
+enum tlb_defer_when refuse_or_aside(struct tlb_defer_batch *batch,
+				    struct folio *folio, struct mm_struct *mm)
 {
-	struct tlb_defer_batch *batch = current->tlb_defer;
+	if (batch->may_set_aside && tlb_defer_put_aside(batch))
+		return TLB_DEFER_ASIDE;
+	batch->due = mm;
+	if (batch->entries)
+		return TLB_DEFER_NOW;
+	count_vm_events(batch->refused, folio_nr_pages(folio));
+	trace_folio(folio, 0, batch->refused);
+	return TLB_DEFER_NOW;
+}
 
-	if (!batch || !batch->folio || !batch->may_set_aside ||
-	    !pte_accessible(mm, pte))
-		return false;
-	if (!batch->refused)
-		batch->refused = judge_pte(mm, pte);
-	return batch->refused && tlb_defer_put_aside(batch);
+/*
+ * Its flush is due, or its folio migrates later. Counted here if nothing was deferred
+ * of the folio before, else at its end.
+ */
+static __always_inline
+enum tlb_defer_when refuse(struct tlb_defer_batch *batch, struct folio *folio,
+			   struct mm_struct *mm, enum vm_event_item why)
+{
+	batch->refused = why;
+	if (batch->may_set_aside || batch->entries ||
+	    trace_tlb_defer_folio_enabled())
+		return refuse_or_aside(batch, folio, mm);
+	batch->due = mm;
+	count_vm_events(why, folio_nr_pages(folio));
+	return TLB_DEFER_NOW;
+}
+
+/* An entry that is not writable. */
+static noinline
+enum tlb_defer_when judge(struct tlb_defer_batch *batch, struct folio *folio,
+			  struct mm_struct *mm)
+{
+	enum vm_event_item why = judge_mm(batch, mm);
+
+	if (!why && !batch->entries)
+		why = judge_folio(batch, folio);
+	if (!why && !batch->collected && !tlb_defer_ready(batch))
+		why = TLB_DEFER_REFUSED_PRESSURE;
+	return why ? refuse(batch, folio, mm, why) : TLB_DEFER_LATER;
 }
 
 /**
- * __tlb_defer_pte() - Look at an entry that has just been cleared
- * @mm: its address space
- * @pte: what it was, accessible
- * @address: where; the page table lock is held
+ * __tlb_defer_entry() - Look at an entry that is about to be cleared
+ * @folio: the locked folio that it maps
+ * @mm: its address space; the page table lock is held until it is
+ * @pte: what it is
  *
- * Return: true if its flush is deferred, at least until the folio's end.
+ * Return: what is to be done with it.
  */
-bool __tlb_defer_pte(struct mm_struct *mm, pte_t pte, unsigned long address)
+enum tlb_defer_when __tlb_defer_entry(struct folio *folio, struct mm_struct *mm,
+				      pte_t pte)
 {
 	struct tlb_defer_batch *batch = current->tlb_defer;
 
-	/* Reclaim comes here, too. */
-	if (!batch || !batch->folio)
-		return false;
-	if (!batch->refused)
-		batch->refused = judge_pte(mm, pte);
+	if (!batch || !pte_accessible(mm, pte))
+		return TLB_DEFER_NOW;
 	tlb_defer_judged();
-	if (batch->refused)
-		return false;
-	/* Under the page table lock, so that A finds it in the mm */
-	tlb_defer_collect(batch, mm, address);
-	batch->entries++;
-	return true;
+	if (batch->folio != folio) {
+		batch->folio = folio;
+		batch->put_aside = NULL;
+		batch->entries = 0;
+	} else if (batch->refused) {
+		batch->due = mm;
+		return TLB_DEFER_NOW;
+	}
+	/* D1: another CPU could store through the new entry without a fault. */
+	if (pte_write(pte))
+		return refuse(batch, folio, mm, TLB_DEFER_REFUSED_WRITE);
+	batch->refused = 0;
+	return judge(batch, folio, mm);
 }

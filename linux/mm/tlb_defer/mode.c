@@ -34,8 +34,8 @@ static DEFINE_MUTEX(mode_mutex);
 /* Migrations under way that may defer; the waiter is tlb_defer_set_mode(). */
 static atomic_t batches;
 
-/* How often it was switched on; see tlb_defer_forks_known() */
-static u32 switched_on;
+/* See tlb_defer_forks_known() */
+u32 tlb_defer_switched_on;
 
 /**
  * tlb_defer_init_mm() - Nothing is deferred in a new address space
@@ -44,28 +44,25 @@ static u32 switched_on;
 void tlb_defer_init_mm(struct mm_struct *mm)
 {
 	mm->tlb_defer = (struct tlb_defer_mm){
-		.switched_on = READ_ONCE(switched_on),
+		.switched_on = READ_ONCE(tlb_defer_switched_on),
 	};
 }
 
 /**
- * tlb_defer_forks_known() - Does every fork of an address space say so? (D7)
- * @mm: it; the caller holds the page table lock of the entry that it asks for
+ * __tlb_defer_forks_known() - Is no fork of an old address space under way? (D7)
+ * @mm: it, older than the mode; the caller holds the page table lock of an entry
  *
  * A fork that began while all was off has not told. It holds mmap_lock until
  * its flush, so once the lock was seen free there is none of that kind: who takes
  * it after that finds the hooks on.
  *
- * Return: false if there may be one that does not; only for a moment, and only
- * for an address space that is older than the mode.
+ * Return: true if there is none, and never will be.
  */
-bool tlb_defer_forks_known(struct mm_struct *mm)
+bool __tlb_defer_forks_known(struct mm_struct *mm)
 {
-	/* Pairs with start(): the hooks were on before */
-	u32 now = smp_load_acquire(&switched_on);
+	/* Pairs with start() */
+	u32 now = smp_load_acquire(&tlb_defer_switched_on);
 
-	if (likely(READ_ONCE(mm->tlb_defer.switched_on) == now))
-		return true;
 	if (rwsem_is_locked(&mm->mmap_lock))
 		return false;
 	WRITE_ONCE(mm->tlb_defer.switched_on, now);
@@ -114,7 +111,7 @@ static void start(void)
 	/* The hooks first, then what they watch. */
 	static_branch_enable(&tlb_defer_key);
 	/* Pairs with tlb_defer_forks_known() */
-	smp_store_release(&switched_on, switched_on + 1);
+	smp_store_release(&tlb_defer_switched_on, tlb_defer_switched_on + 1);
 	WRITE_ONCE(tlb_defer_conf.mode, TLB_DEFER_QUARANTINE);
 }
 

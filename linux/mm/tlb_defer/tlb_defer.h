@@ -4,10 +4,11 @@
 #define _MM_TLB_DEFER_H
 
 #include <linux/cpumask.h>
+#include <linux/jump_label.h>
 #include <linux/kobject.h>
 #include <linux/mm_types.h>
 #include <linux/mm_types_task.h>
-#include <linux/tlb_defer.h>
+#include <linux/tlb_defer_migrate.h>
 #include <linux/vm_event_item.h>
 
 /* What /sys/kernel/mm/tlb_defer/mode says */
@@ -49,13 +50,14 @@ u32 tlb_defer_open(struct mm_struct *mm, bool again);
 u64 tlb_defer_seal(struct mm_struct *const *mms, unsigned int nr,
 		   const struct cpumask *cpus);
 void tlb_defer_close(struct mm_struct *const *mms, unsigned int nr);
-void tlb_defer_hold(struct folio *src, u64 gen);
+void tlb_defer_hold(struct list_head *folios, int nid, long pages, u64 gen);
 bool tlb_defer_mm_done(struct mm_struct *mm);
 u32 tlb_defer_mm_flush(struct mm_struct *mm);
 void tlb_defer_mm_flushed(struct mm_struct *mm, u32 epoch);
 void tlb_defer_flush_all(enum tlb_defer_why why);
 void tlb_defer_flush_unsealed(enum tlb_defer_why why);
-bool tlb_defer_room(int nid, long pages);
+long tlb_defer_room(int nid);
+void tlb_defer_make_room(int nid);
 bool tlb_defer_paused(void);
 bool tlb_defer_short(int nid);
 long tlb_defer_held_pages(void);
@@ -70,7 +72,26 @@ int tlb_defer_set_mode(enum tlb_defer_mode mode);
 bool tlb_defer_batches(void);
 bool tlb_defer_enter(void);
 void tlb_defer_leave(void);
-bool tlb_defer_forks_known(struct mm_struct *mm);
+bool __tlb_defer_forks_known(struct mm_struct *mm);
+
+/* How often it was switched on */
+extern u32 tlb_defer_switched_on;
+
+/**
+ * tlb_defer_forks_known() - does every fork of an address space say so? (D7)
+ * @mm: it; the caller holds the page table lock of the entry that it asks for
+ *
+ * Return: false if there may be one that does not; only for a moment, and only
+ * for an address space that is older than the mode.
+ */
+static inline bool tlb_defer_forks_known(struct mm_struct *mm)
+{
+	/* Pairs with start(): the hooks were on before */
+	u32 now = smp_load_acquire(&tlb_defer_switched_on);
+
+	return likely(READ_ONCE(mm->tlb_defer.switched_on) == now) ||
+	       __tlb_defer_forks_known(mm);
+}
 
 /* ---- batch.c ---- */
 
@@ -78,57 +99,41 @@ bool tlb_defer_forks_known(struct mm_struct *mm);
 #define TLB_DEFER_MMS	8
 
 /**
- * struct tlb_defer_batch - a migration that may defer
- * @outer: migration of which this one is part (its allocations reclaim)
- * @from: what migrates after the batch in hand
- * @aside: what migrates at the end
- * @of_batch: what of the batch in hand will, unless there is too much of it
- * @nr_aside: how many folios @of_batch has
- * @may_set_aside: another folio of the batch in hand can be
- * @all_in: set nothing aside any more
+ * struct tlb_defer_collected - what a migration has cleared and not flushed
  * @cpus: CPUs that may hold translations of the batch in hand
  * @mms: address spaces of those that are not sealed yet, each with a reference of
  *	mmgrab()
  * @epochs: mm->tlb_defer.epoch of each when the batch noted itself there
  * @nr_mms: how many
- * @folio: the folio in hand, or NULL
- * @put_aside: the folio in hand if it is to migrate later, or NULL
- * @entries: how many entries of it were deferred
- * @deferred: an entry of the batch was
- * @pages: accepted, and not kept yet
- * @nid: node that @is_short is about, or NUMA_NO_NODE
- * @is_short: frames of it are needed now
- * @settled: the next folio is the first of another batch
  * @waits_for: generation that accepted folios have to be kept for, or 0
- * @refused: what to count @folio as, or 0; a vm event is never 0
+ * @kept: folios that were moved since, each with a reference, all of one node
+ * @nid: that node
+ * @nr_folios: how many are in @kept
+ * @nr_pages: their pages
+ *
+ * Allocated with the first entry whose flush can wait; as long as there is one,
+ * deferring is not switched off.
  */
-struct tlb_defer_batch {
-	struct tlb_defer_batch *outer;
-	const struct list_head *from;
-	struct list_head aside;
-	struct list_head of_batch;
-	unsigned int nr_aside;
-	bool may_set_aside;
-	bool all_in;
+struct tlb_defer_collected {
 	struct arch_tlbflush_unmap_batch cpus;
 	struct mm_struct *mms[TLB_DEFER_MMS];
 	u32 epochs[TLB_DEFER_MMS];
 	unsigned int nr_mms;
-	struct folio *folio;
-	struct folio *put_aside;
-	unsigned int entries;
-	bool deferred;
-	long pages;
-	int nid;
-	bool is_short;
-	bool settled;
 	u64 waits_for;
-	enum vm_event_item refused;
+	struct list_head kept;
+	int nid;
+	unsigned int nr_folios;
+	long nr_pages;
 };
 
-void tlb_defer_collect(struct tlb_defer_batch *batch, struct mm_struct *mm,
-		       unsigned long address);
+bool tlb_defer_ready(struct tlb_defer_batch *batch);
+void tlb_defer_fold(struct tlb_defer_batch *batch);
 bool tlb_defer_put_aside(struct tlb_defer_batch *batch);
+
+/* ---- judge.c ---- */
+
+bool tlb_defer_writer_came(struct tlb_defer_batch *batch,
+			   struct address_space *next);
 
 /* ---- x86.c ---- */
 
@@ -138,10 +143,29 @@ bool tlb_defer_arch_idle(int cpu);
 /* ---- debug.c ---- */
 
 #ifdef CONFIG_TLB_DEFER_DEBUG
+DECLARE_STATIC_KEY_FALSE(tlb_defer_race_key);
 extern bool tlb_defer_forever_set;
-void tlb_defer_race_window(void);
-void tlb_defer_fork_window(void);
-void tlb_defer_judged(void);
+void __tlb_defer_race_window(void);
+void __tlb_defer_fork_window(void);
+void __tlb_defer_judged(void);
+
+static inline void tlb_defer_race_window(void)
+{
+	if (static_branch_unlikely(&tlb_defer_race_key))
+		__tlb_defer_race_window();
+}
+
+static inline void tlb_defer_fork_window(void)
+{
+	if (static_branch_unlikely(&tlb_defer_race_key))
+		__tlb_defer_fork_window();
+}
+
+static inline void tlb_defer_judged(void)
+{
+	if (static_branch_unlikely(&tlb_defer_race_key))
+		__tlb_defer_judged();
+}
 
 static inline bool tlb_defer_forever(void)
 {

@@ -8,6 +8,9 @@
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
+/* It could have waited, and goes along with a flush that is due. */
+#define TLB_DEFER_REFUSAL_JOINED	9
+
 /* In the order of the vm events tlb_defer_refused_* */
 #define TLB_DEFER_REFUSAL_NAMES			\
 	{ 0, "none" },				\
@@ -18,7 +21,8 @@
 	{ 5, "kind" },				\
 	{ 6, "full" },				\
 	{ 7, "pressure" },			\
-	{ 8, "backoff" }
+	{ 8, "backoff" },			\
+	{ TLB_DEFER_REFUSAL_JOINED, "joined" }
 
 /* enum tlb_defer_why */
 #define TLB_DEFER_WHY_NAMES			\

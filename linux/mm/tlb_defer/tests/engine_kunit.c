@@ -86,11 +86,13 @@ static void one_waits(struct kunit *test)
 {
 	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
 	struct mm_struct *mm = &init_mm;
+	LIST_HEAD(folios);
 
 	KUNIT_ASSERT_NOT_NULL(test, folio);
+	list_add(&folio->lru, &folios);
 	tlb_defer_open(mm, false);
-	tlb_defer_hold(folio, tlb_defer_seal(&mm, 1, cpu_online_mask));
-	folio_put(folio);
+	tlb_defer_hold(&folios, folio_nid(folio), 1,
+		       tlb_defer_seal(&mm, 1, cpu_online_mask));
 	KUNIT_ASSERT_EQ(test, tlb_defer_held_pages(), 1L);
 }
 

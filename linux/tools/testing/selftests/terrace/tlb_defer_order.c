@@ -123,18 +123,6 @@ static pthread_t start_to_move(void *p)
 	return thread;
 }
 
-/* Is a page frame locked, as it is while it migrates? */
-static bool locked(uint64_t pfn)
-{
-	int fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
-	uint64_t flags = 0;
-
-	if (pread(fd, &flags, sizeof(flags), pfn * 8) != sizeof(flags))
-		flags = 0;
-	close(fd);
-	return flags & 1;
-}
-
 /* Are the entries of a page cleared, as they are while it is copied? */
 static bool cleared(uint64_t address)
 {
@@ -383,13 +371,20 @@ static long long raced(const struct mt_snap *before)
 	       mt_since(before, "tlb_defer_pages");
 }
 
+/* So many times somebody was given time to come between */
+static bool window_came(uint64_t windows)
+{
+	return (uint64_t)mt_read_ll(TD_DEBUG "race_windows") >= windows;
+}
+
+/* The fork begins before the entry is looked at. */
 static void fork_while_it_moves(char *p)
 {
-	uint64_t pfn = mt_pfn(p);
+	uint64_t windows = mt_read_ll(TD_DEBUG "race_windows");
 	pthread_t thread = start_to_move(p);
 	pid_t pid;
 
-	spin_until(locked, pfn);
+	spin_until(window_came, windows + 1);
 	pid = fork();
 	if (!pid)
 		_exit(0);
@@ -544,12 +539,6 @@ static int writers_are_seen(void)
 	return judge(&before, "tlb_defer_refused_open");
 }
 
-/* So many times somebody was given time to come between */
-static bool window_came(uint64_t windows)
-{
-	return (uint64_t)mt_read_ll(TD_DEBUG "race_windows") >= windows;
-}
-
 /* The file is opened in a window of the migration of its page. */
 static int open_in_window(unsigned int window, const char *counter)
 {
@@ -587,9 +576,10 @@ static int open_in_window(unsigned int window, const char *counter)
 	return judge(&before, counter);
 }
 
-static int open_before_unmapped(void)
+/* The entry is cleared, and could have waited. */
+static int open_before_settled(void)
 {
-	return open_in_window(1, "tlb_defer_refused_open");
+	return open_in_window(2, "tlb_defer_joined");
 }
 
 static int open_before_sealed(void)
@@ -616,7 +606,7 @@ static const struct mt_check checks[] = {
 	{ "B2: a store after opening it before all is unmapped is seen",
 	  open_before_sealed },
 	{ "B3: a store by who opens the file meanwhile is seen",
-	  open_before_unmapped },
+	  open_before_settled },
 	{ "all of it with the default knobs", with_defaults },
 };
 
