@@ -102,6 +102,7 @@ bool tlb_defer_ready(struct tlb_defer_batch *batch)
 	c->nr_mms = 0;
 	c->waits_for = 0;
 	INIT_LIST_HEAD(&c->kept);
+	c->nid = NUMA_NO_NODE;
 	c->nr_folios = 0;
 	c->nr_pages = 0;
 	batch->collected = c;
@@ -177,6 +178,7 @@ void __tlb_defer_pass(struct list_head *folios, bool first)
 				 list_empty(&batch->aside));
 	if (batch->all_in)
 		list_splice_init(&batch->of_batch, folios);
+	/* Nearly all batches are of one node; in others those of a full one do not wait. */
 	folio = list_first_entry_or_null(folios, struct folio, lru);
 	if (folio)
 		tlb_defer_make_room(folio_nid(folio));

@@ -2,14 +2,13 @@
 /*
  * Deferred TLB flush of migrated pages: whose flush can wait.
  *
- * A folio is deferred whole or not at all (D3): if one of its entries is
- * writable (D1), or may be so in a TLB (D2, D7), then those that were
- * cleared before it join the flush that migration does before it copies, for
- * else it would cost both an interrupt and a frame that waits. So does what comes
- * after it of the same address space. Every folio that
- * is not deferred is counted under the first reason. What becomes of the batch is
- * decided when all of it is unmapped (batch.c), and so is whether a file has got a
- * writer meanwhile (B3).
+ * A folio is deferred whole or not at all (D3): if one of its entries is writable
+ * (D1), or may be so in a TLB (D2, D7), then those that were cleared before it join
+ * the flush that migration does before it copies, for else it would cost both an
+ * interrupt and a frame that waits. So does what comes after it of the same address
+ * space. Every folio that is not deferred is counted under the first reason. What
+ * becomes of the batch is decided when all of it is unmapped (batch.c), and so is
+ * whether a file has got a writer meanwhile (B3).
  *
  * Reclaim, too, clears entries and flushes them later in a batch, without any
  * sign of D2, and the page can be mapped again in between. But until it has
@@ -192,6 +191,7 @@ static enum vm_event_item nothing_seen(struct folio *src, bool batched)
 int __tlb_defer_folio_end(struct folio *src, bool batched)
 {
 	struct tlb_defer_batch *batch = current->tlb_defer;
+	unsigned int entries = 0;
 	enum vm_event_item end;
 
 	tlb_defer_race_window();
@@ -204,12 +204,12 @@ int __tlb_defer_folio_end(struct folio *src, bool batched)
 			return accept_folio(batch, src);
 		tlb_defer_fold(batch);
 		end = batch->refused;
+		entries = batch->entries;
 	} else {
-		batch->entries = 0;
 		end = nothing_seen(src, batched);
 	}
 	count_vm_events(end, folio_nr_pages(src));
-	trace_folio(src, batch->entries, end);
+	trace_folio(src, entries, end);
 	return 0;
 }
 
