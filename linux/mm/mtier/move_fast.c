@@ -8,7 +8,7 @@
  *
  *   freeze	under the page table lock each entry becomes a migration entry and
  *		the page loses its only reference, which is that of the entry
- *   flush	once for the whole flight
+ *   flush	once for the whole flight, unless that can wait (mm/tlb_defer/flight.c)
  *   settle	some at a time (settle.c): contents, state and charge, entries of
  *		the new pages, LRU lists; who waited is woken, the old frames are
  *		freed
@@ -24,7 +24,8 @@
  * the OOM reaper, UFFDIO_WRITEPROTECT) may change an entry meanwhile: it is read
  * again when the new page is to be mapped, and where it is gone the new page goes,
  * too. While TLBs may have what entries no longer say mm_tlb_flush_pending() is
- * true, so that such a zap flushes before it returns.
+ * true, or the address space knows of a flush that waits, so that such a zap flushes
+ * before it returns.
  *
  * Between freeze and settled nothing allocates, nor takes a lock of an mm. See
  * Documentation/mm/mtier.rst for the hazards F1 to F25 that comments name.
@@ -45,7 +46,6 @@
 #include <linux/rmap.h>
 #include <linux/slab.h>
 #include <linux/swapops.h>
-#include <linux/tlb_defer.h>
 #include <asm/tlbflush.h>
 #include <kunit/static_stub.h>
 #include <trace/events/migrate.h>
@@ -198,8 +198,9 @@ static bool mtier_fast_clear(struct mtier_fast_page *page, pte_t *ptep,
  * Have a migration entry stand for a page. Returns 0, or what it is counted as
  * that is not to go this way.
  */
-static enum vm_event_item mtier_fast_freeze_one(struct mtier_fast_page *page,
-						pte_t *ptep, bool room)
+static enum vm_event_item mtier_fast_freeze_one(struct mtier_fast *fast,
+						struct mtier_fast_page *page,
+						pte_t *ptep)
 {
 	struct folio *src = page->src;
 	pte_t pte = ptep_get(ptep);
@@ -207,11 +208,8 @@ static enum vm_event_item mtier_fast_freeze_one(struct mtier_fast_page *page,
 	if (!pte_present(pte) ||
 	    vm_normal_folio(page->vma, page->addr, pte) != src)
 		return MTIER_DROP_GONE;
-	if (!room)
+	if (!fast->nr_frames)
 		return MTIER_FAST_NOMEM;
-	/* migrate_pages() has a judge for whose flush can wait. */
-	if (tlb_defer_on() && !pte_write(pte))
-		return MTIER_FAST_DEFERRED;
 	if (folio_ref_count(src) != 1 || !mtier_fast_plain(src) ||
 	    !mtier_fast_lock(src))
 		return MTIER_FAST_BUSY;
@@ -219,6 +217,7 @@ static enum vm_event_item mtier_fast_freeze_one(struct mtier_fast_page *page,
 		folio_unlock(src);
 		return MTIER_FAST_BUSY;
 	}
+	tlb_defer_flight_entry(&fast->defer, pte);
 	if (pte_dirty(pte))
 		folio_set_dirty(src);
 	set_pte_at(page->vma->vm_mm, page->addr, ptep,
@@ -253,6 +252,16 @@ static void mtier_fast_refuse(struct mtier_move *mv, struct folio *folio,
 	folio_put(folio);
 }
 
+/* Unlock a page table, but for that of a page: what waits is noted before. */
+static void mtier_fast_leave(struct mtier_fast *fast, struct mtier_table *table,
+			     const struct mtier_fast_page *page)
+{
+	if (!table->pte || (page && mtier_table_maps(table, page)))
+		return;
+	tlb_defer_flight_table(&fast->defer);
+	mtier_table_leave(table);
+}
+
 /* Freeze the pages of a flight; leaves those in it that are frozen. */
 static void mtier_fast_freeze(struct mtier_move *mv,
 			      struct mtier_flight *flight)
@@ -263,12 +272,13 @@ static void mtier_fast_freeze(struct mtier_move *mv,
 
 	for (i = 0; i < flight->nr; i++) {
 		struct mtier_fast_page *page = &flight->page[i];
-		pte_t *ptep = mtier_table_at(&table, page);
 		enum vm_event_item how = MTIER_DROP_GONE;
+		pte_t *ptep;
 
+		mtier_fast_leave(fast, &table, page);
+		ptep = mtier_table_at(&table, page);
 		if (ptep)
-			how = mtier_fast_freeze_one(page, ptep,
-						    fast->nr_frames);
+			how = mtier_fast_freeze_one(fast, page, ptep);
 		if (how) {
 			mtier_fast_refuse(mv, page->src, how);
 			continue;
@@ -277,7 +287,7 @@ static void mtier_fast_freeze(struct mtier_move *mv,
 		fast->frame[fast->nr_frames] = NULL;
 		flight->page[nr++] = *page;
 	}
-	mtier_table_leave(&table);
+	mtier_fast_leave(fast, &table, NULL);
 	flight->nr = nr;
 }
 
@@ -352,22 +362,36 @@ static void mtier_flight_flush(const struct mtier_flight *flight)
 		flush_tlb_mm(flight->mm);
 }
 
+/* Unmap the pages of a flight; leaves those in it that are. */
+static void mtier_flight_take_off(struct mtier_move *mv,
+				  struct mtier_flight *flight)
+{
+	struct tlb_defer_flight *defer = &mv->fast->defer;
+
+	/* F25: who zaps a migration entry meanwhile flushes, too. */
+	inc_tlb_flush_pending(flight->mm);
+	mtier_fast_freeze(mv, flight);
+	if (!tlb_defer_flight_seal(defer)) {
+		mtier_flight_flush(flight);
+		tlb_defer_flight_flushed(defer);
+	}
+	dec_tlb_flush_pending(flight->mm);
+}
+
 /* Move the pages of a flight. Returns how many arrived, the first. */
 static unsigned int mtier_flight_go(struct mtier_move *mv,
 				    struct mtier_flight *flight)
 {
+	struct tlb_defer_flight *defer = &mv->fast->defer;
 	struct mmu_notifier_range range;
 	unsigned int i, nr, arrived = 0, done;
 
 	mtier_fast_frames(mv->fast, mv->target, flight->nr);
+	tlb_defer_flight_begin(defer, flight->mm, mv->source, flight->nr);
 	mmu_notifier_range_init(&range, MMU_NOTIFY_CLEAR, 0, flight->mm,
 				flight->start, flight->end);
 	mmu_notifier_invalidate_range_start(&range);
-	/* F25: who zaps a migration entry meanwhile flushes, too. */
-	inc_tlb_flush_pending(flight->mm);
-	mtier_fast_freeze(mv, flight);
-	mtier_flight_flush(flight);
-	dec_tlb_flush_pending(flight->mm);
+	mtier_flight_take_off(mv, flight);
 	for (i = 0; i < flight->nr; i += nr) {
 		nr = min(flight->nr - i, MTIER_SETTLE_PAGES);
 		done = mtier_fast_settle(mv, &flight->page[i], nr);
@@ -377,6 +401,7 @@ static unsigned int mtier_flight_go(struct mtier_move *mv,
 		cond_resched();
 	}
 	mmu_notifier_invalidate_range_end(&range);
+	count_vm_events(MTIER_FAST_DEFERRED, tlb_defer_flight_end(defer));
 	return arrived;
 }
 
@@ -429,4 +454,8 @@ struct mtier_fast *mtier_fast_alloc(unsigned int cap)
 #ifdef CONFIG_MTIER_KUNIT_TEST
 #include "tests/move_fast_kunit.c"
 #include "tests/meanwhile_kunit.c"
+/* Needs flushes that wait for as long as the test wants. */
+#ifdef CONFIG_TLB_DEFER_DEBUG
+#include "tests/flight_kunit.c"
+#endif
 #endif

@@ -9,6 +9,7 @@
 #include <linux/pgtable.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/tlb_defer_flight.h>
 
 struct folio;
 struct mtier_move;
@@ -39,6 +40,7 @@ struct mtier_fast_page {
  * @nr: used part of @page; after the run, how many moved
  * @cap: size of @page
  * @nr_frames: used part of @frame
+ * @defer: whether the flush of the flight in hand waits
  * @frame: frames on the target for those that will be frozen
  * @page: the pages of the move; after the run, those that moved come first
  */
@@ -46,6 +48,7 @@ struct mtier_fast {
 	unsigned int nr;
 	unsigned int cap;
 	unsigned int nr_frames;
+	struct tlb_defer_flight defer;
 	struct page *frame[MTIER_FLIGHT_PAGES];
 	struct mtier_fast_page page[];
 };
@@ -81,6 +84,19 @@ unsigned int mtier_fast_settle(struct mtier_move *mv,
 			       struct mtier_fast_page *page, unsigned int nr);
 
 /**
+ * mtier_table_maps() - is it the page table of a page?
+ * @table: one that is locked
+ * @page: the page
+ *
+ * Return: true if so.
+ */
+static inline bool mtier_table_maps(const struct mtier_table *table,
+				    const struct mtier_fast_page *page)
+{
+	return table->start == (page->addr & PMD_MASK);
+}
+
+/**
  * mtier_table_at() - the entry of a page, the page table locked that it is in
  * @table: the one that is locked, or none; for mtier_table_leave()
  * @page: the page, whose VMA is held
@@ -90,7 +106,7 @@ unsigned int mtier_fast_settle(struct mtier_move *mv,
 static inline pte_t *mtier_table_at(struct mtier_table *table,
 				    const struct mtier_fast_page *page)
 {
-	if (table->pte && table->start == (page->addr & PMD_MASK))
+	if (table->pte && mtier_table_maps(table, page))
 		return table->pte + pte_index(page->addr);
 	return mtier_table_lock(table, page);
 }

@@ -3,7 +3,7 @@
  * Page promotion: pages that move by address space arrive.
  *
  * Whoever calls has frozen them (move_fast.c): a migration entry stands for each,
- * nobody has a reference, no TLB knows them, and each is locked. From here to
+ * nobody has a reference, no TLB can write to them, and each is locked. From here to
  * their new entries nothing allocates, nor takes a lock of an mm.
  *
  * Others may change the entries meanwhile, which is why they are read again. F5
@@ -299,8 +299,12 @@ static unsigned int mtier_fast_map_all(struct mtier_move *mv,
 	return mapped;
 }
 
-/* Wake who waits for the old pages, and free them: they have no reference. */
-static void mtier_fast_free(struct folio **old, unsigned int nr)
+/*
+ * Wake who waits for the old pages, and free them, or have them wait for a flush: they
+ * have no reference.
+ */
+static void mtier_fast_free(struct tlb_defer_flight *defer, struct folio **old,
+			    unsigned int nr)
 {
 	struct folio_batch batch;
 	unsigned int i;
@@ -309,6 +313,8 @@ static void mtier_fast_free(struct folio **old, unsigned int nr)
 	for (i = 0; i < nr; i++) {
 		atomic_set(&old[i]->_mapcount, -1);
 		folio_unlock(old[i]);
+		if (tlb_defer_flight_keep(defer, old[i]))
+			continue;
 		if (!folio_batch_add(&batch, old[i]))
 			free_unref_folios(&batch);
 	}
@@ -319,7 +325,7 @@ static void mtier_fast_free(struct folio **old, unsigned int nr)
 /**
  * mtier_fast_settle() - have pages that are frozen arrive on their new frames
  * @mv: the move
- * @page: the pages, flushed; those that arrived come first afterwards
+ * @page: the pages, flushed or to be; those that arrived come first afterwards
  * @nr: how many, MTIER_SETTLE_PAGES at most
  *
  * Return: how many arrived. Those that did not are not in the move any more.
@@ -340,6 +346,6 @@ unsigned int mtier_fast_settle(struct mtier_move *mv,
 	mtier_fast_lru(mv, page, arrived, true);
 	for (i = 0; i < arrived; i++)
 		folio_put(page[i].dst);
-	mtier_fast_free(old, nr);
+	mtier_fast_free(&mv->fast->defer, old, nr);
 	return arrived;
 }

@@ -53,7 +53,7 @@ _EXEMPT = {
     re.compile(r"tools/testing/selftests/terrace/mempolicy2_abi\.c"): {"ARCH_DEFINES"},
     # An empty stub that must not change a byte of its caller.
     re.compile(r"include/linux/(mtier|fault_migrate)\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
-    re.compile(r"include/linux/tlb_defer(_pte|_migrate)?\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
+    re.compile(r"include/linux/tlb_defer(_\w+)?\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
     # Bitmaps of fixed size instead of cpumasks: it runs in user space, too.
     re.compile(r"mm/tlb_defer/(gen|tests/gen_kunit)\."): {"NR_CPUS"},
     # A flag written as those around it are.

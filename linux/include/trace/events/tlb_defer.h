@@ -54,6 +54,27 @@ TRACE_EVENT(tlb_defer_folio,
 		  __print_symbolic(__entry->refused, TLB_DEFER_REFUSAL_NAMES))
 );
 
+/* Pages of an address space went together; waits: their flush does */
+TRACE_EVENT(tlb_defer_flight,
+	TP_PROTO(u32 pages, u32 writable, bool waits, u32 refused),
+	TP_ARGS(pages, writable, waits, refused),
+	TP_STRUCT__entry(
+		__field(u32, pages)
+		__field(u32, writable)
+		__field(bool, waits)
+		__field(u32, refused)
+	),
+	TP_fast_assign(
+		__entry->pages = pages;
+		__entry->writable = writable;
+		__entry->waits = waits;
+		__entry->refused = refused;
+	),
+	TP_printk("pages=%u writable=%u waits=%u refused=%s",
+		  __entry->pages, __entry->writable, __entry->waits,
+		  __print_symbolic(__entry->refused, TLB_DEFER_REFUSAL_NAMES))
+);
+
 /* This CPU is clean up to gen; flushed: it was behind */
 TRACE_EVENT(tlb_defer_quiesce,
 	TP_PROTO(u64 gen, bool flushed),

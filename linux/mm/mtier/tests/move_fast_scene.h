@@ -211,10 +211,9 @@ static void fast_take_off(struct kunit *test, struct fast_scene *s)
 {
 	s->flight = mtier_flight_at(s->mv->fast, 0);
 	mtier_fast_frames(s->mv->fast, s->to, s->flight.nr);
-	inc_tlb_flush_pending(s->flight.mm);
-	mtier_fast_freeze(s->mv, &s->flight);
-	mtier_flight_flush(&s->flight);
-	dec_tlb_flush_pending(s->flight.mm);
+	tlb_defer_flight_begin(&s->mv->fast->defer, s->flight.mm, s->nid,
+			       s->flight.nr);
+	mtier_flight_take_off(s->mv, &s->flight);
 }
 
 /* The other half; then what was handed on goes by migrate_pages(). */
@@ -223,6 +222,7 @@ static unsigned long fast_land(struct fast_scene *s)
 	unsigned long arrived;
 
 	arrived = mtier_fast_settle(s->mv, s->flight.page, s->flight.nr);
+	tlb_defer_flight_end(&s->mv->fast->defer);
 	mtier_fast_give_back(s->mv->fast);
 	s->mv->fast->nr = 0;
 	return arrived + mtier_move_run(s->mv);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Pages that move by address space (promote/move_fast): more of them than any
- * constant of the code, of many cgroups, with the switch turned meanwhile, and those
- * that are left to migrate_pages() for their deferred flush.
+ * constant of the code, of many cgroups, and with the switch turned meanwhile.
  *
  * lab: topology=dram-cxl timeout=500s debug=yes
  */
@@ -20,7 +19,6 @@
 /* More cgroups than a move counts apart */
 #define CGROUPS	20
 #define SMALL	MT_MB
-#define DEFER	"/sys/kernel/mm/tlb_defer/mode"
 
 static struct mt_snap before;
 
@@ -35,19 +33,19 @@ static int content(const char *p, size_t size)
 }
 
 /* To ask where it is takes longer than to use it, on a kernel that checks itself. */
-static void use(char *p, size_t size, bool write)
+static void use(char *p, size_t size)
 {
 	int i;
 
 	mt_hurry();
 	for (i = 0; i < 16; i++)
-		mt_touch(p, size, write);
+		mt_touch(p, size, true);
 }
 
 static bool used_until_fast(char *p, size_t size, unsigned int ms)
 {
 	mt_settle();
-	return MT_WAIT(({ use(p, size, true);
+	return MT_WAIT(({ use(p, size);
 			  mt_all_on(p, size, mt_fast_node()); }), ms);
 }
 
@@ -245,71 +243,6 @@ static int cgroups_by_folio(void)
 	return cgroups(0);
 }
 
-/* ---- deferred flushes ---- */
-
-/* Pages that come back from swap, read-only and clean: their flush may wait. */
-static char *read_only(void)
-{
-	char *p = mt_fill(SMALL, mt_slow_node(), false);
-	size_t off;
-
-	if (!p || mprotect(p, SMALL, PROT_READ) ||
-	    madvise(p, SMALL, MADV_PAGEOUT))
-		return NULL;
-	mt_bind_to(mt_slow_node());
-	for (off = 0; off < SMALL; off += MT_PAGE)
-		(void)*(volatile char *)(p + off);
-	mt_bind_default();
-	return mt_all_on(p, SMALL, mt_slow_node()) ? p : NULL;
-}
-
-static bool read_until_fast(char *p)
-{
-	return MT_WAIT(({ use(p, SMALL, false);
-			  mt_all_on(p, SMALL, mt_fast_node()); }), MT_MOVE_MS);
-}
-
-static int promoted_read_only(const char *mode)
-{
-	char *p = read_only();
-	bool up;
-
-	MT_ASSERT(p, "no such memory on the slow node");
-	mt_fast();
-	MT_NEED(!mt_write(DEFER, mode), "no tlb_defer");
-	mt_snap(&before);
-	mt_on();
-	up = read_until_fast(p);
-	mt_off();
-	mt_write(DEFER, "off");
-	mt_note("deferring %s: %lld by address space, %lld left to the judge",
-		mode, mt_since(&before, "mtier_fast_moved"),
-		mt_since(&before, "mtier_fast_deferred"));
-	MT_ASSERT(up, "not all moved");
-	return content(p, SMALL);
-}
-
-static int deferred(void)
-{
-	int ret;
-
-	MT_NEED(mt_swap_on("64M"), "no zram");
-	ret = promoted_read_only("quarantine");
-	if (!ret && mt_since(&before, "mtier_fast_deferred") <
-		    (long long)(SMALL / MT_PAGE) / 2) {
-		mt_note("not left to the judge");
-		ret = MT_FAIL;
-	}
-	if (!ret)
-		ret = promoted_read_only("off");
-	if (!ret && mt_since(&before, "mtier_fast_deferred")) {
-		mt_note("left to a judge that is not there");
-		ret = MT_FAIL;
-	}
-	mt_swap_off();
-	return ret;
-}
-
 int main(void)
 {
 	static const struct mt_check checks[] = {
@@ -318,7 +251,6 @@ int main(void)
 		MT_CHECK("F12 more cgroups than a move counts apart",
 			 cgroups_by_address_space),
 		MT_CHECK("so many by migrate_pages()", cgroups_by_folio),
-		MT_CHECK("whose flush may wait is left to its judge", deferred),
 	};
 
 	return mt_main(checks, ARRAY_LEN(checks));

@@ -10,7 +10,7 @@
  * Each check runs for RACE_MS, times terrace_stretch(), and says how many words were
  * compared: one that compares nothing, or in which nothing moved, fails.
  *
- * lab: topology=dram-cxl cpus=4 timeout=300s debug=yes
+ * lab: topology=dram-cxl cpus=4 timeout=600s debug=yes
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -152,6 +152,93 @@ static int no_write_is_lost(void)
 	return race(NULL, WRITERS);
 }
 
+/* ---- flushes that wait, see tlb_defer_flight.c ---- */
+
+#define DEFER	"/sys/kernel/mm/tlb_defer/mode"
+
+static bool waiting;
+
+/* Of what no entry is writable the flush may wait. */
+static void write_protect(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(0);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		atomic_fetch_add(&wrong, 1);
+}
+
+static atomic_long said[PAGES];	/* of each page, what it has at least */
+
+static void *rereading(void *arg)
+{
+	unsigned long page;
+
+	(void)arg;
+	while (!stop) {
+		for (page = 0; page < PAGES; page++) {
+			long least = atomic_load(&said[page]);
+			long is = *word(page, 1);
+
+			compare(word(page, 1), is < least ? is : least, least);
+		}
+	}
+	return NULL;
+}
+
+/* Stores in some pages after all of them were only read for a while. */
+static void *writing_rarely(void *arg)
+{
+	unsigned int seed = 7;
+	pthread_t reader;
+	long long until;
+	long round;
+	int i;
+
+	(void)arg;
+	pthread_create(&reader, NULL, rereading, NULL);
+	for (round = 1; !stop; round++) {
+		write_protect();
+		mt_race_again();
+		until = mt_now_ms() + 10 * (round % 16);
+		while (mt_now_ms() < until && !stop)
+			mt_touch(area, SIZE, false);
+		for (i = 0; i < CHUNK; i++) {
+			unsigned long page = roll(&seed, PAGES);
+
+			*word(page, 1) = round;
+			atomic_store(&said[page], round);
+		}
+	}
+	pthread_join(reader, NULL);
+	return NULL;
+}
+
+static int race_waiting(void *(*adversary)(void *), unsigned long writers)
+{
+	struct mt_snap before;
+	int ret;
+
+	MT_NEED(!mt_write(DEFER, "quarantine"), "no tlb_defer");
+	waiting = true;
+	mt_snap(&before);
+	ret = race(adversary, writers);
+	mt_write(DEFER, "off");
+	mt_note("%lld pages waited for their flush, %lld flushes that others forced",
+		mt_since(&before, "mtier_fast_deferred"),
+		mt_since(&before, "tlb_defer_forced_write") +
+		mt_since(&before, "tlb_defer_forced_unmap"));
+	MT_ASSERT(mt_since(&before, "mtier_fast_deferred"), "none waited");
+	return ret;
+}
+
+static int no_write_is_missed_while_flushes_wait(void)
+{
+	return race_waiting(writing_rarely, 0);
+}
+
 /* ---- MADV_DONTNEED: F5, F25 ---- */
 
 static atomic_ulong watched;	/* page that is about to go */
@@ -203,6 +290,8 @@ static void *dropping(void *arg)
 	for (round = 1; !stop; round++) {
 		for (page = 0; page < PAGES; page++)
 			*word(page, 1) = round;
+		if (waiting)
+			write_protect();
 		/* Used for long enough to be found by looks, more or less. */
 		mt_race_again();
 		until = mt_now_ms() + 10 * (round % 16);
@@ -219,6 +308,11 @@ static void *dropping(void *arg)
 static int what_is_dropped_is_gone(void)
 {
 	return race(dropping, 0);
+}
+
+static int what_is_dropped_while_flushes_wait_is_gone(void)
+{
+	return race_waiting(dropping, 0);
 }
 
 /* ---- UFFDIO_WRITEPROTECT: F6 ---- */
@@ -555,6 +649,10 @@ int main(int argc, char **argv)
 		MT_CHECK("no write is lost", no_write_is_lost),
 		MT_CHECK("F5 F25 what is dropped is gone",
 			 what_is_dropped_is_gone),
+		MT_CHECK("no write is missed while flushes wait",
+			 no_write_is_missed_while_flushes_wait),
+		MT_CHECK("F5 F25 what is dropped while they wait is gone",
+			 what_is_dropped_while_flushes_wait_is_gone),
 		MT_CHECK("F6 write protection holds", write_protection_holds),
 		MT_CHECK("F3 F4 children have their own",
 			 children_have_their_own),

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred TLB flushes of what promotion moves by address space: such pages wait
+ * together or not at all, and who reads one that has moved misses no store.
+ *
+ * Memory is write-protected by a fork whose child is gone. Two other CPUs use the
+ * address space all the time. KUnit's mtier_flight has the rules one by one.
+ *
+ * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=400s debug=yes
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tlb_defer_util.h"
+
+/* Many flights; or at least more than one, and than a page table */
+#define SIZE	((mt_debug_kernel() ? 6 : 64) * MT_MB)
+#define PAGES	((long long)(SIZE / MT_PAGE))
+/* So few that one flight has them all */
+#define FEW	64
+/* Each flight has one of these. */
+#define STRIDE	8
+
+static struct mt_snap before;
+
+static bool write_protect(void)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (!pid)
+		_exit(0);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
+}
+
+static void write_some(char *p, size_t size, size_t stride)
+{
+	size_t page;
+
+	for (page = 0; stride && page < size / MT_PAGE; page += stride)
+		p[page * MT_PAGE + 64]++;
+}
+
+/* Used until all of it is above; every @stride-th page is written to, if not 0. */
+static bool used_until_fast(char *p, size_t size, size_t stride)
+{
+	int i;
+
+	return MT_WAIT(({
+		mt_hurry();
+		for (i = 0; i < 16; i++) {
+			write_some(p, size, stride);
+			mt_touch(p, size, false);
+		}
+		mt_all_on(p, size, mt_fast_node());
+	}), MT_MOVE_MS);
+}
+
+static int content(const char *p, size_t size)
+{
+	size_t off;
+
+	for (off = 0; off < size; off += MT_PAGE)
+		MT_DATA(*(const size_t *)(p + off) == off + 1,
+			"page %zu has another content", off / MT_PAGE);
+	return MT_PASS;
+}
+
+/* Memory that is written once, write-protected and then promoted. */
+static int promote(size_t stride)
+{
+	char *p = mt_fill(SIZE, mt_slow_node(), false);
+	long long ipis;
+	bool up;
+	int ret;
+
+	MT_ASSERT(p && write_protect(), "no such memory");
+	/* Before any of it moves. */
+	write_some(p, SIZE, stride);
+	mt_knobs_save();
+	mt_fast();
+	td_use_others();
+	mt_snap(&before);
+	ipis = td_ipis();
+	mt_on();
+	up = used_until_fast(p, SIZE, stride);
+	mt_off();
+	mt_note("%lld interrupts, %lld flushes of looks", td_ipis() - ipis,
+		mt_since(&before, "mtier_look_flushes"));
+	td_leave_others();
+	mt_knobs_restore();
+	mt_note("of %lld pages %lld by address space, %lld of them waited", PAGES,
+		mt_since(&before, "mtier_fast_moved"),
+		mt_since(&before, "mtier_fast_deferred"));
+	mt_note("batches: %lld without a flush, %lld with one",
+		mt_since(&before, "tlb_defer_batch_clean"),
+		mt_since(&before, "tlb_defer_batch_flushed"));
+	MT_ASSERT(up, "not all moved");
+	ret = content(p, SIZE);
+	munmap(p, SIZE);
+	/* What is in per-CPU batches of LRU lists goes another way. */
+	MT_ASSERT(mt_since(&before, "mtier_fast_moved") > PAGES * 9 / 10,
+		  "not most of them by address space");
+	return ret;
+}
+
+static int read_only_waits(void)
+{
+	long long moved, waited;
+
+	if (promote(0))
+		return MT_FAIL;
+	moved = mt_since(&before, "mtier_fast_moved");
+	waited = mt_since(&before, "mtier_fast_deferred");
+	/* The rest came while another one was being flushed, or too many waited. */
+	MT_ASSERT(waited > moved / 2, "%lld of %lld waited", waited, moved);
+	MT_ASSERT(mt_since(&before, "tlb_defer_pages") >= waited,
+		  "%lld in all", mt_since(&before, "tlb_defer_pages"));
+	return MT_PASS;
+}
+
+static int off_nothing_waits(void)
+{
+	td_mode("off");
+	if (promote(0))
+		return MT_FAIL;
+	MT_ASSERT(!mt_since(&before, "mtier_fast_deferred") &&
+		  !td_judged(&before), "something was judged");
+	return MT_PASS;
+}
+
+static int written_ones_take_others_along(void)
+{
+	if (promote(STRIDE))
+		return MT_FAIL;
+	mt_note("%lld refused, %lld joined", mt_since(&before, "tlb_defer_refused_write"),
+		mt_since(&before, "tlb_defer_joined"));
+	MT_ASSERT(mt_since(&before, "tlb_defer_refused_write") > PAGES / STRIDE / 2,
+		  "writable pages were not refused");
+	MT_ASSERT(mt_since(&before, "tlb_defer_joined") > PAGES / 2,
+		  "others did not go along");
+	return MT_PASS;
+}
+
+/* ---- nobody misses a store ---- */
+
+/* Stores as soon as a page has come up: its reader may still read the old frame. */
+static int a_store_is_seen(void)
+{
+	unsigned int times = td_times(60);
+	char *p = mt_fill(FEW * MT_PAGE, mt_slow_node(), false);
+	uint64_t i, *word = (uint64_t *)p;
+	struct td_reader r;
+	bool ok = p;
+
+	MT_ASSERT(p, "no such memory");
+	mt_knobs_save();
+	mt_fast();
+	td_forever(true);
+	mt_snap(&before);
+	*word = 1;
+	td_reader_start(&r, p, TD_READER_CPU);
+	for (i = 2; ok && i < times + 2; i++) {
+		mt_off();
+		ok = td_all_moved(p, FEW, mt_slow_node()) && write_protect();
+		mt_on();
+		ok = ok && used_until_fast(p, FEW * MT_PAGE, 0);
+		*(volatile uint64_t *)word = i;
+		atomic_store_explicit(&r.flag, i, memory_order_release);
+		td_reader_pass(&r);
+	}
+	mt_off();
+	td_reader_stop(&r);
+	mt_knobs_restore();
+	munmap(p, FEW * MT_PAGE);
+	mt_note("%lld pages waited, %lld flushes that a store forced",
+		mt_since(&before, "mtier_fast_deferred"),
+		mt_since(&before, "tlb_defer_forced_write"));
+	MT_ASSERT(ok, "not moved, in round %llu", (unsigned long long)i);
+	MT_ASSERT(!atomic_load(&r.stale), "missed a store %lu times",
+		  atomic_load(&r.stale));
+	MT_ASSERT(mt_since(&before, "mtier_fast_deferred") > times * FEW / 4 &&
+		  mt_since(&before, "tlb_defer_forced_write") > times / 4,
+		  "too few of either");
+	return MT_PASS;
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("read-only pages wait", read_only_waits),
+		MT_CHECK("switched off none does", off_nothing_waits),
+		MT_CHECK("written ones take others along",
+			 written_ones_take_others_along),
+		MT_CHECK("A2: a store in a page that has come up is seen",
+			 a_store_is_seen),
+	};
+
+	return td_main(checks, ARRAY_LEN(checks));
+}
