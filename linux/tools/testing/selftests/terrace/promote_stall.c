@@ -9,6 +9,8 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,11 +148,14 @@ static long long shootdowns(int cpu)
 	return n;
 }
 
+static atomic_bool spins;
+
 /* Never sleeps, and touches nothing that moves. */
 static void *spinning(void *arg)
 {
 	(void)arg;
 	mt_run_on_cpu(1);
+	spins = true;
 	while (!stop)
 		;
 	return NULL;
@@ -161,14 +166,21 @@ static int count(int fast, long long *ipis)
 {
 	struct mt_toucher t;
 	pthread_t spinner;
+	cpu_set_t cpus;
 	bool moved;
 
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
 	area = mt_place(SIZE, mt_slow_node());
 	MT_ASSERT(area, "no memory on the slow node");
 	mt_fast();
 	mt_set("promote/move_fast", fast);
 	stop = false;
+	spins = false;
 	pthread_create(&spinner, NULL, spinning, NULL);
+	/* CPUs take turns: all could have moved before it is there. */
+	while (!spins)
+		mt_nap(1);
 	t = (struct mt_toucher) {
 		.p = area, .size = SIZE, .step = MT_PAGE, .cpu = 0,
 	};
@@ -176,6 +188,9 @@ static int count(int fast, long long *ipis)
 	mt_snap(&before);
 	*ipis = shootdowns(1);
 	mt_on();
+	/* A mover on the same CPU would flush it without an interrupt. */
+	MT_ASSERT(!sched_setaffinity(mt_kthread("kmtierd"), sizeof(cpus), &cpus),
+		  "kmtierd cannot be pinned");
 	moved = MT_WAIT(most_moved(), MT_MOVE_MS);
 	*ipis = shootdowns(1) - *ipis;
 	mt_off();
