@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred TLB flushes: what they are worth.  Pages that a fork has write-protected
+ * move there and back by move_pages(), 1 to 512 at a time, while 1 to 15 other CPUs
+ * use the address space all the time, on memory that does not move.
+ *
+ * Guest time counts the instructions of all CPUs.  Those that use the address space do
+ * nothing but count in a loop: what is left when their share is taken off is what the
+ * moves took, on all CPUs, with the interrupts, and with the flushes in their timer
+ * interrupts until no frame waits any more.  They pause after each round, by which they
+ * pass their turn on: else the time in which a page moves would be theirs, and that is
+ * more than a tick.  CPU 1 is for the worker, which else waits for CPU 0.
+ *
+ * lab: topology=dram-cxl cpus=17 icount=2 timeout=300s debug=no
+ * lab: append="nopti isolcpus=2-16 skew_tick=1"
+ */
+#define _GNU_SOURCE
+#include <linux/mempolicy.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tlb_defer_util.h"
+
+#define CPUS	16
+/* Neither this program's nor the worker's */
+#define FIRST	2
+#define PAGES	2048L
+#define NS_PER_INSN	4
+#define CALIBRATE_MS	40
+#define LIMIT		1.15
+
+/**
+ * struct counter - a thread that uses a CPU, and says how much of it
+ * @n: rounds of its loop
+ * @apart: a cache line between this and the others
+ * @stop: end
+ * @cpu: where
+ * @thread: it
+ */
+struct counter {
+	volatile unsigned long n;
+	char apart[64];
+	atomic_bool stop;
+	int cpu;
+	pthread_t thread;
+};
+
+static struct counter counters[CPUS];
+
+static void *count(void *arg)
+{
+	struct counter *c = arg;
+
+	mt_run_on_cpu(c->cpu);
+	while (!atomic_load_explicit(&c->stop, memory_order_relaxed)) {
+		c->n++;
+		__builtin_ia32_pause();
+	}
+	return NULL;
+}
+
+static void count_on(int others)
+{
+	int i;
+
+	for (i = 0; i < others; i++) {
+		counters[i] = (struct counter){ .cpu = FIRST + i };
+		pthread_create(&counters[i].thread, NULL, count, &counters[i]);
+		while (!counters[i].n)
+			mt_nap(1);
+	}
+}
+
+static void count_off(int others)
+{
+	int i;
+
+	for (i = 0; i < others; i++) {
+		atomic_store(&counters[i].stop, true);
+		pthread_join(counters[i].thread, NULL);
+	}
+}
+
+static unsigned long counted(int others)
+{
+	unsigned long sum = 0;
+	int i;
+
+	for (i = 0; i < others; i++)
+		sum += counters[i].n;
+	return sum;
+}
+
+/* Nanoseconds that one round takes, with what the timer interrupts take meanwhile */
+static double round_ns(int others)
+{
+	unsigned long n = counted(others);
+	long long ns = mt_now_ns();
+
+	mt_nap(CALIBRATE_MS);
+	ns = mt_now_ns() - ns;
+	return (double)ns / (counted(others) - n);
+}
+
+/**
+ * struct cell - what it takes to move a page
+ * @interrupts: of other CPUs, for their TLBs
+ * @flushes: of CPUs, in their timer interrupts
+ * @insns: instructions, on all CPUs
+ */
+struct cell {
+	double interrupts;
+	double flushes;
+	double insns;
+};
+
+static bool move(char *p, int batch, int node)
+{
+	void *at[512];
+	int nodes[512], status[512], i;
+	long done;
+
+	for (done = 0; done < PAGES; done += batch) {
+		for (i = 0; i < batch; i++) {
+			at[i] = p + (done + i) * MT_PAGE;
+			nodes[i] = node;
+		}
+		if (syscall(SYS_move_pages, 0, batch, at, nodes, status,
+			    MPOL_MF_MOVE))
+			return false;
+		for (i = 0; i < batch; i++)
+			if (status[i] != node)
+				return false;
+	}
+	return true;
+}
+
+static int measure(const char *mode, char *p, int others, int batch,
+		   struct cell *cell)
+{
+	unsigned long rounds;
+	struct mt_snap before;
+	long long ns, interrupts;
+	double round;
+
+	td_mode(mode);
+	round = round_ns(others);
+	mt_snap(&before);
+	interrupts = td_ipis();
+	rounds = counted(others);
+	ns = mt_now_ns();
+	MT_ASSERT(move(p, batch, td_node_b()) && move(p, batch, td_node_a()),
+		  "not all have moved");
+	while (td_knob("held_kb") > 0)
+		mt_nap(1);
+	ns = mt_now_ns() - ns;
+	rounds = counted(others) - rounds;
+	cell->interrupts = (td_ipis() - interrupts) / (2.0 * PAGES);
+	cell->flushes = mt_since(&before, "tlb_defer_tick_flush") / (2.0 * PAGES);
+	cell->insns = (ns - rounds * round) / NS_PER_INSN / (2.0 * PAGES);
+	return MT_PASS;
+}
+
+static bool write_protect(void)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (!pid)
+		_exit(0);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
+}
+
+static int worth(int others)
+{
+	static const int batches[] = { 1, 8, 32, 128, 512 };
+	char *p = mt_fill(PAGES * MT_PAGE, td_node_a(), false);
+	size_t i;
+
+	MT_ASSERT(p && write_protect(), "no memory");
+	count_on(others);
+	mt_note("%d CPUs; a page: interrupts off, on, flushes in ticks on, instructions off, on",
+		others + 1);
+	for (i = 0; i < ARRAY_LEN(batches); i++) {
+		struct cell off, on;
+
+		if (measure("off", p, others, batches[i], &off) ||
+		    measure("quarantine", p, others, batches[i], &on))
+			return MT_FAIL;
+		mt_note("%3d at a time  %7.4f %7.4f  %7.4f  %5.0f %5.0f", batches[i],
+			off.interrupts, on.interrupts, on.flushes, off.insns, on.insns);
+		MT_ASSERT(on.interrupts * 10 <= off.interrupts,
+			  "more than a tenth of the interrupts");
+		/* What varies with the lists of free pages is 5 % of it. */
+		MT_ASSERT(on.insns <= off.insns * LIMIT, "it takes too long");
+	}
+	count_off(others);
+	return MT_PASS;
+}
+
+static int two(void)
+{
+	return worth(1);
+}
+
+static int four(void)
+{
+	return worth(3);
+}
+
+static int eight(void)
+{
+	return worth(7);
+}
+
+static int sixteen(void)
+{
+	return worth(15);
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("two CPUs", two),
+		MT_CHECK("four CPUs", four),
+		MT_CHECK("eight CPUs", eight),
+		MT_CHECK("sixteen CPUs", sixteen),
+	};
+
+	return td_main(checks, ARRAY_LEN(checks));
+}
