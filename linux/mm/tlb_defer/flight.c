@@ -126,13 +126,9 @@ bool __tlb_defer_flight_seal(struct tlb_defer_flight *flight)
 
 static void trace_flight(const struct tlb_defer_flight *flight)
 {
-	enum vm_event_item why = flight->refused;
-
-	if (why == TLB_DEFER_NO_NEED)
-		why = 0;
 	trace_tlb_defer_flight(flight->entries, flight->writable,
 			       flight->waits_for,
-			       why ? why - TLB_DEFER_REFUSED_WRITE + 1 : 0);
+			       tlb_defer_refusal(flight->refused));
 }
 
 /* Each page by the first reason; what could have waited went along. */

@@ -146,12 +146,19 @@ bool tlb_defer_writer_came(struct tlb_defer_batch *batch,
 	return batch->writer_came;
 }
 
-/* What the tracepoint calls a refusal */
-static unsigned int name_of(enum vm_event_item refused)
+/**
+ * tlb_defer_refusal() - What tracepoints call the end of a folio or a flight
+ * @end: what it is counted as, or 0 if it waits
+ *
+ * Return: one of TLB_DEFER_REFUSAL_NAMES.
+ */
+unsigned int tlb_defer_refusal(enum vm_event_item end)
 {
-	if (refused == TLB_DEFER_JOINED)
+	if (end == TLB_DEFER_JOINED)
 		return TLB_DEFER_REFUSAL_JOINED;
-	return refused ? refused - TLB_DEFER_REFUSED_WRITE + 1 : 0;
+	if (!end || end == TLB_DEFER_NO_NEED)
+		return 0;
+	return end - TLB_DEFER_REFUSED_WRITE + 1;
 }
 
 static void trace_folio(struct folio *src, unsigned int entries,
@@ -159,7 +166,7 @@ static void trace_folio(struct folio *src, unsigned int entries,
 {
 	if (trace_tlb_defer_folio_enabled())
 		trace_tlb_defer_folio(folio_pfn(src), folio_nr_pages(src),
-				      entries, name_of(end));
+				      entries, tlb_defer_refusal(end));
 }
 
 static int accept_folio(struct tlb_defer_batch *batch, struct folio *src)

@@ -134,6 +134,7 @@ bool tlb_defer_put_aside(struct tlb_defer_batch *batch);
 
 bool tlb_defer_writer_came(struct tlb_defer_batch *batch,
 			   struct address_space *next);
+unsigned int tlb_defer_refusal(enum vm_event_item end);
 
 /* ---- x86.c ---- */
 

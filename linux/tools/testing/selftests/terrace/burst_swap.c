@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "burst_util.h"
@@ -196,17 +195,6 @@ static const char * const kswapd_events[] = {
 	"pgscan_kswapd", "pgdemote_kswapd", "pgdemote_direct", "pageoutrun",
 };
 
-/* A child that has come and gone leaves all of the memory write-protected. */
-static void fork_once(void)
-{
-	pid_t pid = fork();
-
-	if (!pid)
-		_exit(0);
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
-}
-
 static int change_places(bool forked)
 {
 	char *idle, *p = hot_memory(HOT);
@@ -219,8 +207,7 @@ static int change_places(bool forked)
 	MT_ASSERT(p, "no memory on the slow node");
 	size = fill(&idle);
 	MT_NEED(size > HOT, "DRAM cannot be filled");
-	if (forked)
-		fork_once();
+	MT_ASSERT(!forked || mt_fork_once(), "no child");
 	left = on_fast(idle, size);
 	mt_snap(&before);
 	mt_touch_start(&t, p, HOT);

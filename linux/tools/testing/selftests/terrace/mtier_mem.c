@@ -15,6 +15,7 @@
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "burst_util.h"
@@ -78,6 +79,28 @@ void *mt_fill(size_t size, int node, bool huge)
 		*(size_t *)(p + off) = off + 1;
 	mt_bind_default();
 	return p;
+}
+
+/* Is there still what mt_fill() has left? MT_PASS, or what MT_DATA() makes of it. */
+int mt_filled(const char *p, size_t size)
+{
+	size_t off;
+
+	for (off = 0; off < size; off += MT_PAGE)
+		MT_DATA(*(const size_t *)(p + off) == off + 1,
+			"page %zu has another content", off / MT_PAGE);
+	return MT_PASS;
+}
+
+/* A child that has come and gone leaves all memory write-protected. False if none came. */
+bool mt_fork_once(void)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (!pid)
+		_exit(0);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
 }
 
 /* Anonymous base pages on @node, with no policy; NULL if they are not there. */

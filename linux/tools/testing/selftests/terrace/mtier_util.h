@@ -120,6 +120,8 @@ int mt_mbind_flags(void *p, size_t size, int mode, unsigned long nodes,
 		   unsigned int flags);
 int mt_set_policy(int mode, unsigned long nodes);
 void *mt_fill(size_t size, int node, bool huge);
+int mt_filled(const char *p, size_t size);
+bool mt_fork_once(void);
 void *mt_place(size_t size, int node);
 void *mt_place_thp(size_t size, int node);
 void *mt_place_file(int fd, size_t size, int node, int prot);

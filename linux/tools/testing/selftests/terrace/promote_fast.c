@@ -22,16 +22,6 @@
 
 static struct mt_snap before;
 
-static int content(const char *p, size_t size)
-{
-	size_t off;
-
-	for (off = 0; off < size; off += MT_PAGE)
-		MT_DATA(*(const size_t *)(p + off) == off + 1,
-			"page %zu has another content", off / MT_PAGE);
-	return MT_PASS;
-}
-
 /* To ask where it is takes longer than to use it, on a kernel that checks itself. */
 static void use(char *p, size_t size)
 {
@@ -127,7 +117,7 @@ static void member_lives(void *arg)
 		_exit(3);
 	if (!used_until_fast(p, SMALL, 2 * MT_MOVE_MS))
 		_exit(4);
-	if (content(p, SMALL) || write(m->ready[1], &byte, 1) != 1 ||
+	if (mt_filled(p, SMALL) || write(m->ready[1], &byte, 1) != 1 ||
 	    read(m->go[0], &byte, 1) != 1)
 		_exit(5);
 }

@@ -161,12 +161,7 @@ static bool waiting;
 /* Of what no entry is writable the flush may wait. */
 static void write_protect(void)
 {
-	pid_t pid = fork();
-	int status;
-
-	if (!pid)
-		_exit(0);
-	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+	if (!mt_fork_once())
 		atomic_fetch_add(&wrong, 1);
 }
 

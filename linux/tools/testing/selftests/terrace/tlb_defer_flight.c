@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tlb_defer_util.h"
@@ -27,16 +26,6 @@
 #define STRIDE	8
 
 static struct mt_snap before;
-
-static bool write_protect(void)
-{
-	pid_t pid = fork();
-	int status = 1;
-
-	if (!pid)
-		_exit(0);
-	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
-}
 
 static void write_some(char *p, size_t size, size_t stride)
 {
@@ -61,16 +50,6 @@ static bool used_until_fast(char *p, size_t size, size_t stride)
 	}), MT_MOVE_MS);
 }
 
-static int content(const char *p, size_t size)
-{
-	size_t off;
-
-	for (off = 0; off < size; off += MT_PAGE)
-		MT_DATA(*(const size_t *)(p + off) == off + 1,
-			"page %zu has another content", off / MT_PAGE);
-	return MT_PASS;
-}
-
 /* Memory that is written once, write-protected and then promoted. */
 static int promote(size_t stride)
 {
@@ -79,7 +58,7 @@ static int promote(size_t stride)
 	bool up;
 	int ret;
 
-	MT_ASSERT(p && write_protect(), "no such memory");
+	MT_ASSERT(p && mt_fork_once(), "no such memory");
 	/* Before any of it moves. */
 	write_some(p, SIZE, stride);
 	mt_knobs_save();
@@ -101,7 +80,7 @@ static int promote(size_t stride)
 		mt_since(&before, "tlb_defer_batch_clean"),
 		mt_since(&before, "tlb_defer_batch_flushed"));
 	MT_ASSERT(up, "not all moved");
-	ret = content(p, SIZE);
+	ret = mt_filled(p, SIZE);
 	munmap(p, SIZE);
 	/* What is in per-CPU batches of LRU lists goes another way. */
 	MT_ASSERT(mt_since(&before, "mtier_fast_moved") > PAGES * 9 / 10,
@@ -167,7 +146,7 @@ static int a_store_is_seen(void)
 	td_reader_start(&r, p, TD_READER_CPU);
 	for (i = 2; ok && i < times + 2; i++) {
 		mt_off();
-		ok = td_all_moved(p, FEW, mt_slow_node()) && write_protect();
+		ok = td_all_moved(p, FEW, mt_slow_node()) && mt_fork_once();
 		mt_on();
 		ok = ok && used_until_fast(p, FEW * MT_PAGE, 0);
 		*(volatile uint64_t *)word = i;

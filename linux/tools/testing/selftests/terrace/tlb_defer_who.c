@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "burst_util.h"
@@ -290,17 +289,6 @@ static struct {
 	size_t size;	/* of @idle, what is used of it */
 } heat;
 
-/* Write-protect memory that was written to, as a process does that starts others. */
-static int fork_once(void)
-{
-	pid_t pid = fork();
-
-	if (!pid)
-		_exit(0);
-	MT_ASSERT(pid > 0 && waitpid(pid, NULL, 0) == pid, "no child");
-	return MT_PASS;
-}
-
 /*
  * Idle memory is all that fast memory has, and used memory is below. The two threads
  * that use the address space stop meanwhile: CPUs take turns in this machine, and what
@@ -322,7 +310,9 @@ static int hot_and_idle(void)
 		memset(heat.idle + heat.size, 1, step);
 	mt_bind_default();
 	MT_NEED(heat.size < FILL_MAX, "DRAM cannot be filled");
-	return fork_once();
+	/* As a process does that starts others. */
+	MT_ASSERT(mt_fork_once(), "no child");
+	return MT_PASS;
 }
 
 static int by_promotion(void)

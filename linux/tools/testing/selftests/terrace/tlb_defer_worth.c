@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tlb_defer_util.h"
@@ -164,23 +163,13 @@ static int measure(const char *mode, char *p, int others, int batch,
 	return MT_PASS;
 }
 
-static bool write_protect(void)
-{
-	pid_t pid = fork();
-	int status = 1;
-
-	if (!pid)
-		_exit(0);
-	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
-}
-
 static int worth(int others)
 {
 	static const int batches[] = { 1, 8, 32, 128, 512 };
 	char *p = mt_fill(PAGES * MT_PAGE, td_node_a(), false);
 	size_t i;
 
-	MT_ASSERT(p && write_protect(), "no memory");
+	MT_ASSERT(p && mt_fork_once(), "no memory");
 	count_on(others);
 	mt_note("%d CPUs; a page: interrupts off, on, flushes in ticks on, instructions off, on",
 		others + 1);
