@@ -27,6 +27,10 @@
 
 static struct mt_snap before;
 
+/*
+ * Once, before any of it moves: who goes on writing to them has them found in use more
+ * often than the others, and they go up in flights of their own.
+ */
 static void write_some(char *p, size_t size, size_t stride)
 {
 	size_t page;
@@ -35,22 +39,19 @@ static void write_some(char *p, size_t size, size_t stride)
 		p[page * MT_PAGE + 64]++;
 }
 
-/* Used until all of it is above; every @stride-th page is written to, if not 0. */
-static bool used_until_fast(char *p, size_t size, size_t stride)
+static bool used_until_fast(char *p, size_t size)
 {
 	int i;
 
 	return MT_WAIT(({
 		mt_hurry();
-		for (i = 0; i < 16; i++) {
-			write_some(p, size, stride);
+		for (i = 0; i < 16; i++)
 			mt_touch(p, size, false);
-		}
 		mt_all_on(p, size, mt_fast_node());
 	}), MT_MOVE_MS);
 }
 
-/* Memory that is written once, write-protected and then promoted. */
+/* Memory that is written, write-protected, written to again in part, and promoted. */
 static int promote(size_t stride)
 {
 	char *p = mt_fill(SIZE, mt_slow_node(), false);
@@ -59,7 +60,6 @@ static int promote(size_t stride)
 	int ret;
 
 	MT_ASSERT(p && mt_fork_once(), "no such memory");
-	/* Before any of it moves. */
 	write_some(p, SIZE, stride);
 	mt_knobs_save();
 	mt_fast();
@@ -67,7 +67,7 @@ static int promote(size_t stride)
 	mt_snap(&before);
 	ipis = td_ipis();
 	mt_on();
-	up = used_until_fast(p, SIZE, stride);
+	up = used_until_fast(p, SIZE);
 	mt_off();
 	mt_note("%lld interrupts, %lld flushes of looks", td_ipis() - ipis,
 		mt_since(&before, "mtier_look_flushes"));
@@ -148,7 +148,7 @@ static int a_store_is_seen(void)
 		mt_off();
 		ok = td_all_moved(p, FEW, mt_slow_node()) && mt_fork_once();
 		mt_on();
-		ok = ok && used_until_fast(p, FEW * MT_PAGE, 0);
+		ok = ok && used_until_fast(p, FEW * MT_PAGE);
 		*(volatile uint64_t *)word = i;
 		atomic_store_explicit(&r.flag, i, memory_order_release);
 		td_reader_pass(&r);
