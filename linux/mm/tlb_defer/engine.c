@@ -142,7 +142,7 @@ u64 tlb_defer_seal(struct mm_struct *const *mms, unsigned int nr,
 	spin_lock(&tlb_defer_lock);
 	if (!ring.slot[index_of(ring.open)].used)
 		sealed_at[index_of(ring.open)] = ktime_get();
-	gen = tlb_defer_ring_seal(&ring, cpumask_bits(cpus), jiffies);
+	gen = tlb_defer_ring_seal(&ring, cpumask_bits(cpus));
 	for (i = 0; i < nr; i++) {
 		struct tlb_defer_mm *state = &mms[i]->tlb_defer;
 
@@ -454,7 +454,7 @@ void tlb_defer_flush_all(enum tlb_defer_why why)
 	do {
 		spin_lock(&tlb_defer_lock);
 		/* Not closed although used: too many are; it comes next. */
-		all = tlb_defer_ring_close(&ring) ||
+		all = tlb_defer_ring_close(&ring, jiffies) ||
 		      !ring.slot[index_of(ring.open)].used;
 		gen = ring.open - 1;
 		spin_unlock(&tlb_defer_lock);
@@ -500,7 +500,7 @@ static void work_fn(struct work_struct *unused)
 	bool busy;
 
 	spin_lock(&tlb_defer_lock);
-	tlb_defer_ring_close(&ring);
+	tlb_defer_ring_close(&ring, jiffies);
 	/* The removal of translations, then what CPUs have loaded */
 	smp_mb();
 	before = ring.done;

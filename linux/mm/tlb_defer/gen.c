@@ -44,19 +44,14 @@ void tlb_defer_ring_init(struct tlb_defer_ring *ring, u64 first)
  * tlb_defer_ring_seal() - Add a translation to the open generation
  * @ring: ring
  * @cpus: CPUs that may hold it, or NULL if they are there already
- * @now: ticks
  *
  * Return: the generation after which it is gone.
  */
-u64 tlb_defer_ring_seal(struct tlb_defer_ring *ring, const unsigned long *cpus,
-			unsigned long now)
+u64 tlb_defer_ring_seal(struct tlb_defer_ring *ring, const unsigned long *cpus)
 {
 	struct tlb_defer_slot *slot = slot_of(ring, ring->open);
 
-	if (!slot->used) {
-		slot->used = true;
-		slot->since = now;
-	}
+	slot->used = true;
 	if (cpus)
 		bitmap_or(slot->cpus, slot->cpus, cpus, nr_cpu_ids);
 	return ring->open;
@@ -65,14 +60,17 @@ u64 tlb_defer_ring_seal(struct tlb_defer_ring *ring, const unsigned long *cpus,
 /**
  * tlb_defer_ring_close() - Add no more to the open generation, open another
  * @ring: ring
+ * @now: ticks
  *
  * Return: false if nothing was sealed in it, or too many are under way.
  */
-bool tlb_defer_ring_close(struct tlb_defer_ring *ring)
+bool tlb_defer_ring_close(struct tlb_defer_ring *ring, unsigned long now)
 {
-	if (!slot_of(ring, ring->open)->used ||
-	    ring->open - ring->done >= TLB_DEFER_GENS)
+	struct tlb_defer_slot *slot = slot_of(ring, ring->open);
+
+	if (!slot->used || ring->open - ring->done >= TLB_DEFER_GENS)
 		return false;
+	slot->closed = now;
 	open_slot_at(ring, ring->open + 1);
 	/* A CPU that reads it has seen all that came before the seals. */
 	smp_store_release(&ring->open, ring->open + 1);
@@ -116,7 +114,8 @@ void tlb_defer_ring_retire(struct tlb_defer_ring *ring,
  * tlb_defer_ring_overdue() - Which generations take too long?
  * @ring: ring
  * @now: ticks
- * @ticks: how long one may take from its first translation on
+ * @ticks: how long one may take from when it was closed: before that no CPU flushes
+ *	for it by itself, however long whoever closes it was kept from that
  *
  * Return: the newest closed one of them, or 0.
  */
@@ -126,10 +125,10 @@ u64 tlb_defer_ring_overdue(const struct tlb_defer_ring *ring, unsigned long now,
 	u64 gen, found = 0;
 
 	for (gen = ring->done + 1; gen < ring->open; gen++) {
-		unsigned long since =
-			ring->slot[gen & (TLB_DEFER_GENS - 1)].since;
+		unsigned long closed =
+			ring->slot[gen & (TLB_DEFER_GENS - 1)].closed;
 
-		if (now - since >= ticks)
+		if (now - closed >= ticks)
 			found = gen;
 	}
 	return found;

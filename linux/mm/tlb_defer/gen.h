@@ -13,12 +13,12 @@
 
 /**
  * struct tlb_defer_slot - a generation that is open, or closed and not done
- * @since: when its first translation was sealed, in ticks
+ * @closed: when it was closed, in ticks
  * @used: something was sealed in it
  * @cpus: CPUs that may hold one of its translations
  */
 struct tlb_defer_slot {
-	unsigned long since;
+	unsigned long closed;
 	bool used;
 	DECLARE_BITMAP(cpus, NR_CPUS);
 };
@@ -42,9 +42,8 @@ struct tlb_defer_ring {
 typedef bool (*tlb_defer_clean_fn)(int cpu, u64 gen, void *data);
 
 void tlb_defer_ring_init(struct tlb_defer_ring *ring, u64 first);
-u64 tlb_defer_ring_seal(struct tlb_defer_ring *ring, const unsigned long *cpus,
-			unsigned long now);
-bool tlb_defer_ring_close(struct tlb_defer_ring *ring);
+u64 tlb_defer_ring_seal(struct tlb_defer_ring *ring, const unsigned long *cpus);
+bool tlb_defer_ring_close(struct tlb_defer_ring *ring, unsigned long now);
 bool tlb_defer_ring_busy(const struct tlb_defer_ring *ring);
 void tlb_defer_ring_retire(struct tlb_defer_ring *ring,
 			   tlb_defer_clean_fn clean, void *data);
