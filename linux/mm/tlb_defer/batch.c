@@ -9,7 +9,8 @@
  *   no flush is due		it is sealed, and its frames will wait;
  *   a flush is due for others	it goes along on the CPUs that this reaches. If these
  *				are all, nothing is sealed, and no frame waits: the
- *				batch costs what it would cost with the switch off.
+ *				batch costs what it would cost with the switch off;
+ *   nobody else uses it	it is flushed at once: that interrupts nobody.
  *
  * One page in 512 that cannot wait costs as many interrupts as 512 of them. So
  * where more batches follow, such pages are set aside, mapped as they were, and
@@ -28,6 +29,7 @@
 #include <linux/tlb_defer_pte.h>
 #include <linux/vmstat.h>
 #include <asm/tlbflush.h>
+#include <kunit/static_stub.h>
 
 #include "../internal.h"
 #include "tlb_defer.h"
@@ -307,25 +309,50 @@ void tlb_defer_fold(struct tlb_defer_batch *batch)
 	now->flush_required = true;
 }
 
+/**
+ * tlb_defer_nobody_else() - Is there no interrupt to be saved?
+ * @cpus: CPUs that may hold translations
+ *
+ * Return: true if only this one uses them. One that is idle flushes before it does.
+ */
+bool tlb_defer_nobody_else(const struct cpumask *cpus)
+{
+	int cpu;
+
+	KUNIT_STATIC_STUB_REDIRECT(tlb_defer_nobody_else, cpus);
+	for_each_cpu(cpu, cpus)
+		if (cpu != raw_smp_processor_id() && !tlb_defer_arch_idle(cpu))
+			return false;
+	return true;
+}
+
 /* Flush what is due; the rest is sealed, if that does not reach all of it. */
 static void settle(struct tlb_defer_batch *batch)
 {
 	struct tlbflush_unmap_batch *now = &current->tlb_ubc;
 	struct tlb_defer_collected *c = batch->collected;
+	enum vm_event_item end = now->flush_required ? TLB_DEFER_JOINED :
+						       TLB_DEFER_NO_NEED;
+	bool waits;
 
 	tlb_defer_race_window();
 	/* Whom the flush reaches needs no other. */
 	cpumask_andnot(&c->cpus.cpumask, &c->cpus.cpumask, &now->arch.cpumask);
+	waits = !tlb_defer_nobody_else(&c->cpus.cpumask);
+	if (!waits)
+		tlb_defer_fold(batch);
+	else if (end == TLB_DEFER_NO_NEED)
+		count_vm_event(TLB_DEFER_BATCH_CLEAN);
 	try_to_unmap_flush();
-	if (!cpumask_empty(&c->cpus.cpumask)) {
+	if (waits) {
 		seal(c);
-		cpumask_clear(&c->cpus.cpumask);
 	} else {
 		c->waits_for = 0;
 		tlb_defer_close(c->mms, c->nr_mms);
 		forget_mms(c);
-		count_vm_events(TLB_DEFER_JOINED, batch->pages);
+		count_vm_events(end, batch->pages);
 	}
+	cpumask_clear(&c->cpus.cpumask);
 }
 
 /**
@@ -346,8 +373,6 @@ bool __tlb_defer_settle(void)
 		tlb_defer_fold(batch);
 	if (current->tlb_ubc.flush_required)
 		count_vm_event(TLB_DEFER_BATCH_FLUSHED);
-	else if (deferred)
-		count_vm_event(TLB_DEFER_BATCH_CLEAN);
 	if (deferred)
 		settle(batch);
 	/* The next folio is the first of another batch. */

@@ -34,19 +34,12 @@
 
 #include "tlb_defer.h"
 
-/* Has no other CPU to be interrupted for it? */
-static bool nobody_else(struct mm_struct *mm)
-{
-	return cpumask_any_but(mm_cpumask(mm), raw_smp_processor_id()) >=
-	       nr_cpu_ids;
-}
-
 /* What is asked before anything is unmapped */
 static enum vm_event_item judge_flight(struct mm_struct *mm, int nid, long nr)
 {
 	unsigned long resume = READ_ONCE(mm->tlb_defer.resume);
 
-	if (nobody_else(mm))
+	if (tlb_defer_nobody_else(mm_cpumask(mm)))
 		return TLB_DEFER_NO_NEED;
 	if (resume && time_before(jiffies, resume))
 		return TLB_DEFER_REFUSED_BACKOFF;

@@ -128,6 +128,7 @@ struct tlb_defer_collected {
 
 bool tlb_defer_ready(struct tlb_defer_batch *batch);
 void tlb_defer_fold(struct tlb_defer_batch *batch);
+bool tlb_defer_nobody_else(const struct cpumask *cpus);
 bool tlb_defer_put_aside(struct tlb_defer_batch *batch);
 
 /* ---- judge.c ---- */

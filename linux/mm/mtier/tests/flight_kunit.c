@@ -25,6 +25,12 @@ static void flight_forget(void *unused)
 	tlb_defer_conf.held_limit_bp = 50;
 }
 
+/* Who has used the address space uses it now. */
+static bool flight_nobody_else(const struct cpumask *cpus)
+{
+	return cpumask_any_but(cpus, raw_smp_processor_id()) >= nr_cpu_ids;
+}
+
 static int flight_init(struct kunit *test)
 {
 	unsigned int other;
@@ -41,6 +47,8 @@ static int flight_init(struct kunit *test)
 	if (other >= nr_cpu_ids)
 		kunit_skip(test, "one CPU");
 	cpumask_set_cpu(other, mm_cpumask(current->mm));
+	kunit_activate_static_stub(test, tlb_defer_nobody_else,
+				   flight_nobody_else);
 	return ret;
 }
 
@@ -135,6 +143,30 @@ static void without_room_none_waits(struct kunit *test)
 	flight_write_protect(s, 0);
 	tlb_defer_conf.held_limit_bp = 0;
 	flight_expect_flushed(test, TLB_DEFER_REFUSED_FULL, FAST_PAGES);
+}
+
+/* Who has used the address space is idle. */
+static bool flight_idle(const struct cpumask *cpus)
+{
+	return true;
+}
+
+static void nobody_is_interrupted_and_none_waits(struct kunit *test)
+{
+	unsigned long no_need = exact_event(TLB_DEFER_NO_NEED);
+	unsigned long flushed = exact_event(TLB_DEFER_BATCH_FLUSHED);
+	struct fast_scene *s = test->priv;
+
+	kunit_activate_static_stub(test, tlb_defer_nobody_else, flight_idle);
+	flight_write_protect(s, 0);
+	fast_add_all(test, s);
+	KUNIT_EXPECT_EQ(test, mtier_move_run(s->mv), FAST_PAGES);
+	KUNIT_EXPECT_EQ(test, exact_event(TLB_DEFER_NO_NEED),
+			no_need + FAST_PAGES);
+	KUNIT_EXPECT_EQ(test, exact_event(TLB_DEFER_BATCH_FLUSHED), flushed);
+	KUNIT_EXPECT_EQ(test, current->mm->tlb_defer.gen, 0);
+	KUNIT_EXPECT_EQ(test, tlb_defer_held_pages(), 0);
+	fast_expect_counts(test, s, 0);
 }
 
 /* A2: who gets such a page writable flushes first, and once. */
@@ -246,6 +278,7 @@ static struct kunit_case mtier_flight_cases[] = {
 	KUNIT_CASE(with_a_writable_page_none_waits),
 	KUNIT_CASE(while_a_flush_is_pending_none_waits),
 	KUNIT_CASE(without_room_none_waits),
+	KUNIT_CASE(nobody_is_interrupted_and_none_waits),
 	KUNIT_CASE(who_writes_has_it_flushed),
 	KUNIT_CASE(who_zaps_meanwhile_has_it_flushed),
 	KUNIT_CASE(a_later_page_has_all_flushed),

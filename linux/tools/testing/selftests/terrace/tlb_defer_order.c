@@ -447,6 +447,7 @@ static int fork_is_told(void)
 
 	MT_NEED(td_swap_on(), "no swap on zram");
 	td_forever(!pass);
+	td_use_others();
 	/* Once without a fork, or all would be refused for the mode's being new. */
 	MT_ASSERT(td_swap_out((void *)p), "not swapped out");
 	mprotect((void *)p, MT_PAGE, PROT_READ);
@@ -466,6 +467,7 @@ static int fork_is_told(void)
 		fork_while_it_moves((void *)p);
 		td_race_us(0);
 	}
+	td_leave_others();
 	mt_note("%u forks, %lld refused in between, %lld deferred", forks,
 		mt_since(&before, "tlb_defer_refused_pending"),
 		mt_since(&before, "tlb_defer_pages"));

@@ -109,10 +109,9 @@ int td_reuse(bool forever, unsigned int times)
 	td_look_away(&one);
 	td_look_away(&two);
 	wrong = atomic_load(&one.wrong) + atomic_load(&two.wrong);
-	mt_note("%lld pages deferred, %lld generations, longest %lld us",
+	mt_note("%lld pages deferred, %lld generations",
 		mt_since(&before, "tlb_defer_pages"),
-		mt_since(&before, "tlb_defer_generations"),
-		td_knob("longest_us"));
+		mt_since(&before, "tlb_defer_generations"));
 	MT_ASSERT(!wrong, "%lu times somebody else's bytes", wrong);
 	MT_ASSERT(mt_since(&before, "tlb_defer_pages") > times * REUSE_PAGES / 2,
 		  "too few were deferred");
@@ -121,14 +120,19 @@ int td_reuse(bool forever, unsigned int times)
 
 /* ---- frames that wait ---- */
 
-/* A file that is looked at all the time, with generations that never pass */
+/*
+ * A file that is looked at all the time, with generations that never pass. Who looks
+ * sleeps on pages that move: others keep its CPU from being idle.
+ */
 void *td_watch(struct td_looker *l, size_t pages)
 {
 	void *p = td_map_file(pages * MT_PAGE);
 
 	td_forever(true);
-	if (p)
-		td_look_at(l, p, pages, TD_READER_CPU);
+	if (!p)
+		return NULL;
+	td_use_others();
+	td_look_at(l, p, pages, TD_READER_CPU);
 	return p;
 }
 
@@ -145,6 +149,7 @@ int td_wait_begins(struct td_looker *l, void **p, size_t pages)
 int td_right_to_the_end(struct td_looker *l)
 {
 	td_look_away(l);
+	td_leave_others();
 	MT_ASSERT(!atomic_load(&l->wrong), "somebody else's bytes");
 	return MT_PASS;
 }

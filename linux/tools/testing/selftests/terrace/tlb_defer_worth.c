@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Deferred TLB flushes: what they are worth.  Pages that a fork has write-protected
- * move there and back by move_pages(), 1 to 512 at a time, while 1 to 15 other CPUs
+ * move there and back by move_pages(), 1 to 512 at a time, while up to 15 other CPUs
  * use the address space all the time, on memory that does not move.
  *
  * Guest time counts the instructions of all CPUs.  Those that use the address space do
