@@ -25,7 +25,6 @@
 
 #include <linux/cpu.h>
 #include <linux/jiffies.h>
-#include <linux/ktime.h>
 #include <linux/memory.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
@@ -53,7 +52,6 @@ static DEFINE_MUTEX(flush_mutex);
 /* All under tlb_defer_lock, but open and done can be read without. */
 static struct tlb_defer_ring ring;
 static struct list_head frames[TLB_DEFER_GENS];
-static ktime_t sealed_at[TLB_DEFER_GENS];
 
 /* CPUs that the flush under way has to reach; under flush_mutex. */
 static struct arch_tlbflush_unmap_batch flush_batch;
@@ -64,7 +62,6 @@ static DEFINE_PER_CPU(u64, cpu_done);
 static atomic_long_t held[MAX_NUMNODES];
 static atomic_long_t held_all;
 static unsigned long paused_until;
-static unsigned long longest_us;
 
 /* jiffies of the last tick that sent the worker */
 static unsigned long sent_at;
@@ -140,8 +137,6 @@ u64 tlb_defer_seal(struct mm_struct *const *mms, unsigned int nr,
 	u64 gen;
 
 	spin_lock(&tlb_defer_lock);
-	if (!ring.slot[index_of(ring.open)].used)
-		sealed_at[index_of(ring.open)] = ktime_get();
 	gen = tlb_defer_ring_seal(&ring, cpumask_bits(cpus));
 	for (i = 0; i < nr; i++) {
 		struct tlb_defer_mm *state = &mms[i]->tlb_defer;
@@ -319,14 +314,12 @@ void __tlb_defer_tick(void)
 {
 	/* Before tlb_gen: see "Ordering" */
 	u64 closed = smp_load_acquire(&ring.open) - 1;
-	bool flushed;
 
 	send_worker();
 	if (__this_cpu_read(cpu_done) >= closed || tlb_defer_forever())
 		return;
-	flushed = tlb_defer_arch_catch_up();
-	__count_vm_event(flushed ? TLB_DEFER_TICK_FLUSH : TLB_DEFER_TICK_CLEAN);
-	trace_tlb_defer_quiesce(closed, flushed);
+	if (tlb_defer_arch_catch_up())
+		__count_vm_event(TLB_DEFER_TICK_FLUSH);
 	/* The flush before the word; pairs with cpu_clean() */
 	smp_store_release(this_cpu_ptr(&cpu_done), closed);
 }
@@ -342,21 +335,11 @@ static bool cpu_clean(int cpu, u64 gen, void *data)
 
 /* ---- the end of a generation ---- */
 
-static void note_age(u64 gen)
-{
-	unsigned long us = ktime_us_delta(ktime_get(),
-					  sealed_at[index_of(gen)]);
-
-	if (us > longest_us)
-		WRITE_ONCE(longest_us, us);
-}
-
 /* Take the frames of generations that are done since @before. */
 static void collect(u64 before, struct list_head *list)
 {
 	lockdep_assert_held(&tlb_defer_lock);
 	for (; before < ring.done; before++) {
-		note_age(before + 1);
 		list_splice_tail_init(&frames[index_of(before + 1)], list);
 		count_vm_event(TLB_DEFER_GENERATIONS);
 	}
@@ -641,26 +624,6 @@ void __tlb_defer_drain(void)
 long tlb_defer_held_pages(void)
 {
 	return atomic_long_read(&held_all);
-}
-
-/**
- * tlb_defer_longest_us() - The longest time that a generation took
- *
- * Return: from its first translation to its end, in us.
- */
-unsigned long tlb_defer_longest_us(void)
-{
-	return READ_ONCE(longest_us);
-}
-
-/**
- * tlb_defer_longest_reset() - Begin anew to look for the longest time
- */
-void tlb_defer_longest_reset(void)
-{
-	spin_lock(&tlb_defer_lock);
-	longest_us = 0;
-	spin_unlock(&tlb_defer_lock);
 }
 
 #ifdef CONFIG_MEMORY_HOTPLUG

@@ -112,33 +112,12 @@ static ssize_t held_kb_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute held_kb_attr = __ATTR_RO(held_kb);
 
-static ssize_t longest_us_show(struct kobject *kobj,
-			       struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%lu\n", tlb_defer_longest_us());
-}
-
-static ssize_t longest_us_store(struct kobject *kobj,
-				struct kobj_attribute *attr, const char *buf,
-				size_t count)
-{
-	unsigned int value;
-
-	if (kstrtouint(buf, 10, &value) || value)
-		return -EINVAL;
-	tlb_defer_longest_reset();
-	return count;
-}
-
-static struct kobj_attribute longest_us_attr = __ATTR_RW(longest_us);
-
 static struct attribute *tlb_defer_attrs[] = {
 	&mode_attr.attr,
 	&limit_ticks_knob.attr.attr,
 	&held_limit_bp_knob.attr.attr,
 	&backoff_ms_knob.attr.attr,
 	&held_kb_attr.attr,
-	&longest_us_attr.attr,
 	NULL,
 };
 

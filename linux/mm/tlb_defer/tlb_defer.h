@@ -61,8 +61,6 @@ void tlb_defer_make_room(int nid);
 bool tlb_defer_paused(void);
 bool tlb_defer_short(int nid);
 long tlb_defer_held_pages(void);
-unsigned long tlb_defer_longest_us(void);
-void tlb_defer_longest_reset(void);
 bool tlb_defer_work_ready(void);
 void tlb_defer_work_end(void);
 

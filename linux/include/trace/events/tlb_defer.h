@@ -75,21 +75,6 @@ TRACE_EVENT(tlb_defer_flight,
 		  __print_symbolic(__entry->refused, TLB_DEFER_REFUSAL_NAMES))
 );
 
-/* This CPU is clean up to gen; flushed: it was behind */
-TRACE_EVENT(tlb_defer_quiesce,
-	TP_PROTO(u64 gen, bool flushed),
-	TP_ARGS(gen, flushed),
-	TP_STRUCT__entry(
-		__field(u64, gen)
-		__field(bool, flushed)
-	),
-	TP_fast_assign(
-		__entry->gen = gen;
-		__entry->flushed = flushed;
-	),
-	TP_printk("gen=%llu flushed=%u", __entry->gen, __entry->flushed)
-);
-
 /* cpus: those that had to be interrupted */
 TRACE_EVENT(tlb_defer_flush,
 	TP_PROTO(u64 gen, u32 why, u32 cpus),

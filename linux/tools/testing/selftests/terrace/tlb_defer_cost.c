@@ -24,37 +24,40 @@
 
 /* ---- what is saved ---- */
 
-/* Interrupts while pages move there and back, looked at by two other CPUs */
-static long long interrupts(void *p)
+/*
+ * Interrupts while pages move there and back, looked at by two other CPUs, and how long
+ * what waits does after the last has moved
+ */
+static long long interrupts(void *p, long long *waited_us)
 {
-	long long ipis = td_ipis();
+	long long ipis = td_ipis(), moved;
 	int i;
 
 	for (i = 0; i < TIMES; i++)
 		td_move(p, PAGES, i & 1 ? td_node_a() : td_node_b());
+	moved = mt_now_ns();
 	/* What waits belongs to it. */
 	(void)MT_WAIT(!td_knob("held_kb"), 2000);
+	*waited_us = (mt_now_ns() - moved) / 1000;
 	return td_ipis() - ipis;
 }
 
-/* One round with the switch on: its interrupts, and the longest wait in us */
-static long long round_on(void *p, long long *longest_us)
+/* The same with the switch on */
+static long long round_on(void *p, long long *waited_us)
 {
 	struct mt_snap before;
 	long long on;
 
-	mt_write(TD_DIR "longest_us", "0");
 	mt_snap(&before);
-	on = interrupts(p);
-	*longest_us = td_knob("longest_us");
+	on = interrupts(p, waited_us);
 	mt_note("%lld pages moved, %lld deferred: %lld interrupts on; %lld ticks flushed",
 		mt_since(&before, "pgmigrate_success"),
 		mt_since(&before, "tlb_defer_pages"), on,
 		mt_since(&before, "tlb_defer_tick_flush"));
-	mt_note("flushes: %lld late, %lld for room, %lld pressure; longest %lld us",
+	mt_note("flushes: %lld late, %lld for room, %lld pressure; the last waited %lld us",
 		mt_since(&before, "tlb_defer_flush_late"),
 		mt_since(&before, "tlb_defer_flush_cap"),
-		mt_since(&before, "tlb_defer_flush_pressure"), *longest_us);
+		mt_since(&before, "tlb_defer_flush_pressure"), *waited_us);
 	return on;
 }
 
@@ -75,7 +78,7 @@ static int fewer_interrupts(void)
 	td_look_at(&one, p, PAGES, TD_READER_CPU);
 	td_look_at(&two, p, PAGES, TD_OTHER_CPU);
 	td_mode("off");
-	off = interrupts(p);
+	off = interrupts(p, &us);
 	mt_note("%lld interrupts off", off);
 	td_mode("quarantine");
 	for (i = 0; i < ROUNDS; i++) {
