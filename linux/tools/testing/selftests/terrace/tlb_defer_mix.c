@@ -154,7 +154,7 @@ static int everything(void)
 	pthread_t threads[ARRAY_LEN(jobs)];
 	struct td_looker l;
 	struct mt_snap before;
-	long long until;
+	long long since_ms, until;
 	size_t i;
 	int fd = td_file(SIZE);
 
@@ -164,7 +164,8 @@ static int everything(void)
 	written = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, written_fd, 0);
 	mt_snap(&before);
 	td_look_at(&l, still, PAGES, TD_READER_CPU);
-	until = mt_now_ms() + (long long)RUN_MS * terrace_stretch();
+	since_ms = mt_now_ms();
+	until = since_ms + (long long)RUN_MS * terrace_stretch();
 	for (i = 0; i < ARRAY_LEN(jobs); i++)
 		pthread_create(&threads[i], NULL, jobs[i], NULL);
 	/* Longer where the host is so busy that there is nothing to see yet. */
@@ -180,8 +181,10 @@ static int everything(void)
 		RUN_MS / 1000 * terrace_stretch(), atomic_load(&l.rounds),
 		atomic_load(&looked),
 		atomic_load(&writes));
-	mt_note("%lld pages deferred, %lld refused for a writer",
+	mt_note("%lld pages deferred, %.1f a second; %lld refused for a writer",
 		mt_since(&before, "tlb_defer_pages"),
+		mt_since(&before, "tlb_defer_pages") * 1000.0 /
+		(mt_now_ms() - since_ms),
 		mt_since(&before, "tlb_defer_refused_open"));
 	mt_note("flushes: %lld open, %lld pressure, %lld late, %lld unmap",
 		mt_since(&before, "tlb_defer_flush_open"),
