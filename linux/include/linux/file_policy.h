@@ -5,10 +5,9 @@
 
 #include <linux/fs.h>
 #include <linux/jump_label.h>
+#include <linux/mempolicy.h>
 #include <linux/mm_types.h>
 #include <linux/pagemap.h>
-
-struct mempolicy;
 
 #ifdef CONFIG_MAPPED_FILE_POLICY
 
@@ -18,6 +17,9 @@ struct folio *__file_policy_alloc(struct address_space *mapping, pgoff_t index,
 				  gfp_t gfp, unsigned int order);
 bool __file_policy_get(struct vm_area_struct *vma, unsigned long addr,
 		       pgoff_t *ilx, struct mempolicy **pol);
+struct mempolicy *__file_policy_private(struct vm_area_struct *vma,
+					unsigned long addr, int order,
+					pgoff_t *ilx);
 bool __file_policy_takes(struct vm_area_struct *vma);
 int __file_policy_set(struct vm_area_struct *vma, struct mempolicy *pol);
 void __file_policy_drop(struct address_space *mapping);
@@ -71,6 +73,26 @@ static inline bool file_policy_get(struct vm_area_struct *vma,
 				   struct mempolicy **pol)
 {
 	return file_policy_on() && __file_policy_get(vma, addr, ilx, pol);
+}
+
+/**
+ * file_policy_private - What policy has a page of a file that a VMA maps privately?
+ * @vma: VMA, locked
+ * @addr: address in it
+ * @anon: the page there is a copy: not the file's any more
+ * @order: of its folio
+ * @ilx: set to where interleaving is, if there is one
+ *
+ * Return: that of the file, which mpol_cond_put() gives back; NULL if it has none
+ * there, or the VMA is a shared one: that one's __get_vma_policy() knows it.
+ */
+static inline struct mempolicy *
+file_policy_private(struct vm_area_struct *vma, unsigned long addr, bool anon,
+		    int order, pgoff_t *ilx)
+{
+	if (!file_policy_on() || anon)
+		return NULL;
+	return __file_policy_private(vma, addr, order, ilx);
 }
 
 /**
@@ -128,6 +150,13 @@ static inline bool file_policy_get(struct vm_area_struct *vma,
 	return false;
 }
 
+static inline struct mempolicy *
+file_policy_private(struct vm_area_struct *vma, unsigned long addr, bool anon,
+		    int order, pgoff_t *ilx)
+{
+	return NULL;
+}
+
 static inline bool file_policy_takes(struct vm_area_struct *vma)
 {
 	return false;
@@ -142,5 +171,48 @@ static inline int file_policy_set(struct vm_area_struct *vma,
 static inline void file_policy_drop(struct address_space *mapping) { }
 
 #endif /* CONFIG_MAPPED_FILE_POLICY */
+
+#ifdef CONFIG_NUMA
+/**
+ * get_own_page_policy - The policy of a page, if it has one of its own
+ * @vma: VMA that maps it, locked
+ * @addr: where
+ * @anon: it is anonymous
+ * @ilx: set to what interleaving begins with
+ *
+ * Whoever maps a page of a file, it goes by the policy of the file; what a private
+ * mapping has copied goes by that of the VMA.
+ *
+ * Return: the policy, which mpol_cond_put() gives back; NULL if it is the task's.
+ */
+static inline struct mempolicy *
+get_own_page_policy(struct vm_area_struct *vma, unsigned long addr, bool anon,
+		    pgoff_t *ilx)
+{
+	struct mempolicy *pol = file_policy_private(vma, addr, anon, 0, ilx);
+
+	return pol ?: __get_vma_policy(vma, addr, ilx);
+}
+
+/**
+ * get_page_policy - The policy of a page
+ * @vma: VMA that maps it, locked
+ * @addr: where
+ * @anon: it is anonymous
+ * @order: of its folio
+ * @ilx: set to where interleaving is
+ *
+ * Return: the policy, which mpol_cond_put() gives back; the current task's if the
+ * page has none of its own.
+ */
+static inline struct mempolicy *
+get_page_policy(struct vm_area_struct *vma, unsigned long addr, bool anon,
+		int order, pgoff_t *ilx)
+{
+	struct mempolicy *pol = file_policy_private(vma, addr, anon, order, ilx);
+
+	return pol ?: get_vma_policy(vma, addr, order, ilx);
+}
+#endif
 
 #endif /* _LINUX_FILE_POLICY_H */

@@ -14,7 +14,8 @@ bool auto_migrate_current(const struct auto_migrate_task *a);
 
 /* ---- slice.c ---- */
 
-bool auto_default_policy(struct vm_area_struct *vma, unsigned long addr);
+bool auto_default_policy(struct vm_area_struct *vma, unsigned long addr,
+			 struct folio *folio);
 bool auto_shared_folio(struct folio *folio, unsigned int max_mapcount);
 bool auto_slice(struct auto_migrate_walk *walk, int to);
 

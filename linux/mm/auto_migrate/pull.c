@@ -72,7 +72,7 @@ bool auto_migrate_takes(struct vm_area_struct *vma, unsigned long addr,
 	struct auto_migrate_task *a = &current->auto_migrate;
 
 	return a->place.node == nid && folio_follows(a, folio) &&
-	       !current->mempolicy && auto_default_policy(vma, addr);
+	       !current->mempolicy && auto_default_policy(vma, addr, folio);
 }
 
 /**

@@ -15,6 +15,7 @@
  * Locks: mmap_lock for read, only tried; in it, a page table lock.  Pages move
  * after both are given up.
  */
+#include <linux/file_policy.h>
 #include <linux/gfp.h>
 #include <linux/mempolicy.h>
 #include <linux/migrate.h>
@@ -70,15 +71,17 @@ struct slice {
  * auto_default_policy - Is there no policy at an address but the task's?
  * @vma: VMA, locked
  * @addr: address in it
+ * @folio: folio there
  *
  * Return: true if neither the VMA nor what it maps has one.
  */
-bool auto_default_policy(struct vm_area_struct *vma, unsigned long addr)
+bool auto_default_policy(struct vm_area_struct *vma, unsigned long addr,
+			 struct folio *folio)
 {
 	struct mempolicy *pol;
 	pgoff_t ilx;
 
-	pol = __get_vma_policy(vma, addr, &ilx);
+	pol = get_own_page_policy(vma, addr, folio_test_anon(folio), &ilx);
 	if (!pol)
 		return true;
 	mpol_cond_put(pol);
@@ -108,7 +111,7 @@ static int judge(const struct slice *s, struct vm_area_struct *vma,
 
 	if (!page.misplaced)
 		return LAZY_LEAVE;
-	page.policy = auto_default_policy(vma, addr);
+	page.policy = auto_default_policy(vma, addr, folio);
 	page.held = folio_maybe_dma_pinned(folio) || folio_test_ksm(folio);
 	page.shared = auto_shared_folio(folio, s->walk->max_mapcount);
 	page.dirty = folio_is_file_lru(folio) && folio_test_dirty(folio);

@@ -139,13 +139,13 @@ struct folio *__file_policy_alloc(struct address_space *mapping, pgoff_t index,
 	return folio;
 }
 
-/* The mapping of the regular file that a VMA shares; NULL if it is none. */
-static struct address_space *shared_file(const struct vm_area_struct *vma)
+/* The mapping of the regular file that a VMA shows; NULL if it is none. */
+static struct address_space *regular_file(const struct vm_area_struct *vma)
 {
 	struct address_space *mapping;
 	struct inode *inode;
 
-	if (!vma->vm_file || !(vma->vm_flags & VM_MAYSHARE))
+	if (!vma->vm_file)
 		return NULL;
 	/* tmpfs and hugetlbfs have policies of their own. */
 	if ((vma->vm_ops && vma->vm_ops->set_policy) || is_vm_hugetlb_page(vma))
@@ -156,6 +156,12 @@ static struct address_space *shared_file(const struct vm_area_struct *vma)
 	    mapping != &inode->i_data)
 		return NULL;
 	return mapping;
+}
+
+/* The same, if the VMA is a shared mapping */
+static struct address_space *shared_file(const struct vm_area_struct *vma)
+{
+	return vma->vm_flags & VM_MAYSHARE ? regular_file(vma) : NULL;
 }
 
 /**
@@ -177,6 +183,32 @@ bool __file_policy_get(struct vm_area_struct *vma, unsigned long addr,
 	*ilx = mapping->host->i_ino;
 	*pol = lookup(mapping, linear_page_index(vma, addr));
 	return true;
+}
+
+/**
+ * __file_policy_private - What policy has a page of a file that is mapped privately?
+ * @vma: VMA, locked; the page is not a copy
+ * @addr: address in it
+ * @order: of its folio
+ * @ilx: set to where interleaving is, as __file_policy_alloc() has it
+ *
+ * Return: the policy of the file, which mpol_cond_put() gives back; NULL if it has
+ * none there, or the mapping is shared.
+ */
+struct mempolicy *__file_policy_private(struct vm_area_struct *vma,
+					unsigned long addr, int order,
+					pgoff_t *ilx)
+{
+	pgoff_t index = linear_page_index(vma, addr);
+	struct address_space *mapping;
+
+	if (vma->vm_flags & VM_MAYSHARE)
+		return NULL;
+	mapping = regular_file(vma);
+	if (!mapping || !test_bit_acquire(AS_FILE_POLICY, &mapping->flags))
+		return NULL;
+	*ilx = mapping->host->i_ino + (index >> order);
+	return lookup(mapping, index);
 }
 
 /**

@@ -113,16 +113,18 @@ void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules)
  * @rules: of the VMA's mm
  * @vma: the VMA, it or its mm locked for reading
  * @addr: an address in it
+ * @anon: it is anonymous: not, or no longer, a page of the VMA's file
  * @up: set to the nodes that it may be promoted to
  * @down: set to those that it may have to give way to
  */
 void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
-		    unsigned long addr, nodemask_t *up, nodemask_t *down)
+		    unsigned long addr, bool anon, nodemask_t *up,
+		    nodemask_t *down)
 {
 	struct mempolicy *pol;
 	pgoff_t ilx;
 
-	pol = __get_vma_policy(vma, addr, &ilx);
+	pol = get_own_page_policy(vma, addr, anon, &ilx);
 	if (!pol) {
 		*up = rules->up;
 		*down = rules->down;
@@ -159,6 +161,38 @@ bool mtier_policy_by_page(struct vm_area_struct *vma)
 	if (mapping && shmem_mapping(mapping))
 		return !RB_EMPTY_ROOT(&SHMEM_I(mapping->host)->policy.root);
 	return mapping && file_policy_has(mapping);
+}
+
+/**
+ * mtier_rules_for() - where may a folio be moved to, as far as a VMA has a say?
+ * @rules: of the VMA's mm
+ * @vma: the VMA, it or its mm locked for reading
+ * @addr: where it maps a page of the folio
+ * @folio: the folio, mapped there; NULL for all that has no policy of its own
+ * @up: set to the nodes that it may be promoted to
+ * @down: set to those that it may have to give way to
+ *
+ * A large one moves as one: it may go where all of its pages in the VMA may.
+ */
+void mtier_rules_for(const struct mtier_rules *rules, struct vm_area_struct *vma,
+		     unsigned long addr, struct folio *folio, nodemask_t *up,
+		     nodemask_t *down)
+{
+	bool anon = !folio || folio_test_anon(folio);
+	nodemask_t page_up, page_down;
+	pgoff_t at, end;
+
+	mtier_rules_at(rules, vma, addr, anon, up, down);
+	if (!folio || !folio_test_large(folio) || !mtier_policy_by_page(vma))
+		return;
+	at = max(folio->index, vma->vm_pgoff);
+	end = min(folio_next_index(folio), vma->vm_pgoff + vma_pages(vma));
+	for (; at < end; at++) {
+		addr = vma->vm_start + ((at - vma->vm_pgoff) << PAGE_SHIFT);
+		mtier_rules_at(rules, vma, addr, anon, &page_up, &page_down);
+		nodes_and(*up, *up, page_up);
+		nodes_and(*down, *down, page_down);
+	}
 }
 
 /**
@@ -276,11 +310,12 @@ bool mtier_folio_protected(struct folio *folio, struct mtier_protection *last)
 
 static bool mtier_allows(const struct mtier_guard *g,
 			 const struct mtier_rules *rules,
-			 struct vm_area_struct *vma, unsigned long addr)
+			 struct vm_area_struct *vma, unsigned long addr,
+			 struct folio *folio)
 {
 	nodemask_t up, down;
 
-	mtier_rules_at(rules, vma, addr, &up, &down);
+	mtier_rules_for(rules, vma, addr, folio, &up, &down);
 	return node_isset(g->nid, g->down ? down : up);
 }
 
@@ -331,7 +366,7 @@ static struct mtier_guarded *mtier_guard_hold(struct mtier_guard *g,
 	held->rules = rules;
 	held->varies = mtier_policy_varies(vma);
 	held->allowed = mtier_vma_eligible(vma) &&
-			mtier_allows(g, rules, vma, vma->vm_start);
+			mtier_allows(g, rules, vma, vma->vm_start, NULL);
 	return held;
 }
 
@@ -423,16 +458,16 @@ bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma)
 
 /* More VMAs map a folio than can be held: ask this one all the same. */
 static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
+				      struct folio *folio,
 				      struct vm_area_struct *vma,
 				      unsigned long addr)
 {
-	nodemask_t up, down;
 	bool may;
 
 	if (!mtier_rules_lock(&g->spare, vma))
 		return MTIER_WHY_BUSY;
-	mtier_rules_at(&g->spare, vma, addr, &up, &down);
-	may = mtier_vma_eligible(vma) && node_isset(g->nid, g->down ? down : up);
+	may = mtier_vma_eligible(vma) &&
+	      mtier_allows(g, &g->spare, vma, addr, folio);
 	vma_end_read(vma);
 	return may ? MTIER_MAY : MTIER_WHY_POLICY;
 }
@@ -451,12 +486,14 @@ struct mtier_question {
 
 /* What somebody who maps a folio says. */
 static enum mtier_why mtier_ask_held(struct mtier_guard *g,
+				     struct folio *folio,
 				     struct mtier_guarded *held,
 				     unsigned long addr)
 {
 	if (held->varies)
 		held->allowed = mtier_vma_eligible(held->vma) &&
-				mtier_allows(g, held->rules, held->vma, addr);
+				mtier_allows(g, held->rules, held->vma, addr,
+					     folio);
 	return held->allowed ? MTIER_MAY : MTIER_WHY_POLICY;
 }
 
@@ -485,9 +522,9 @@ static enum mtier_why mtier_ask_vma(struct mtier_question *q,
 		return why;
 	held = mtier_guard_vma(q->guard, vma, &why);
 	if (held)
-		return mtier_ask_held(q->guard, held, addr);
+		return mtier_ask_held(q->guard, folio, held, addr);
 	return why == MTIER_WHY_CROWDED && q->first ?
-	       mtier_ask_spare(q->guard, vma, addr) : why;
+	       mtier_ask_spare(q->guard, folio, vma, addr) : why;
 }
 
 /* rmap callback: the first that says no is enough. */
@@ -569,7 +606,7 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 	    mtier_may_be_others(held->vma))
 		return mtier_ask_all(guard, folio, first);
 	why = mtier_ask_kind(guard, folio, held->vma);
-	return why == MTIER_MAY ? mtier_ask_held(guard, held, addr) : why;
+	return why == MTIER_MAY ? mtier_ask_held(guard, folio, held, addr) : why;
 }
 
 /**

@@ -120,7 +120,11 @@ static inline bool mtier_may_be_others(const struct vm_area_struct *vma)
 
 void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules);
 void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
-		    unsigned long addr, nodemask_t *up, nodemask_t *down);
+		    unsigned long addr, bool anon, nodemask_t *up,
+		    nodemask_t *down);
+void mtier_rules_for(const struct mtier_rules *rules, struct vm_area_struct *vma,
+		     unsigned long addr, struct folio *folio, nodemask_t *up,
+		     nodemask_t *down);
 bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma);
 bool mtier_policy_by_page(struct vm_area_struct *vma);
 bool mtier_vma_eligible(struct vm_area_struct *vma);

@@ -122,13 +122,13 @@ static bool mtier_look_others_stay(struct mtier_look *l,
 	       mtier_folio_stays(folio, e->vma) != MTIER_MAY;
 }
 
-/* Where may the pages of a VMA go, or that at an address? */
+/* Where may the pages of a VMA go, or a folio at an address? */
 static void mtier_look_rules(struct mtier_look *l, struct vm_area_struct *vma,
-			     unsigned long addr)
+			     unsigned long addr, struct folio *folio)
 {
 	nodemask_t up, down;
 
-	mtier_rules_at(&l->rules, vma, addr, &up, &down);
+	mtier_rules_for(&l->rules, vma, addr, folio, &up, &down);
 	l->fixed[MTIER_LOW] = !nodes_intersects(up, l->top);
 	l->fixed[MTIER_TOP] = !nodes_intersects(down, l->low) ||
 			      vma->vm_flags & VM_LOCKED;
@@ -143,7 +143,7 @@ static bool mtier_look_stays(struct mtier_look *l,
 	bool down = side == MTIER_TOP;
 
 	if (l->by_page)
-		mtier_look_rules(l, e->vma, e->addr);
+		mtier_look_rules(l, e->vma, e->addr, folio);
 	return l->fixed[side] || mtier_single_stays(folio, down) ||
 	       (l->others &&
 		mtier_look_others_stay(l, e, folio, page, side)) ||
@@ -476,7 +476,7 @@ static bool mtier_look_at(struct mtier_look *l, struct vm_area_struct *vma,
 		return true;
 	}
 	if (l->first) {
-		mtier_look_rules(l, vma, addr);
+		mtier_look_rules(l, vma, addr, NULL);
 		l->by_page = mtier_policy_by_page(vma);
 	}
 	if (mtier_may_be_others(vma))

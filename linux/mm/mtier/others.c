@@ -314,7 +314,7 @@ static void mtier_others_stay_at(struct mtier_others *o,
 	bool fixed = mtier_shared_stays(vma, !shmem);
 	nodemask_t up, down;
 
-	mtier_rules_at(&o->rules, vma, addr, &up, &down);
+	mtier_rules_at(&o->rules, vma, addr, false, &up, &down);
 	if (fixed || !nodes_intersects(up, o->top))
 		bitmap_or(o->stays[MTIER_LOW], o->stays[MTIER_LOW], pages,
 			  MTIER_RANGE_PAGES);

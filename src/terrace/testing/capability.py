@@ -29,14 +29,14 @@ CAPABILITIES = {
     "fault_migrate": Capability("migration on faults", ("fault_migrate",)),
     "file_policy": Capability("file policies", ("file_policy",)),
 }
-#: What is about several of them, and the programs that are, whatever their names begin with.
+#: What is about several of them, and how the programs begin that are, whatever the rest of their names.
 SEVERAL = "several"
-_ABOUT_SEVERAL = ("churn_all", "nomem_calls")
+_ABOUT_SEVERAL = ("churn_all", "nomem_calls", "follow_")
 
 
 def capability_of(program: str) -> str:
     """The title of the capability that a program is about, or SEVERAL."""
-    if program in _ABOUT_SEVERAL:
+    if program.startswith(_ABOUT_SEVERAL):
         return SEVERAL
     return next((about.title for about in CAPABILITIES.values() if program.startswith(about.programs)), SEVERAL)
 

@@ -71,7 +71,7 @@ static void a_detached_vma_is_not_held(struct kunit *test)
 	guard_detach(vma, true);
 	KUNIT_EXPECT_NULL(test, mtier_guard_vma(guard, vma, &why));
 	KUNIT_EXPECT_EQ(test, why, MTIER_WHY_BUSY);
-	KUNIT_EXPECT_EQ(test, mtier_ask_spare(guard, vma, vma->vm_start),
+	KUNIT_EXPECT_EQ(test, mtier_ask_spare(guard, NULL, vma, vma->vm_start),
 			MTIER_WHY_BUSY);
 	KUNIT_EXPECT_EQ(test, guard->nr_vmas, 0);
 	KUNIT_EXPECT_TRUE(test, guard_lets_go(vma));

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Migration on faults and automatic migration go by the policy of a file whoever maps
+ * it: a bound page stays on its node, also for a reader on another node whose mapping
+ * is private.
+ *
+ * lab: topology=two-socket-cxl timeout=120s debug=yes
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "follow_util.h"
+
+#define PAGES	64L
+#define SIZE	(PAGES * MT_PAGE)
+
+/* Of a file that is bound to node 1 a reader on node 0 moves no page. */
+static int reads(const struct mt_cgroup *cg, enum fo_kind kind, int flags)
+{
+	struct fo_reader r = { .pages = PAGES, .cg = cg, .flags = flags };
+	long n;
+
+	r.fd = fo_file(kind, PAGES, 1);
+	MT_ASSERT(r.fd >= 0, "no file on node 1");
+	if (fo_bind(r.fd, PAGES, 2) || fo_read(&r))
+		return MT_FAIL;
+	n = fo_on(r.fd, PAGES, 1);
+	close(r.fd);
+	mt_note("%s, %s mapping: %ld of %ld bound pages have left their node",
+		kind == FO_SHMEM ? "tmpfs" : "ext4",
+		flags == MAP_SHARED ? "shared" : "private", PAGES - n, PAGES);
+	return n == PAGES ? MT_PASS : MT_FAIL;
+}
+
+static int readers(void)
+{
+	struct mt_cgroup cg;
+	int ret = MT_PASS, kind;
+
+	MT_NEED(mt_ext4(), "no ext4 on a loop device");
+	MT_ASSERT(!mt_write(FO_POLICY, "1"), "no policies of files");
+	if (fo_level(&cg, 3))
+		return MT_FAIL;
+	for (kind = FO_SHMEM; kind <= FO_DISK; kind++) {
+		if (reads(&cg, kind, MAP_SHARED))
+			ret = MT_FAIL;
+		if (reads(&cg, kind, MAP_PRIVATE))
+			ret = MT_FAIL;
+	}
+	return ret;
+}
+
+FO_THREADS(readers)
+
+/* What follows a task is what has no policy: the file that it maps has one. */
+static int follower_fd;
+
+static char *map_private(struct am_task *t)
+{
+	char *p = mmap(NULL, t->size, PROT_READ, MAP_PRIVATE, follower_fd, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	mt_touch(p, t->size, false);
+	return p;
+}
+
+static int follower(void)
+{
+	struct am_task t = { .size = SIZE, .special = map_private };
+	struct mt_cgroup cg;
+	long left;
+
+	MT_NEED(mt_ext4(), "no ext4 on a loop device");
+	MT_ASSERT(!mt_write(FO_POLICY, "1"), "no policies of files");
+	follower_fd = fo_file(FO_DISK, PAGES, 0);
+	MT_ASSERT(follower_fd >= 0, "no file on node 0");
+	if (fo_bind(follower_fd, PAGES, 1) || am_cgroup_on(&cg, "on", 0))
+		return MT_FAIL;
+	t.cg = &cg;
+	if (am_start(&t) || am_move(&t, AM_NODE1))
+		return MT_FAIL;
+	/* The last part is walked after the file's, or with it. */
+	MT_ASSERT(MT_WAIT(am_local(&t, 1), AM_LONG_MS) && !am_runs(&t, AM_SEEN_MS),
+		  "its memory does not follow");
+	left = am_pages(&t, t.s->q, SIZE, 0);
+	mt_note("a task has moved: %ld of %ld bound pages went with it", PAGES - left,
+		PAGES);
+	am_stop(&t);
+	return left == PAGES ? MT_PASS : MT_FAIL;
+}
+
+/* What a writer on node 0 copies from it is not the file's any more. */
+static int writes(void *arg)
+{
+	char *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+		       *(int *)arg, 0);
+
+	MT_ASSERT(p != MAP_FAILED && !mt_run_on_cpu(0), "mmap");
+	mt_touch(p, SIZE, true);
+	MT_ASSERT(mt_all_on(p, SIZE, 0), "%ld of %ld copies are elsewhere",
+		  PAGES - mt_pages_on(p, SIZE, 0), PAGES);
+	return MT_PASS;
+}
+
+static int copies(void)
+{
+	int fd;
+
+	MT_NEED(mt_ext4(), "no ext4 on a loop device");
+	MT_ASSERT(!mt_write(FO_POLICY, "1"), "no policies of files");
+	fd = fo_file(FO_DISK, PAGES, 1);
+	MT_ASSERT(fd >= 0, "no file on node 1");
+	return fo_bind(fd, PAGES, 2) ?: mp_in_child(writes, &fd);
+}
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("a bound file stays, whoever reads it", readers),
+		MT_CHECK("a bound file stays, whichever threads read it",
+			 readers_threads),
+		MT_CHECK("a bound file does not follow who reads it", follower),
+		MT_CHECK("private copies do not go by the policy of their file",
+			 copies),
+	};
+
+	return fo_main(checks, ARRAY_LEN(checks));
+}
