@@ -10,10 +10,8 @@
 #include <linux/bits.h>
 #include <linux/jump_label.h>
 #include <linux/mempolicy.h>
-
-struct folio;
-struct mm_struct;
-struct vm_fault;
+#include <linux/migrate.h>
+#include <linux/mm.h>
 
 #ifdef CONFIG_NUMA_LAZY_MIGRATE
 
@@ -25,6 +23,8 @@ struct vm_fault;
  * Unlike MPOL_F_MOF it does not have NUMA balancing look for such pages.
  */
 #define MPOL_F_LAZY		BIT(8)
+/* With it: what other processes map moves, too. */
+#define MPOL_F_LAZY_ALL		BIT(9)
 
 DECLARE_STATIC_KEY_FALSE(lazy_migrate_used);
 
@@ -33,13 +33,15 @@ bool __lazy_migrate_request(unsigned short mode, unsigned short *mode_flags,
 void __lazy_migrate_mark(struct mm_struct *mm, unsigned long start,
 			 unsigned long end, unsigned long move);
 void __lazy_migrate_pulled(struct vm_fault *vmf, int nr_pages, int nid);
-void __lazy_migrate_refused(struct vm_fault *vmf, struct folio *folio,
-			    int nr_pages);
+int __lazy_migrate_takes(struct mm_struct *mm, unsigned long start,
+			 unsigned long end);
+int __lazy_migrate_prepare(struct vm_fault *vmf, struct folio *folio, int nid);
+void __lazy_migrate_failed(struct vm_fault *vmf, int nr_pages);
 
 /**
  * lazy_migrate_request - Take MPOL_MF_LAZY out of what mbind() was asked for
  * @mode: of the policy
- * @mode_flags: of the policy; MPOL_F_LAZY is added
+ * @mode_flags: of the policy; MPOL_F_LAZY is added, and MPOL_F_LAZY_ALL
  * @flags: of the call; what would move pages now is removed
  * @move: what was removed, for lazy_migrate_mark(); 0 if nobody asked for it
  *
@@ -55,6 +57,21 @@ static inline bool lazy_migrate_request(unsigned short mode,
 		return true;
 	*move = *flags & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL);
 	return __lazy_migrate_request(mode, mode_flags, flags);
+}
+
+/**
+ * lazy_migrate_takes - Can the pages of a range be marked?
+ * @mm: address space, locked for writing
+ * @start: first byte
+ * @end: end of the range
+ * @move: what lazy_migrate_request() gave; nothing is asked if it is 0
+ *
+ * Return: 0 or -EINVAL.
+ */
+static inline int lazy_migrate_takes(struct mm_struct *mm, unsigned long start,
+				     unsigned long end, unsigned long move)
+{
+	return move ? __lazy_migrate_takes(mm, start, end) : 0;
 }
 
 /**
@@ -101,16 +118,30 @@ static inline void lazy_migrate_pulled(struct vm_fault *vmf, int nr_pages,
 }
 
 /**
- * lazy_migrate_refused - A hint fault could not move a folio
+ * lazy_migrate_prepare - A hint fault is about to move a folio
  * @vmf: fault
- * @folio: folio, under its page table lock; NULL once that was given up
- * @nr_pages: pages of the folio
+ * @folio: folio, under its page table lock
+ * @nid: where it should be
+ *
+ * Return: as migrate_misplaced_folio_prepare(), which it calls.
  */
-static inline void lazy_migrate_refused(struct vm_fault *vmf,
-					struct folio *folio, int nr_pages)
+static inline int lazy_migrate_prepare(struct vm_fault *vmf,
+				       struct folio *folio, int nid)
 {
 	if (static_branch_unlikely(&lazy_migrate_used))
-		__lazy_migrate_refused(vmf, folio, nr_pages);
+		return __lazy_migrate_prepare(vmf, folio, nid);
+	return migrate_misplaced_folio_prepare(folio, vmf->vma, nid);
+}
+
+/**
+ * lazy_migrate_failed - A hint fault could not move what was isolated
+ * @vmf: fault; no page table is locked
+ * @nr_pages: pages of the folio
+ */
+static inline void lazy_migrate_failed(struct vm_fault *vmf, int nr_pages)
+{
+	if (static_branch_unlikely(&lazy_migrate_used))
+		__lazy_migrate_failed(vmf, nr_pages);
 }
 
 #else /* CONFIG_NUMA_LAZY_MIGRATE */
@@ -123,6 +154,12 @@ static inline bool lazy_migrate_request(unsigned short mode,
 					unsigned long *move)
 {
 	return true;
+}
+
+static inline int lazy_migrate_takes(struct mm_struct *mm, unsigned long start,
+				     unsigned long end, unsigned long move)
+{
+	return 0;
 }
 
 static inline void lazy_migrate_mark(struct mm_struct *mm, unsigned long start,
@@ -140,8 +177,13 @@ static inline void lazy_migrate_pulled(struct vm_fault *vmf, int nr_pages,
 {
 }
 
-static inline void lazy_migrate_refused(struct vm_fault *vmf,
-					struct folio *folio, int nr_pages)
+static inline int lazy_migrate_prepare(struct vm_fault *vmf,
+				       struct folio *folio, int nid)
+{
+	return migrate_misplaced_folio_prepare(folio, vmf->vma, nid);
+}
+
+static inline void lazy_migrate_failed(struct vm_fault *vmf, int nr_pages)
 {
 }
 

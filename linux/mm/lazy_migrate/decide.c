@@ -47,7 +47,7 @@ bool lazy_request_fits(unsigned short mode, unsigned short mode_flags,
  */
 int lazy_verdict(const struct lazy_page *page, bool move_all)
 {
-	if (!page->policy || page->marked)
+	if (!page->policy)
 		return LAZY_LEAVE;
 	if (!page->local && !page->misplaced)
 		return LAZY_LEAVE;

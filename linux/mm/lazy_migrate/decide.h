@@ -35,7 +35,6 @@ enum {
  * @policy: its policy is a lazy one
  * @local: that policy is MPOL_LOCAL: only the next access tells the node
  * @misplaced: the policy wants it elsewhere
- * @marked: it faults on the next access already
  * @dirty: it belongs to a file and is dirty
  * @shared: others map it, too
  * @held: it is pinned, or merged by KSM
@@ -44,7 +43,6 @@ struct lazy_page {
 	bool policy;
 	bool local;
 	bool misplaced;
-	bool marked;
 	bool dirty;
 	bool shared;
 	bool held;

@@ -63,7 +63,7 @@ struct bound {
 /**
  * __lazy_migrate_request - Check a request that has MPOL_MF_LAZY
  * @mode: of the policy
- * @mode_flags: of the policy; MPOL_F_LAZY is added
+ * @mode_flags: of the policy; MPOL_F_LAZY is added, and MPOL_F_LAZY_ALL
  * @flags: of the call; what would move pages now is removed
  *
  * Return: false if it cannot be done.
@@ -74,11 +74,35 @@ bool __lazy_migrate_request(unsigned short mode, unsigned short *mode_flags,
 	if (!lazy_request_fits(mode, *mode_flags, *flags))
 		return false;
 	*mode_flags |= MPOL_F_LAZY;
+	if (*flags & MPOL_MF_MOVE_ALL)
+		*mode_flags |= MPOL_F_LAZY_ALL;
 	*flags &= ~(MPOL_MF_LAZY | MPOL_MF_MOVE | MPOL_MF_MOVE_ALL);
 	return true;
 }
 
-/* NUMA balancing leaves the fastest nodes alone while it is off. */
+/**
+ * __lazy_migrate_takes - Can the pages of a range be marked?
+ * @mm: address space, locked for writing
+ * @start: first byte
+ * @end: end of the range
+ *
+ * Huge pages of hugetlbfs cannot: their faults know no hint faults.
+ *
+ * Return: 0 or -EINVAL.
+ */
+int __lazy_migrate_takes(struct mm_struct *mm, unsigned long start,
+			 unsigned long end)
+{
+	VMA_ITERATOR(vmi, mm, start);
+	struct vm_area_struct *vma;
+
+	mmap_assert_write_locked(mm);
+	for_each_vma_range(vmi, vma, end)
+		if (is_vm_hugetlb_page(vma))
+			return -EINVAL;
+	return 0;
+}
+
 static int judge(const struct lazy_marker *how, struct vm_area_struct *vma,
 		 unsigned long addr, struct folio *folio, spinlock_t *ptl)
 {
@@ -89,28 +113,30 @@ static int judge(const struct lazy_marker *how, struct vm_area_struct *vma,
 		.shared = folio_likely_mapped_shared(folio),
 		.held = folio_maybe_dma_pinned(folio) || folio_test_ksm(folio),
 	};
+	struct lazy_policy pol = lazy_policy_at(vma, addr, folio_test_anon(folio));
 
-	page.policy = lazy_policy_at(vma, addr, &page.local);
+	page.policy = pol.lazy;
+	page.local = pol.local;
 	if (page.policy && !page.local)
 		page.misplaced = mpol_misplaced(folio, &look, addr) !=
 				 NUMA_NO_NODE;
 	return lazy_verdict(&page, b->move_all);
 }
 
-/* Locked; true if the entry is to be marked. */
+/* Locked; true if the entry is to be marked: it is not yet. */
 static bool huge_pmd_wanted(struct marking *m, struct vm_area_struct *vma,
 			    unsigned long addr, pmd_t pmd, spinlock_t *ptl)
 {
 	struct folio *folio;
 	int verdict;
 
-	if (!pmd_present(pmd) || is_huge_zero_pmd(pmd) || pmd_protnone(pmd))
+	if (!pmd_present(pmd) || is_huge_zero_pmd(pmd))
 		return false;
 	folio = pmd_folio(pmd);
 	if (folio_is_zone_device(folio))
 		return false;
 	verdict = m->how->judge(m->how, vma, addr, folio, ptl);
-	if (verdict == LAZY_MARK)
+	if (verdict == LAZY_MARK && !pmd_protnone(pmd))
 		return true;
 	m->pages[verdict] += HPAGE_PMD_NR;
 	return false;
@@ -144,14 +170,15 @@ static void mark_pte(struct marking *m, struct vm_area_struct *vma,
 	struct folio *folio;
 	int verdict;
 
-	if (!pte_present(old) || pte_protnone(old))
+	if (!pte_present(old))
 		return;
 	folio = vm_normal_folio(vma, addr, old);
 	if (!folio || folio_is_zone_device(folio) || folio_test_reserved(folio))
 		return;
 	verdict = m->how->judge(m->how, vma, addr, folio, ptl);
 	m->pages[verdict]++;
-	if (verdict != LAZY_MARK)
+	/* Others may have marked it, and not for good: NUMA balancing. */
+	if (verdict != LAZY_MARK || pte_protnone(old))
 		return;
 	old = ptep_modify_prot_start(vma, addr, pte);
 	ptep_modify_prot_commit(vma, addr, pte, old,
@@ -236,7 +263,7 @@ void lazy_migrate_use(void)
  * @start: first byte
  * @end: end of the range, in the VMA
  * @how: says which pages
- * @pages: by verdict; what is seen is added, but for what is marked already
+ * @pages: by verdict; what is seen is added, marked before or not
  */
 void lazy_mark(struct vm_area_struct *vma, unsigned long start,
 	       unsigned long end, const struct lazy_marker *how,

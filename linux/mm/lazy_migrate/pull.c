@@ -15,6 +15,7 @@
  * Locks: the VMA is locked by the fault; in it, a page table lock.
  */
 #include <linux/auto_migrate.h>
+#include <linux/file_policy.h>
 #include <linux/mempolicy.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>
@@ -37,25 +38,34 @@ struct neighbour {
 };
 
 /**
- * lazy_policy_at - Is the policy at an address a lazy one?
+ * lazy_policy_at - What does the policy of a page say of its move?
  * @vma: VMA, locked
  * @addr: address in it
- * @local: set to whether it is MPOL_LOCAL, if not NULL
+ * @anon: the page there is anonymous
  *
- * Return: true if it came with MPOL_MF_LAZY.
+ * Return: nothing but false if it is no lazy one.
  */
-bool lazy_policy_at(struct vm_area_struct *vma, unsigned long addr, bool *local)
+struct lazy_policy lazy_policy_at(struct vm_area_struct *vma,
+				  unsigned long addr, bool anon)
 {
+	struct lazy_policy said = { };
 	struct mempolicy *pol;
 	pgoff_t ilx;
-	bool lazy;
 
-	pol = get_vma_policy(vma, addr, 0, &ilx);
-	lazy = lazy_migrate_policy(pol);
-	if (local)
-		*local = pol->mode == MPOL_LOCAL;
+	pol = get_page_policy(vma, addr, anon, 0, &ilx);
+	if (lazy_migrate_policy(pol)) {
+		said.lazy = true;
+		said.local = pol->mode == MPOL_LOCAL;
+		said.shared = pol->flags & MPOL_F_LAZY_ALL;
+	}
 	mpol_cond_put(pol);
-	return lazy;
+	return said;
+}
+
+/* Others map a folio, and its policy asks only for what they do not. */
+static bool is_others(const struct lazy_policy *said, struct folio *folio)
+{
+	return !said->shared && folio_likely_mapped_shared(folio);
 }
 
 static void pulled(bool lazy, unsigned long addr, int nid,
@@ -73,9 +83,12 @@ static void pulled(bool lazy, unsigned long addr, int nid,
 static bool goes_along(struct vm_fault *look, unsigned long addr,
 		       struct folio *folio, int nid, bool lazy)
 {
+	struct lazy_policy said;
+
 	if (!lazy)
 		return auto_migrate_takes(look->vma, addr, folio, nid);
-	return lazy_policy_at(look->vma, addr, NULL) &&
+	said = lazy_policy_at(look->vma, addr, folio_test_anon(folio));
+	return said.lazy && !is_others(&said, folio) &&
 	       mpol_misplaced(folio, look, addr) == nid;
 }
 
@@ -135,7 +148,7 @@ static int take_neighbours(struct vm_fault *vmf, int nid, bool lazy,
  */
 void __lazy_migrate_pulled(struct vm_fault *vmf, int nr_pages, int nid)
 {
-	bool lazy = lazy_policy_at(vmf->vma, vmf->address, NULL);
+	bool lazy = lazy_policy_at(vmf->vma, vmf->address, true).lazy;
 	struct neighbour found[LAZY_BATCH_PAGES - 1];
 	int n, i;
 
@@ -156,15 +169,13 @@ void __lazy_migrate_pulled(struct vm_fault *vmf, int nr_pages, int nid)
 /**
  * lazy_refusal - Why did migrate_misplaced_folio_prepare() say no?
  * @vma: VMA that it was asked for
- * @folio: folio, under its page table lock; NULL if it was what came after it
+ * @folio: folio, under its page table lock
  *
  * Return: the reason.
  */
 enum lazy_reason lazy_refusal(const struct vm_area_struct *vma,
 			      struct folio *folio)
 {
-	if (!folio)
-		return LAZY_BUSY;
 	if (folio_is_file_lru(folio)) {
 		if ((vma->vm_flags & VM_EXEC) &&
 		    folio_likely_mapped_shared(folio))
@@ -176,20 +187,48 @@ enum lazy_reason lazy_refusal(const struct vm_area_struct *vma,
 	return folio_test_lru(folio) ? LAZY_NOMEM : LAZY_BUSY;
 }
 
+static void refused(unsigned long addr, enum lazy_reason reason,
+		    unsigned long pages)
+{
+	count_follow_events(NUMA_LAZY_REFUSED_DIRTY + reason, pages);
+	trace_mm_lazy_refuse(addr, reason, pages);
+}
+
 /**
- * __lazy_migrate_refused - A hint fault could not move a folio
+ * __lazy_migrate_prepare - A hint fault is about to move a folio
  * @vmf: fault
- * @folio: folio, under its page table lock; NULL once that was given up
+ * @folio: folio, under its page table lock
+ * @nid: where it should be
+ *
+ * What was of one process when it was marked may be of several by now.
+ *
+ * Return: 0 if it may, and is isolated; else it stays.
+ */
+int __lazy_migrate_prepare(struct vm_fault *vmf, struct folio *folio, int nid)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct lazy_policy said = lazy_policy_at(vma, vmf->address,
+						 folio_test_anon(folio));
+	enum lazy_reason reason = LAZY_SHARED;
+	int err = -EACCES;
+
+	if (!said.lazy || !is_others(&said, folio)) {
+		err = migrate_misplaced_folio_prepare(folio, vma, nid);
+		if (!err || !said.lazy)
+			return err;
+		reason = lazy_refusal(vma, folio);
+	}
+	refused(vmf->address, reason, folio_nr_pages(folio));
+	return err;
+}
+
+/**
+ * __lazy_migrate_failed - A hint fault could not move what was isolated
+ * @vmf: fault; no page table is locked
  * @nr_pages: pages of the folio
  */
-void __lazy_migrate_refused(struct vm_fault *vmf, struct folio *folio,
-			    int nr_pages)
+void __lazy_migrate_failed(struct vm_fault *vmf, int nr_pages)
 {
-	enum lazy_reason reason;
-
-	if (!lazy_policy_at(vmf->vma, vmf->address, NULL))
-		return;
-	reason = lazy_refusal(vmf->vma, folio);
-	count_follow_events(NUMA_LAZY_REFUSED_DIRTY + reason, nr_pages);
-	trace_mm_lazy_refuse(vmf->address, reason, nr_pages);
+	if (lazy_policy_at(vmf->vma, vmf->address, true).lazy)
+		refused(vmf->address, LAZY_BUSY, nr_pages);
 }
