@@ -66,6 +66,7 @@ bool __mpol2_free(struct mempolicy *pol);
 struct mempolicy *__mpol2_dup_alloc(struct mempolicy *old);
 void __mpol2_copy(struct mempolicy *new, struct mempolicy *old);
 bool __mpol2_equal(struct mempolicy *a, struct mempolicy *b);
+u32 __mpol2_hash(const struct mempolicy *pol);
 void __mpol2_contextualize(struct mempolicy *pol, const nodemask_t *allowed);
 void __mpol2_rebind(struct mempolicy *pol, const nodemask_t *mems);
 void __mpol2_split(struct mempolicy **copy, struct mempolicy *old);
@@ -168,6 +169,17 @@ static inline void mpol2_copy(struct mempolicy *new, struct mempolicy *old)
 static inline bool mpol2_equal(struct mempolicy *a, struct mempolicy *b)
 {
 	return !mpol2_has_weights(a) || __mpol2_equal(a, b);
+}
+
+/**
+ * mpol2_hash - A number that tells the weights of policies apart
+ * @pol: policy, which does not change meanwhile but for a rebind
+ *
+ * Return: the same for the same weights in force; 0 without weights of its own.
+ */
+static inline u32 mpol2_hash(const struct mempolicy *pol)
+{
+	return mpol2_has_weights(pol) ? __mpol2_hash(pol) : 0;
 }
 
 /**

@@ -8,6 +8,7 @@
  */
 #include <linux/compiler.h>
 #include <linux/jiffies.h>
+#include <linux/minmax.h>
 #include <linux/typecheck.h>
 
 #include "decide.h"
@@ -33,7 +34,7 @@ bool fm_reaches(unsigned int level, enum fm_kind kind, bool explicit)
  * fm_verdict - Does a page move before it is mapped?
  * @page: page that its level reaches
  *
- * Return: FM_MOVE, FM_LEAVE, or FM_DIRTY.
+ * Return: FM_MOVE, FM_LEAVE, FM_DIRTY, or FM_BUSY.
  */
 enum fm_verdict fm_verdict(const struct fm_page *page)
 {
@@ -41,7 +42,7 @@ enum fm_verdict fm_verdict(const struct fm_page *page)
 		return FM_LEAVE;
 	if (page->dirty)
 		return FM_DIRTY;
-	return FM_MOVE;
+	return page->held ? FM_BUSY : FM_MOVE;
 }
 
 /**
@@ -79,6 +80,35 @@ void fm_claim(struct fm_home *home, unsigned long key, unsigned int claim,
 	home->last = now;
 }
 
+/* Is it still the second that the rate is of? */
+static bool same_second(const struct fm_rate *rate, unsigned long now,
+			unsigned long second)
+{
+	return time_in_range_open(now, rate->began, rate->began + second);
+}
+
+/**
+ * fm_rate_has - Is there room for more pages on a node now?
+ * @rate: of the node; others may change it
+ * @now: jiffies
+ * @second: how long that is; jiffies
+ * @limit: pages within a second
+ * @nr_pages: that would come
+ *
+ * A folio larger than the limit may come as the first of a second.
+ *
+ * Return: true if there is.
+ */
+bool fm_rate_has(const struct fm_rate *rate, unsigned long now,
+		 unsigned long second, unsigned long limit,
+		 unsigned long nr_pages)
+{
+	unsigned long pages = READ_ONCE(rate->pages);
+
+	return !same_second(rate, now, second) || !pages ||
+	       pages + nr_pages <= limit;
+}
+
 /**
  * fm_rate_takes - May more pages come to a node now?
  * @rate: of the node; what is taken is added
@@ -87,20 +117,35 @@ void fm_claim(struct fm_home *home, unsigned long key, unsigned int claim,
  * @limit: pages within a second
  * @nr_pages: that would come
  *
- * A folio larger than the limit may come as the first of a second.
- *
- * Return: true if they may.
+ * Return: true if they may; what then does not come is to be given back.
  */
 bool fm_rate_takes(struct fm_rate *rate, unsigned long now,
 		   unsigned long second, unsigned long limit,
 		   unsigned long nr_pages)
 {
-	if (!time_in_range_open(now, rate->began, rate->began + second)) {
+	if (!same_second(rate, now, second)) {
 		rate->began = now;
-		rate->pages = 0;
+		WRITE_ONCE(rate->pages, 0);
 	}
-	if (rate->pages && rate->pages + nr_pages > limit)
+	if (!fm_rate_has(rate, now, second, limit, nr_pages))
 		return false;
-	rate->pages += nr_pages;
+	WRITE_ONCE(rate->pages, rate->pages + nr_pages);
 	return true;
+}
+
+/**
+ * fm_rate_returns - Pages that were to come to a node have not
+ * @rate: of the node
+ * @now: jiffies
+ * @second: how long that is; jiffies
+ * @nr_pages: that fm_rate_takes() took
+ *
+ * Nothing is due to a second that is over.
+ */
+void fm_rate_returns(struct fm_rate *rate, unsigned long now,
+		     unsigned long second, unsigned long nr_pages)
+{
+	if (same_second(rate, now, second))
+		WRITE_ONCE(rate->pages,
+			   rate->pages - min(rate->pages, nr_pages));
 }

@@ -46,6 +46,7 @@ enum fm_verdict {
  * @misplaced: it should be on another node
  * @mapped: somebody maps it already
  * @dirty: its file does not have it yet
+ * @held: somebody has a hold on it: it is pinned, or not on a list
  */
 struct fm_page {
 	enum fm_kind kind;
@@ -53,6 +54,7 @@ struct fm_page {
 	bool misplaced;
 	bool mapped;
 	bool dirty;
+	bool held;
 };
 
 /**
@@ -83,8 +85,13 @@ bool fm_may_claim(const struct fm_home *home, unsigned long key,
 		  unsigned int claim, unsigned long now, unsigned long quiet);
 void fm_claim(struct fm_home *home, unsigned long key, unsigned int claim,
 	      unsigned long now);
+bool fm_rate_has(const struct fm_rate *rate, unsigned long now,
+		 unsigned long second, unsigned long limit,
+		 unsigned long nr_pages);
 bool fm_rate_takes(struct fm_rate *rate, unsigned long now,
 		   unsigned long second, unsigned long limit,
 		   unsigned long nr_pages);
+void fm_rate_returns(struct fm_rate *rate, unsigned long now,
+		     unsigned long second, unsigned long nr_pages);
 
 #endif /* _MM_FAULT_MIGRATE_DECIDE_H */

@@ -15,8 +15,9 @@
  * to be mapped by nobody again, it has to be swapped out first.
  *
  * Fault-around maps the neighbours of a page under RCU and the page table's lock,
- * where nothing can move.  It leaves out those that should: each has a fault of its
- * own then, and moves in it.
+ * where nothing can move.  It leaves out those that should and can: each has a fault of
+ * its own then, and moves in it.  What cannot move now, as the node is full or the rate
+ * is reached, is mapped with the rest.
  *
  * Locks: the caller has the VMA locked.  In it: the page table lock and RCU, for
  * fault-around only; then the lock of one home, or of one node's rate.  Neither of
@@ -26,6 +27,7 @@
 #include <linux/cpuset.h>
 #include <linux/dax.h>
 #include <linux/fault_migrate.h>
+#include <linux/file_policy.h>
 #include <linux/fs.h>
 #include <linux/hash.h>
 #include <linux/init.h>
@@ -77,6 +79,7 @@ static struct fm_rate rates[MAX_NUMNODES];
  * @page: what is known of it
  * @key: what it is a part of: a file, which has a home, or swap
  * @index: its place there
+ * @here: node of the CPU that asks for it
  * @to: where it should be
  * @claim: what stands for that as a home
  */
@@ -87,6 +90,7 @@ struct look {
 	struct fm_page page;
 	unsigned long key;
 	unsigned long index;
+	int here;
 	int to;
 	unsigned int claim;
 };
@@ -109,14 +113,14 @@ static int nearest(int nid, nodemask_t *nodes)
 }
 
 /* A page that the policy allows where it is stays there. */
-static int node_by(struct mempolicy *pol, pgoff_t ilx, int now)
+static int node_by(struct mempolicy *pol, pgoff_t ilx, int here, int now)
 {
-	int nid = numa_node_id();
+	int nid = here;
 	nodemask_t *nodes;
 
 	nodes = policy_nodemask(GFP_HIGHUSER_MOVABLE, pol, ilx, &nid);
 	if (nodes)
-		return node_isset(now, *nodes) ? now : nearest(nid, nodes);
+		return node_isset(now, *nodes) ? now : nearest(here, nodes);
 	/* Slow memory is promoted by how hot it is, at a limited rate. */
 	if (by_default(pol) && !node_is_toptier(now))
 		return now;
@@ -125,20 +129,21 @@ static int node_by(struct mempolicy *pol, pgoff_t ilx, int now)
 
 /*
  * What the policy says of all pages, wherever this one is: one node, or a number that
- * stands for several.
+ * stands for several, and the shares that they have.
  */
-static unsigned int claim_of(const struct mempolicy *pol)
+static unsigned int claim_of(const struct mempolicy *pol, int here)
 {
 	unsigned int nodes = 0;
 	int n;
 
 	if (by_default(pol) || pol->mode == MPOL_LOCAL)
-		return numa_node_id();
+		return here;
 	if (nodes_weight(pol->nodes) == 1)
 		return first_node(pol->nodes);
 	for_each_node_mask(n, pol->nodes)
 		nodes = nodes * 31 + n + 1;
-	return MAX_NUMNODES + hash_32(nodes + pol->mode, 30);
+	nodes = nodes * 31 + pol->mode;
+	return MAX_NUMNODES + hash_32(nodes ^ mpol2_hash(pol), 30);
 }
 
 static void find_place(struct look *l)
@@ -147,10 +152,13 @@ static void find_place(struct look *l)
 	struct mempolicy *pol;
 	pgoff_t ilx;
 
-	pol = get_vma_policy(l->vma, l->addr, folio_order(l->folio), &ilx);
+	/* Once: it may be another CPU's a moment later. */
+	l->here = numa_node_id();
+	pol = get_page_policy(l->vma, l->addr, folio_test_anon(l->folio),
+			      folio_order(l->folio), &ilx);
 	l->page.explicit = !by_default(pol);
-	l->to = node_by(pol, ilx, now);
-	l->claim = claim_of(pol);
+	l->to = node_by(pol, ilx, l->here, now);
+	l->claim = claim_of(pol, l->here);
 	mpol_cond_put(pol);
 	if (l->to == NUMA_NO_NODE || !node_state(l->to, N_MEMORY) ||
 	    !node_isset(l->to, cpuset_current_mems_allowed))
@@ -165,13 +173,15 @@ static bool look_at(struct look *l, unsigned int level)
 {
 	struct folio *folio = l->folio;
 
-	if (folio_is_zone_device(folio) || !fm_reaches(level, l->page.kind, true))
+	if (!fm_reaches(level, l->page.kind, true) ||
+	    folio_is_zone_device(folio) || !vma_migratable(l->vma))
 		return false;
 	find_place(l);
 	if (!fm_reaches(level, l->page.kind, l->page.explicit))
 		return false;
 	l->page.mapped = folio_mapped(folio);
 	l->page.dirty = folio_is_file_lru(folio) && folio_test_dirty(folio);
+	l->page.held = folio_maybe_dma_pinned(folio) || !folio_test_lru(folio);
 	return true;
 }
 
@@ -198,22 +208,61 @@ static bool at_home(const struct look *l, bool use)
 	return may;
 }
 
-static bool rate_takes(const struct look *l)
+/* Pages that may come to a node within a second */
+static unsigned long rate_limit(void)
 {
-	unsigned long limit = READ_ONCE(rate_mbps) * (1UL << (20 - PAGE_SHIFT));
+	return READ_ONCE(rate_mbps) * (1UL << (20 - PAGE_SHIFT));
+}
+
+static bool rate_takes(const struct look *l, unsigned long nr_pages)
+{
 	bool takes;
 
 	spin_lock(&rate_lock);
-	takes = fm_rate_takes(&rates[l->to], jiffies, HZ, limit,
-			      folio_nr_pages(l->folio));
+	takes = fm_rate_takes(&rates[l->to], jiffies, HZ, rate_limit(),
+			      nr_pages);
 	spin_unlock(&rate_lock);
 	return takes;
+}
+
+static void rate_returns(const struct look *l, unsigned long nr_pages)
+{
+	spin_lock(&rate_lock);
+	fm_rate_returns(&rates[l->to], jiffies, HZ, nr_pages);
+	spin_unlock(&rate_lock);
+}
+
+/* As migrate_misplaced_folio_prepare() will ask: no zone would have to reclaim. */
+static bool has_room(int nid, unsigned long nr_pages)
+{
+	struct pglist_data *pgdat = NODE_DATA(nid);
+	int z;
+
+	for (z = pgdat->nr_zones - 1; z >= 0; z--) {
+		struct zone *zone = pgdat->node_zones + z;
+
+		if (managed_zone(zone) &&
+		    zone_watermark_ok(zone, 0, high_wmark_pages(zone) + nr_pages,
+				      ZONE_MOVABLE, ALLOC_CMA))
+			return true;
+	}
+	return false;
+}
+
+/* Could it come there now?  Others may be faster. */
+static bool could_come(const struct look *l)
+{
+	unsigned long nr_pages = folio_nr_pages(l->folio);
+
+	return fm_rate_has(&rates[l->to], jiffies, HZ, rate_limit(), nr_pages) &&
+	       has_room(l->to, nr_pages);
 }
 
 /* FM_MOVE: it is isolated, and the caller's reference is gone. */
 static enum fm_verdict take(struct look *l)
 {
 	struct folio *folio = l->folio;
+	unsigned long nr_pages = folio_nr_pages(folio);
 	enum fm_verdict verdict = fm_verdict(&l->page);
 	bool home = l->page.mapped || at_home(l, true);
 
@@ -221,12 +270,14 @@ static enum fm_verdict take(struct look *l)
 		return verdict;
 	if (!home)
 		return FM_SHARED;
-	if (!rate_takes(l))
+	if (!rate_takes(l, nr_pages))
 		return FM_RATE;
-	if (migrate_misplaced_folio_prepare(folio, l->vma, l->to))
-		return folio_test_lru(folio) ? FM_NOMEM : FM_BUSY;
-	folio_put(folio);
-	return FM_MOVE;
+	if (!migrate_misplaced_folio_prepare(folio, l->vma, l->to)) {
+		folio_put(folio);
+		return FM_MOVE;
+	}
+	rate_returns(l, nr_pages);
+	return folio_test_lru(folio) ? FM_NOMEM : FM_BUSY;
 }
 
 static void account(const struct look *l, enum fm_verdict verdict, int from,
@@ -263,8 +314,10 @@ static bool look_and_move(struct look *l, unsigned int level)
 		return false;
 	verdict = take(l);
 	gone = verdict == FM_MOVE;
-	if (gone && migrate_misplaced_folio(l->folio, l->vma, l->to))
+	if (gone && migrate_misplaced_folio(l->folio, l->vma, l->to)) {
+		rate_returns(l, nr_pages);
 		verdict = FM_BUSY;
+	}
 	account(l, verdict, from, nr_pages);
 	return gone;
 }
@@ -349,7 +402,7 @@ void __fault_migrate_cached(struct vm_fault *vmf)
  * @folio: its folio, locked; the page table is, too
  * @level: fault_migrate_level(), not 0
  *
- * Return: true if it is misplaced and can be moved.
+ * Return: true if it is misplaced and can be moved now.
  */
 bool fault_migrate_later(struct vm_area_struct *vma, unsigned long addr,
 			 struct folio *folio, unsigned int level)
@@ -360,7 +413,7 @@ bool fault_migrate_later(struct vm_area_struct *vma, unsigned long addr,
 		return false;
 	l = look_in(vma, addr, vma->vm_file->f_mapping, folio);
 	return look_at(&l, level) && fm_verdict(&l.page) == FM_MOVE &&
-	       at_home(&l, false);
+	       at_home(&l, false) && could_come(&l);
 }
 
 /**

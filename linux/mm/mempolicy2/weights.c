@@ -23,6 +23,7 @@
  * See Documentation/admin-guide/mm/mempolicy2.rst.
  */
 #include <linux/init.h>
+#include <linux/jhash.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/sched/task.h>
@@ -248,6 +249,23 @@ bool __mpol2_equal(struct mempolicy *a, struct mempolicy *b)
 	    memcmp(x->user->weight, y->user->weight, nr_node_ids))
 		return false;
 	return !memcmp(x->weight, y->weight, nr_node_ids);
+}
+
+/**
+ * __mpol2_hash - A number that tells the weights of policies apart
+ * @pol: policy with weights: the current task's, or one with a reference
+ *
+ * Return: the same for the same weights in force.
+ */
+u32 __mpol2_hash(const struct mempolicy *pol)
+{
+	const struct mempolicy2 *p = container_of(pol, struct mempolicy2, pol);
+	u32 hash;
+
+	rcu_read_lock();
+	hash = jhash(rcu_dereference(p->weights)->weight, nr_node_ids, 0);
+	rcu_read_unlock();
+	return hash;
 }
 
 /**

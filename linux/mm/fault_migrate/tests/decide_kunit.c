@@ -32,18 +32,21 @@ static void what_others_map_stays(struct kunit *test)
 {
 	unsigned int bits;
 
-	for (bits = 0; bits < 8; bits++) {
+	for (bits = 0; bits < 16; bits++) {
 		struct fm_page page = {
 			.misplaced = bits & 1,
 			.mapped = bits & 2,
 			.dirty = bits & 4,
+			.held = bits & 8,
 		};
 		enum fm_verdict expected = FM_LEAVE;
 
 		if (bits == 1)
 			expected = FM_MOVE;
-		if (bits == 5)
+		if (bits == 5 || bits == 13)
 			expected = FM_DIRTY;
+		if (bits == 9)
+			expected = FM_BUSY;
 		KUNIT_EXPECT_EQ(test, fm_verdict(&page), expected);
 	}
 }
@@ -132,6 +135,32 @@ static void one_large_folio_may_come(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, fm_rate_takes(&rate, 1 + SECOND, SECOND, 100, 1));
 }
 
+/* It is as if it had not been taken, but not in another second. */
+static void what_comes_back_may_be_taken_again(struct kunit *test)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(starts); i++) {
+		struct fm_rate rate = { 0 };
+		unsigned long t = starts[i];
+
+		KUNIT_EXPECT_TRUE(test, fm_rate_takes(&rate, t, SECOND, 100, 100));
+		KUNIT_EXPECT_FALSE(test, fm_rate_has(&rate, t, SECOND, 100, 1));
+		fm_rate_returns(&rate, t + SECOND - 1, SECOND, 40);
+		KUNIT_EXPECT_TRUE(test, fm_rate_has(&rate, t, SECOND, 100, 40));
+		KUNIT_EXPECT_FALSE(test, fm_rate_has(&rate, t, SECOND, 100, 41));
+		KUNIT_EXPECT_TRUE(test, fm_rate_has(&rate, t + SECOND, SECOND,
+						    100, 100));
+		KUNIT_EXPECT_TRUE(test, fm_rate_takes(&rate, t + SECOND, SECOND,
+						      100, 60));
+		/* Taken in the second before */
+		fm_rate_returns(&rate, t + 2 * SECOND, SECOND, 60);
+		KUNIT_EXPECT_EQ(test, rate.pages, 60UL);
+		fm_rate_returns(&rate, t + SECOND, SECOND, 100);
+		KUNIT_EXPECT_EQ(test, rate.pages, 0UL);
+	}
+}
+
 static struct kunit_case fault_migrate_cases[] = {
 	KUNIT_CASE(levels),
 	KUNIT_CASE(what_others_map_stays),
@@ -140,6 +169,7 @@ static struct kunit_case fault_migrate_cases[] = {
 	KUNIT_CASE(by_turns_it_stays),
 	KUNIT_CASE(a_second_has_its_limit),
 	KUNIT_CASE(one_large_folio_may_come),
+	KUNIT_CASE(what_comes_back_may_be_taken_again),
 	{}
 };
 

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Migration on faults: pages that cannot move now cost no fault each, and take nothing
+ * of what may move within a second; and a file does not wander between two policies.
+ *
+ * lab: topology=two-socket-cxl timeout=240s debug=no
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "follow_util.h"
+
+/* Pages that vm.migrate_on_fault_mbps at 1 lets come to a node in a second */
+#define SECOND	256L
+#define PAGES	4096L
+/* What a pipe holds */
+#define PIPE_SIZE	(16 * MT_PAGE)
+
+/* ---- rate ---- */
+
+/* References that no flag tells of: such pages are taken, and cannot move. */
+static int refer(void *p, size_t size)
+{
+	struct iovec iov = { .iov_len = PIPE_SIZE };
+	int pipes[2];
+	size_t off;
+
+	for (off = 0; off < size; off += PIPE_SIZE) {
+		iov.iov_base = (char *)p + off;
+		if (pipe(pipes) || vmsplice(pipes[1], &iov, 1, 0) != PIPE_SIZE)
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * Held by somebody, and mapped by nobody: as many pages of node 1 as may move within a
+ * second, none of which can.
+ */
+static int held(int (*hold)(void *p, size_t size))
+{
+	size_t size = SECOND * MT_PAGE;
+	int fd = fo_file(FO_SHMEM, SECOND, 1);
+	char *p;
+
+	if (fd < 0)
+		return -1;
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED || hold(p, size))
+		return -1;
+	munmap(p, size);
+	return fd;
+}
+
+/* Right after them come pages that could move: nothing has moved in this second. */
+static int takes_nothing(int (*hold)(void *p, size_t size))
+{
+	const long few = 64;
+	struct fo_reader a = { .pages = SECOND, .flags = MAP_SHARED };
+	struct fo_reader b = { .pages = few, .flags = MAP_SHARED };
+	struct mt_snap before;
+	struct mt_cgroup cg;
+	long long start;
+
+	if (fo_level(&cg, 1))
+		return MT_FAIL;
+	a.cg = &cg;
+	b.cg = &cg;
+	a.fd = held(hold);
+	MT_NEED(a.fd >= 0, "nobody holds them");
+	b.fd = fo_file(FO_SHMEM, few, 1);
+	MT_ASSERT(b.fd >= 0, "no file on node 1");
+	MT_ASSERT(!mt_write(FO_RATE, "1"), "no rate");
+	mt_snap(&before);
+	start = mt_now_ms();
+	if (fo_read(&a) || fo_read(&b))
+		return MT_FAIL;
+	mt_note("within %lld ms: %lld pages refused as busy, %lld for the rate; %lld moved",
+		mt_now_ms() - start,
+		mt_since(&before, "numa_misplaced_refused_busy"),
+		mt_since(&before, "numa_misplaced_refused_ratelimit"),
+		mt_since(&before, "numa_misplaced_migrated"));
+	MT_ASSERT(!fo_on(a.fd, SECOND, 0), "what somebody holds has moved");
+	MT_ASSERT(fo_on(b.fd, few, 0) == few,
+		  "pages that could not move took the place of %ld that could",
+		  few - fo_on(b.fd, few, 0));
+	return MT_PASS;
+}
+
+static int pinned(void)
+{
+	return takes_nothing(mt_pin);
+}
+FO_THREADS(pinned)
+
+static int referenced(void)
+{
+	return takes_nothing(refer);
+}
+FO_THREADS(referenced)
+
+/* ---- fault-around ---- */
+
+/* Faults of a process on node 0 that reads a file of node 1; -1 if it could not */
+static long faults(int fd, const struct mt_cgroup *cg)
+{
+	struct fo_reader r = {
+		.fd = fd, .pages = PAGES, .cg = cg, .flags = MAP_SHARED,
+	};
+
+	return fo_read(&r) ? -1 : r.faults;
+}
+
+/* Twice what it takes where nothing is to move, and one for each that moves */
+static int faults_stay_few(int fd, const struct mt_cgroup *cg, const char *why)
+{
+	long few = faults(fd, NULL), have;
+	struct mt_snap before;
+	long long moved;
+
+	mt_snap(&before);
+	have = faults(fd, cg);
+	moved = mt_since(&before, "numa_misplaced_migrated");
+	mt_note("%s: %ld faults for %ld pages, %ld at level 0; %lld moved", why, have,
+		PAGES, few, moved);
+	mt_note("refused: %lld for the rate, %lld nomem, %lld busy",
+		mt_since(&before, "numa_misplaced_refused_ratelimit"),
+		mt_since(&before, "numa_misplaced_refused_nomem"),
+		mt_since(&before, "numa_misplaced_refused_busy"));
+	MT_ASSERT(few > 0 && few < PAGES / 8, "no fault-around at level 0");
+	MT_ASSERT(have >= 0 && have <= 2 * few + moved,
+		  "%ld faults, not %lld at most", have, 2 * few + moved);
+	return MT_PASS;
+}
+
+static int begin(struct mt_cgroup *cg, int *fd)
+{
+	MT_NEED(mt_ext4(), "no ext4 on a loop device");
+	if (fo_level(cg, 3))
+		return MT_FAIL;
+	*fd = fo_file(FO_DISK, PAGES, 1);
+	MT_ASSERT(*fd >= 0, "no file on node 1");
+	return MT_PASS;
+}
+
+static int rate(void)
+{
+	struct mt_cgroup cg;
+	int fd, ret;
+
+	ret = begin(&cg, &fd);
+	if (ret)
+		return ret;
+	MT_ASSERT(!mt_write(FO_RATE, "1"), "no rate");
+	return faults_stay_few(fd, &cg, "rate reached");
+}
+FO_THREADS(rate)
+
+static int full(void)
+{
+	struct mt_cgroup cg;
+	size_t hogged;
+	int fd, ret;
+
+	ret = begin(&cg, &fd);
+	if (ret)
+		return ret;
+	MT_NEED(mt_hog(0, &hogged), "node 0 cannot be filled");
+	return faults_stay_few(fd, &cg, "node full");
+}
+FO_THREADS(full)
+
+/* ---- homes ---- */
+
+/* What a task does whose policy spreads pages by weights */
+struct spread {
+	struct fo_reader r;
+	const char *weights;
+};
+
+static int spread(void *arg)
+{
+	struct spread *s = arg;
+
+	return mp_set(s->weights) ? MT_FAIL : fo_read(&s->r);
+}
+
+/* R22, of two tasks that agree on the nodes and not on the shares */
+static int by_turns(void)
+{
+	static const char * const weights[] = { "0:3,1:1", "0:1,1:3" };
+	const long pages = 64;
+	struct spread s = { .r = { .pages = pages, .flags = MAP_SHARED } };
+	struct mt_snap before;
+	struct mt_cgroup cg;
+	long long moves;
+	int i;
+
+	if (fo_level(&cg, 1))
+		return MT_FAIL;
+	s.r.cg = &cg;
+	s.r.fd = fo_file(FO_SHMEM, pages, 1);
+	MT_ASSERT(s.r.fd >= 0, "no file on node 1");
+	mt_snap(&before);
+	for (i = 0; i < 20; i++) {
+		s.weights = weights[i % 2];
+		MT_ASSERT(!mp_in_child(spread, &s), "nobody used it");
+	}
+	moves = mt_since(&before, "numa_misplaced_migrated");
+	mt_note("20 turns: %lld moves of %ld pages, %lld refused", moves, pages,
+		mt_since(&before, "numa_misplaced_refused_shared"));
+	/* It takes less than a minute: each page to its first place, and once more. */
+	MT_ASSERT(moves > 0 && moves <= 2 * pages, "%lld moves", moves);
+	return MT_PASS;
+}
+FO_THREADS(by_turns)
+
+int main(void)
+{
+	static const struct mt_check checks[] = {
+		MT_CHECK("pinned pages take nothing of the rate", pinned),
+		MT_CHECK("pinned pages take nothing of the rate, threads",
+			 pinned_threads),
+		MT_CHECK("what is held gives back what it took of the rate",
+			 referenced),
+		MT_CHECK("what is held gives back what it took of the rate, threads",
+			 referenced_threads),
+		MT_CHECK("R22 pages do not wander between two sets of weights",
+			 by_turns),
+		MT_CHECK("R22 pages do not wander between two sets of weights, threads",
+			 by_turns_threads),
+		MT_CHECK("fault-around while the rate is reached", rate),
+		MT_CHECK("fault-around while the rate is reached, threads",
+			 rate_threads),
+		MT_CHECK("fault-around while the node is full", full),
+		MT_CHECK("fault-around while the node is full, threads",
+			 full_threads),
+	};
+
+	return fo_main(checks, ARRAY_LEN(checks));
+}
