@@ -65,6 +65,7 @@ struct auto_migrate_walk {
  * @when: last sign of it; jiffies
  * @from: node whose pages follow
  * @to: where they go
+ * @lazy: they are marked, not moved
  * @taken: there is or was such a walk
  * @done: it has come to the end
  */
@@ -73,6 +74,7 @@ struct auto_migrate_claim {
 	unsigned long when;
 	int from;
 	int to;
+	bool lazy;
 	bool taken;
 	bool done;
 };

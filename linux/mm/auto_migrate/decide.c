@@ -61,8 +61,7 @@ bool auto_seen(struct auto_migrate_place *place, int node, unsigned long now,
  * @facts: what is known of the task
  *
  * Others may still use from the old node what moves at once: so most of a process
- * has to be on the new one.  What moves by use goes to whoever uses it, so that
- * does not matter there.
+ * has to be on the new one.  Else it moves by use, to whoever uses it.
  *
  * Return: AUTO_DIRECT, AUTO_LAZY, or why it does not.
  */
@@ -78,7 +77,7 @@ enum auto_action auto_action(const struct auto_facts *facts)
 		return AUTO_THREADS;
 	if (facts->lazy)
 		return AUTO_LAZY;
-	return 2 * facts->there > facts->threads ? AUTO_DIRECT : AUTO_THREADS;
+	return 2 * facts->there > facts->threads ? AUTO_DIRECT : AUTO_LAZY;
 }
 
 /**
@@ -86,19 +85,22 @@ enum auto_action auto_action(const struct auto_facts *facts)
  * @claim: of the process
  * @from: node whose pages follow
  * @to: where they go
+ * @lazy: this thread would only mark them
  * @now: jiffies
  * @lease: after so long without a sign, whoever walked is gone; jiffies
  * @interval: so long a walk that is done need not be done again; jiffies
  *
- * When a whole process moves, each of its threads comes to the same conclusion.
+ * When a whole process moves, each of its threads comes to the same conclusion; but for
+ * those that come first, when most are not there yet: what they mark the others move.
  *
  * Return: see enum auto_turn.
  */
 enum auto_turn auto_turn(const struct auto_migrate_claim *claim, int from,
-			 int to, unsigned long now, unsigned long lease,
-			 unsigned long interval)
+			 int to, bool lazy, unsigned long now,
+			 unsigned long lease, unsigned long interval)
 {
-	if (!claim->taken || claim->from != from || claim->to != to)
+	if (!claim->taken || claim->from != from || claim->to != to ||
+	    (claim->lazy && !lazy))
 		return AUTO_TAKE;
 	if (claim->done)
 		return time_before(now, claim->when + interval) ? AUTO_DONE :

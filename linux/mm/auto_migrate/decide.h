@@ -10,7 +10,7 @@
  * @AUTO_BALANCING: nothing: NUMA balancing prefers another node for it
  * @AUTO_NODE: nothing: it may have no memory there, or there is none
  * @AUTO_POLICY: nothing: it has a memory policy
- * @AUTO_THREADS: nothing: most of those who use the memory run elsewhere
+ * @AUTO_THREADS: nothing: its memory is that of others, who run elsewhere
  * @AUTO_DECLINED: how many reasons for nothing there are
  * @AUTO_DIRECT: its memory moves now
  * @AUTO_LAZY: its memory moves when it is used next
@@ -62,8 +62,8 @@ bool auto_seen(struct auto_migrate_place *place, int node, unsigned long now,
 	       unsigned long settle, unsigned long interval);
 enum auto_action auto_action(const struct auto_facts *facts);
 enum auto_turn auto_turn(const struct auto_migrate_claim *claim, int from,
-			 int to, unsigned long now, unsigned long lease,
-			 unsigned long interval);
+			 int to, bool lazy, unsigned long now,
+			 unsigned long lease, unsigned long interval);
 bool auto_shared(bool likely, unsigned int mapcount, unsigned int nr_pages,
 		 unsigned int max_mapcount);
 void auto_limit(struct auto_migrate_limits *limits,

@@ -130,7 +130,8 @@ static spinlock_t *claim_lock(void)
 }
 
 /* Take the turn of walking for the process, unless another thread has it. */
-static enum auto_turn take_turn(int from, int to, unsigned long interval)
+static enum auto_turn take_turn(int from, int to, bool lazy,
+				unsigned long interval)
 {
 	struct auto_migrate_claim *claim;
 	enum auto_turn turn;
@@ -139,13 +140,14 @@ static enum auto_turn take_turn(int from, int to, unsigned long interval)
 	claim = &current->group_leader->auto_migrate.claim;
 	if (claim->exec_id != current->self_exec_id)
 		claim->taken = false;
-	turn = auto_turn(claim, from, to, jiffies, LEASE, interval);
+	turn = auto_turn(claim, from, to, lazy, jiffies, LEASE, interval);
 	if (turn == AUTO_TAKE)
 		*claim = (struct auto_migrate_claim) {
 			.exec_id = current->self_exec_id,
 			.when = jiffies,
 			.from = from,
 			.to = to,
+			.lazy = lazy,
 			.taken = true,
 		};
 	spin_unlock_irq(claim_lock());
@@ -153,16 +155,17 @@ static enum auto_turn take_turn(int from, int to, unsigned long interval)
 }
 
 /* A sign that this thread walks, or is done */
-static void show_turn(int from, int to, bool done)
+static void show_turn(const struct auto_migrate_walk *walk, int to)
 {
 	struct auto_migrate_claim *claim;
 
 	spin_lock_irq(claim_lock());
 	claim = &current->group_leader->auto_migrate.claim;
-	if (claim->exec_id == current->self_exec_id && claim->from == from &&
-	    claim->to == to) {
+	if (claim->exec_id == current->self_exec_id &&
+	    claim->from == walk->from && claim->to == to &&
+	    claim->lazy == walk->lazy) {
 		claim->when = jiffies;
-		claim->done = done;
+		claim->done = !walk->on;
 	}
 	spin_unlock_irq(claim_lock());
 }
@@ -195,7 +198,7 @@ static bool is_mine(struct auto_migrate_walk *walk, int to,
 {
 	if (walk->mine)
 		return true;
-	switch (take_turn(walk->from, to, interval)) {
+	switch (take_turn(walk->from, to, walk->lazy, interval)) {
 	case AUTO_WAIT:
 		return false;
 	case AUTO_DONE:
@@ -224,7 +227,7 @@ static void visit(struct auto_migrate_task *a,
 	if (!is_mine(walk, to, interval))
 		return;
 	walk->on = !auto_slice(walk, to);
-	show_turn(walk->from, to, !walk->on);
+	show_turn(walk, to);
 }
 
 static void follow(struct auto_migrate_task *a)

@@ -117,7 +117,7 @@ static void every_task_gets_its_action(struct kunit *test)
 				    !f.borrowed;
 
 			KUNIT_EXPECT_EQ(test, action == AUTO_LAZY,
-					goes && f.lazy);
+					goes && (f.lazy || !most));
 			KUNIT_EXPECT_EQ(test, action == AUTO_DIRECT,
 					goes && !f.lazy && most);
 			if (action == AUTO_NODE)
@@ -127,8 +127,7 @@ static void every_task_gets_its_action(struct kunit *test)
 			if (action == AUTO_BALANCING)
 				KUNIT_EXPECT_TRUE(test, f.balancing);
 			if (action == AUTO_THREADS)
-				KUNIT_EXPECT_TRUE(test, f.borrowed ||
-						  (!f.lazy && !most));
+				KUNIT_EXPECT_TRUE(test, f.borrowed);
 		}
 }
 
@@ -136,23 +135,32 @@ static void one_thread_walks_for_all(struct kunit *test)
 {
 	struct auto_migrate_claim claim = { .when = 1000, .from = 0, .to = 1 };
 
-	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, 1000, 250, 7500),
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, true, 1000, 250, 7500),
 			AUTO_TAKE);
 	claim.taken = true;
-	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, 1249, 250, 7500),
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, true, 1249, 250, 7500),
 			AUTO_WAIT);
 	/* Whoever it was, it has shown no sign of life. */
-	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, 1250, 250, 7500),
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, true, 1250, 250, 7500),
 			AUTO_TAKE);
 	claim.done = true;
-	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, 8499, 250, 7500),
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, true, 8499, 250, 7500),
 			AUTO_DONE);
-	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, 8500, 250, 7500),
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, true, 8500, 250, 7500),
 			AUTO_TAKE);
+	/* What was marked is not moved yet. */
+	claim.lazy = true;
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, true, 1001, 250, 7500),
+			AUTO_DONE);
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, false, 1001, 250, 7500),
+			AUTO_TAKE);
+	claim.lazy = false;
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 1, true, 1001, 250, 7500),
+			AUTO_DONE);
 	/* Another way is another walk. */
-	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 1, 0, 1001, 250, 7500),
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 1, 0, true, 1001, 250, 7500),
 			AUTO_TAKE);
-	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 2, 1001, 250, 7500),
+	KUNIT_EXPECT_EQ(test, auto_turn(&claim, 0, 2, true, 1001, 250, 7500),
 			AUTO_TAKE);
 }
 
