@@ -13,11 +13,13 @@
 #include <linux/dcache.h>
 #include <linux/debugfs.h>
 #include <linux/init.h>
+#include <linux/mmu_context.h>
 #include <linux/mutex.h>
 #include <linux/sched/remote_charge.h>
 #include <linux/string.h>
 #include <linux/sysctl.h>
 
+#include "../sched.h"
 #include "numa_scan.h"
 
 /* Every knob, and the set of threads */
@@ -167,6 +169,24 @@ static int requests_get(void *data, u64 *val)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(requests_fops, requests_get, NULL, "%llu\n");
 
+/* So that as many pages fit into an unsigned int, which they are counted with */
+#define SIZE_MB_MAX		(UINT_MAX >> (20 - PAGE_SHIFT))
+
+static int size_mb_get(void *data, u64 *val)
+{
+	*val = READ_ONCE(sysctl_numa_balancing_scan_size);
+	return 0;
+}
+
+static int size_mb_set(void *data, u64 val)
+{
+	if (val < 1 || val > SIZE_MB_MAX)
+		return -ERANGE;
+	WRITE_ONCE(sysctl_numa_balancing_scan_size, val);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(size_mb_fops, size_mb_get, size_mb_set, "%llu\n");
+
 static int __init numa_scan_init(void)
 {
 	struct dentry *sched, *dir;
@@ -177,6 +197,10 @@ static int __init numa_scan_init(void)
 	dput(sched);
 	if (!dir)
 		return 0;
+	/* Linux's own takes what the next scan would divide by: 0, or 0 pages. */
+	debugfs_lookup_and_remove("scan_size_mb", dir);
+	debugfs_create_file_unsafe("scan_size_mb", 0644, dir, NULL,
+				   &size_mb_fops);
 	debugfs_create_file_unsafe("scan_slice_us", 0644, dir, NULL,
 				   &slice_us_fops);
 	debugfs_create_file_unsafe("scan_async_delay_ms", 0644, dir, NULL,
