@@ -24,6 +24,16 @@ struct auto_migrate_limits {
 };
 
 /**
+ * struct auto_migrate_cpuset - what a cpuset keeps
+ * @own: what its files say
+ * @effective: what is left of it below those of its parents
+ */
+struct auto_migrate_cpuset {
+	struct auto_migrate_limits own;
+	struct auto_migrate_limits effective;
+};
+
+/**
  * struct auto_migrate_place - where a task is at home, and where it was seen
  * @node: home: where its memory should be; NUMA_NO_NODE if not yet known
  * @away: other node where it was seen last; NUMA_NO_NODE if it was at home

@@ -9,8 +9,10 @@
  *   cpuset.migrate_on_fault       0 to 3, for mm/fault_migrate
  *
  * A cgroup begins with what its parent has.  What holds for a task is the most
- * restrained of all cgroups from its own up to, but without, the root; it is
- * looked up when it is needed, so that changes hold at once.
+ * restrained of all cgroups from its own up to, but without, the root.  Each cpuset
+ * keeps it, and each change is carried down at once: page faults of tasks that nobody
+ * asked for anything look it up, and pay for two loads, however deep they are.  The same
+ * names with .effective at the end show it.
  *
  * Locks: limits_mutex for changes, inside of cgroup_mutex and outside of
  * cpu_hotplug_lock, which static keys take; RCU for reading, also in interrupts.
@@ -62,6 +64,51 @@ static void enable_on_fault(struct auto_migrate_limits *own, unsigned int level)
 	WRITE_ONCE(own->on_fault, level);
 }
 
+static struct auto_migrate_limits read_limits(const struct auto_migrate_limits *of)
+{
+	return (struct auto_migrate_limits) {
+		.enabled = READ_ONCE(of->enabled),
+		.interval_s = READ_ONCE(of->interval_s),
+		.lazy = READ_ONCE(of->lazy),
+		.max_mapcount = READ_ONCE(of->max_mapcount),
+		.on_fault = READ_ONCE(of->on_fault),
+	};
+}
+
+/* Others may read it meanwhile, and take each value for itself. */
+static void write_limits(struct auto_migrate_limits *to,
+			 const struct auto_migrate_limits *limits)
+{
+	WRITE_ONCE(to->enabled, limits->enabled);
+	WRITE_ONCE(to->interval_s, limits->interval_s);
+	WRITE_ONCE(to->lazy, limits->lazy);
+	WRITE_ONCE(to->max_mapcount, limits->max_mapcount);
+	WRITE_ONCE(to->on_fault, limits->on_fault);
+}
+
+/* What is left below the parent, whose own is right by now. */
+static void restrain(struct cpuset *cs)
+{
+	struct auto_migrate_limits limits = cs->auto_migrate.own;
+	struct cpuset *parent = parent_cs(cs);
+
+	lockdep_assert_held(&limits_mutex);
+	if (parent_cs(parent))
+		auto_limit(&limits, &parent->auto_migrate.effective);
+	write_limits(&cs->auto_migrate.effective, &limits);
+}
+
+/* A cpuset has changed: it and all below are restrained anew, from above. */
+static void carry_down(struct cgroup_subsys_state *css)
+{
+	struct cgroup_subsys_state *pos;
+
+	rcu_read_lock();
+	css_for_each_descendant_pre(pos, css)
+		restrain(css_cs(pos));
+	rcu_read_unlock();
+}
+
 /**
  * auto_limits_of - What do cpusets allow a task?
  * @p: the task
@@ -71,33 +118,25 @@ static void enable_on_fault(struct auto_migrate_limits *own, unsigned int level)
  */
 bool auto_limits_of(struct task_struct *p, struct auto_migrate_limits *limits)
 {
-	struct cpuset *cs;
-
 	rcu_read_lock();
-	cs = task_cs(p);
-	*limits = (struct auto_migrate_limits) {
-		.enabled = !!parent_cs(cs),
-		.max_mapcount = MAPCOUNT_MAX,
-		.on_fault = parent_cs(cs) ? FAULT_MIGRATE_LEVELS - 1 : 0,
-	};
-	for (; parent_cs(cs); cs = parent_cs(cs))
-		auto_limit(limits, &cs->auto_migrate);
+	*limits = read_limits(&task_cs(p)->auto_migrate.effective);
 	rcu_read_unlock();
 	return limits->enabled;
 }
 
 /**
- * auto_migrate_fault_level - What do cpusets let a task's faults move?
- * @p: the task
+ * auto_migrate_fault_level - What do cpusets let faults of the current task move?
  *
  * Return: the level, 0 to 3.
  */
-unsigned int auto_migrate_fault_level(struct task_struct *p)
+unsigned int auto_migrate_fault_level(void)
 {
-	struct auto_migrate_limits limits;
+	unsigned int level;
 
-	auto_limits_of(p, &limits);
-	return limits.on_fault;
+	rcu_read_lock();
+	level = READ_ONCE(task_cs(current)->auto_migrate.effective.on_fault);
+	rcu_read_unlock();
+	return level;
 }
 
 /**
@@ -107,20 +146,22 @@ unsigned int auto_migrate_fault_level(struct task_struct *p)
 void auto_migrate_css_online(struct cgroup_subsys_state *css)
 {
 	struct cpuset *cs = css_cs(css), *parent = parent_cs(cs);
+	const struct auto_migrate_limits *above = &parent->auto_migrate.own;
+	struct auto_migrate_limits *own = &cs->auto_migrate.own;
 
 	mutex_lock(&limits_mutex);
-	cs->auto_migrate = (struct auto_migrate_limits) {
+	*own = (struct auto_migrate_limits) {
 		.interval_s = INTERVAL_S,
 		.max_mapcount = 1,
 	};
 	if (parent_cs(parent)) {
-		cs->auto_migrate = parent->auto_migrate;
-		cs->auto_migrate.enabled = 0;
-		cs->auto_migrate.on_fault = 0;
-		enable(&cs->auto_migrate, parent->auto_migrate.enabled);
-		enable_on_fault(&cs->auto_migrate,
-				parent->auto_migrate.on_fault);
+		*own = *above;
+		own->enabled = 0;
+		own->on_fault = 0;
+		enable(own, above->enabled);
+		enable_on_fault(own, above->on_fault);
 	}
+	restrain(cs);
 	mutex_unlock(&limits_mutex);
 }
 
@@ -131,8 +172,9 @@ void auto_migrate_css_online(struct cgroup_subsys_state *css)
 void auto_migrate_css_offline(struct cgroup_subsys_state *css)
 {
 	mutex_lock(&limits_mutex);
-	enable(&css_cs(css)->auto_migrate, 0);
-	enable_on_fault(&css_cs(css)->auto_migrate, 0);
+	enable(&css_cs(css)->auto_migrate.own, 0);
+	enable_on_fault(&css_cs(css)->auto_migrate.own, 0);
+	restrain(css_cs(css));
 	mutex_unlock(&limits_mutex);
 }
 
@@ -141,12 +183,19 @@ void auto_migrate_css_offline(struct cgroup_subsys_state *css)
 static unsigned int *value_of(struct cgroup_subsys_state *css,
 			      const struct cftype *cft)
 {
-	return (void *)&css_cs(css)->auto_migrate + cft->private;
+	return (void *)&css_cs(css)->auto_migrate.own + cft->private;
 }
 
 static u64 read_value(struct cgroup_subsys_state *css, struct cftype *cft)
 {
 	return READ_ONCE(*value_of(css, cft));
+}
+
+static u64 read_effective(struct cgroup_subsys_state *css, struct cftype *cft)
+{
+	void *limits = &css_cs(css)->auto_migrate.effective;
+
+	return READ_ONCE(*(unsigned int *)(limits + cft->private));
 }
 
 static int write_enabled(struct cgroup_subsys_state *css, struct cftype *cft,
@@ -155,7 +204,8 @@ static int write_enabled(struct cgroup_subsys_state *css, struct cftype *cft,
 	if (val > 1)
 		return -EINVAL;
 	mutex_lock(&limits_mutex);
-	enable(&css_cs(css)->auto_migrate, val);
+	enable(&css_cs(css)->auto_migrate.own, val);
+	carry_down(css);
 	mutex_unlock(&limits_mutex);
 	return 0;
 }
@@ -165,6 +215,7 @@ static int write_value(struct cgroup_subsys_state *css, struct cftype *cft,
 {
 	mutex_lock(&limits_mutex);
 	WRITE_ONCE(*value_of(css, cft), val);
+	carry_down(css);
 	mutex_unlock(&limits_mutex);
 	return 0;
 }
@@ -196,48 +247,74 @@ static int write_on_fault(struct cgroup_subsys_state *css, struct cftype *cft,
 	if (val >= FAULT_MIGRATE_LEVELS)
 		return -EINVAL;
 	mutex_lock(&limits_mutex);
-	enable_on_fault(&css_cs(css)->auto_migrate, val);
+	enable_on_fault(&css_cs(css)->auto_migrate.own, val);
+	carry_down(css);
 	mutex_unlock(&limits_mutex);
 	return 0;
 }
 #endif
+
+/* What both files of a limit have in common */
+#define LIMIT(field)							\
+	.private = offsetof(struct auto_migrate_limits, field),		\
+	.flags = CFTYPE_NOT_ON_ROOT
 
 static struct cftype auto_migrate_files[] = {
 	{
 		.name = "auto_migration",
 		.read_u64 = read_value,
 		.write_u64 = write_enabled,
-		.private = offsetof(struct auto_migrate_limits, enabled),
-		.flags = CFTYPE_NOT_ON_ROOT,
+		LIMIT(enabled),
+	},
+	{
+		.name = "auto_migration.effective",
+		.read_u64 = read_effective,
+		LIMIT(enabled),
 	},
 	{
 		.name = "auto_migrate_interval",
 		.read_u64 = read_value,
 		.write_u64 = write_interval,
-		.private = offsetof(struct auto_migrate_limits, interval_s),
-		.flags = CFTYPE_NOT_ON_ROOT,
+		LIMIT(interval_s),
+	},
+	{
+		.name = "auto_migrate_interval.effective",
+		.read_u64 = read_effective,
+		LIMIT(interval_s),
 	},
 	{
 		.name = "auto_migrate_lazy",
 		.read_u64 = read_value,
 		.write_u64 = write_lazy,
-		.private = offsetof(struct auto_migrate_limits, lazy),
-		.flags = CFTYPE_NOT_ON_ROOT,
+		LIMIT(lazy),
+	},
+	{
+		.name = "auto_migrate_lazy.effective",
+		.read_u64 = read_effective,
+		LIMIT(lazy),
 	},
 	{
 		.name = "migrate_max_mapcount",
 		.read_u64 = read_value,
 		.write_u64 = write_mapcount,
-		.private = offsetof(struct auto_migrate_limits, max_mapcount),
-		.flags = CFTYPE_NOT_ON_ROOT,
+		LIMIT(max_mapcount),
+	},
+	{
+		.name = "migrate_max_mapcount.effective",
+		.read_u64 = read_effective,
+		LIMIT(max_mapcount),
 	},
 #ifdef CONFIG_NUMA_FAULT_MIGRATE
 	{
 		.name = "migrate_on_fault",
 		.read_u64 = read_value,
 		.write_u64 = write_on_fault,
-		.private = offsetof(struct auto_migrate_limits, on_fault),
-		.flags = CFTYPE_NOT_ON_ROOT,
+		LIMIT(on_fault),
+	},
+	{
+		.name = "migrate_on_fault.effective",
+		.read_u64 = read_effective,
+		LIMIT(on_fault),
 	},
 #endif
 	{ }	/* terminate */

@@ -358,7 +358,7 @@ static struct look look_in(struct vm_area_struct *vma, unsigned long addr,
  */
 unsigned int __fault_migrate_level(struct address_space *mapping)
 {
-	unsigned int level = auto_migrate_fault_level(current);
+	unsigned int level = auto_migrate_fault_level();
 
 	if (!fm_reaches(level, kind_of(mapping), true) || !has_cache(mapping))
 		return 0;
@@ -439,7 +439,7 @@ struct folio *__fault_migrate_swap(struct vm_fault *vmf, swp_entry_t entry,
 	};
 
 	if (!folio_test_uptodate(folio) ||
-	    !look_and_move(&l, auto_migrate_fault_level(current)))
+	    !look_and_move(&l, auto_migrate_fault_level()))
 		return folio;
 	return swap_cache_get_folio(entry, vmf->vma, vmf->address);
 }

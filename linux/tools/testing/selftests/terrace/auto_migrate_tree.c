@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -178,6 +179,87 @@ static int inherited(void)
 	return MT_PASS;
 }
 
+/* ---- what is left below others ---- */
+
+/* How the values of cgroups from one up to the top become one */
+enum rule { LOWEST, HIGHEST };
+
+static const struct limit {
+	const char *file;
+	enum rule rule;
+	long long least;
+	long long most;
+} limits[] = {
+	{ "auto_migration", LOWEST, 0, 1 },
+	{ "auto_migrate_interval", HIGHEST, 1, 86400 },
+	{ "auto_migrate_lazy", HIGHEST, 0, 1 },
+	{ "migrate_max_mapcount", LOWEST, 1, 1000000 },
+	{ "migrate_on_fault", LOWEST, 0, 3 },
+};
+
+/* In the order of a chain from the top, and of @limits */
+#define CHAIN	3
+static long long says[CHAIN][ARRAY_LEN(limits)];
+
+static int effective_is(const struct mt_cgroup *cg, size_t limit, long long value)
+{
+	char file[64];
+
+	snprintf(file, sizeof(file), "%s.effective", limits[limit].file);
+	MT_ASSERT(am_get(cg, file) == value, "%s: %s is %lld, not %lld", cg->dir, file,
+		  am_get(cg, file), value);
+	MT_ASSERT(am_set(cg, file, value), "%s can be written to", file);
+	return MT_PASS;
+}
+
+/* Of all cgroups of a chain, all of them */
+static int all_effective(struct mt_cgroup *const chain[CHAIN])
+{
+	size_t i, j;
+
+	for (j = 0; j < ARRAY_LEN(limits); j++) {
+		bool lowest = limits[j].rule == LOWEST;
+		long long left = says[0][j];
+
+		for (i = 0; i < CHAIN; i++) {
+			left = lowest ? MIN(left, says[i][j]) :
+					MAX(left, says[i][j]);
+			if (effective_is(chain[i], j, left))
+				return MT_FAIL;
+		}
+	}
+	return MT_PASS;
+}
+
+/* Whatever is written in whatever order, each cgroup shows what is left for it. */
+static int effective(void)
+{
+	struct mt_cgroup *const chain[CHAIN] = { &a, &b, &c };
+	unsigned int seed = 20;
+	size_t i, j, step;
+
+	if (three())
+		return MT_FAIL;
+	for (i = 0; i < CHAIN; i++)
+		for (j = 0; j < ARRAY_LEN(limits); j++)
+			says[i][j] = am_get(chain[i], limits[j].file);
+	if (all_effective(chain))
+		return MT_FAIL;
+	for (step = 0; step < 300; step++) {
+		long long span;
+
+		i = rand_r(&seed) % CHAIN;
+		j = rand_r(&seed) % ARRAY_LEN(limits);
+		span = limits[j].most - limits[j].least + 1;
+		says[i][j] = limits[j].least + rand_r(&seed) % span;
+		MT_ASSERT(!am_set(chain[i], limits[j].file, says[i][j]),
+			  "%s is refused", limits[j].file);
+		if (all_effective(chain))
+			return MT_FAIL;
+	}
+	return MT_PASS;
+}
+
 /* ---- what holds ---- */
 
 /* On in the leaf only; then everywhere; then off in the middle, and at the top. */
@@ -339,6 +421,8 @@ int main(void)
 		MT_CHECK("R19 the root has none of them", not_on_root),
 		MT_CHECK("R19 a new cgroup begins with its parent's values",
 			 inherited),
+		MT_CHECK("R19 each cgroup shows what those above leave of its values",
+			 effective),
 		MT_CHECK("R19 on only where all above have it on, at once",
 			 enabled),
 		MT_CHECK("R19 the longest interval counts, at once", intervals),
