@@ -30,7 +30,6 @@ bool auto_migrate_takes(struct vm_area_struct *vma, unsigned long addr,
 			struct folio *folio, int nid);
 bool auto_migrate_pulled(unsigned long addr, int nid, unsigned long pages,
 			 bool neighbour);
-unsigned int auto_migrate_fault_level(void);
 
 /**
  * auto_migrate_tick - See where the task is that a tick interrupts

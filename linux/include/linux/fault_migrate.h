@@ -19,34 +19,57 @@
 /* Counts the cpusets with migrate_on_fault */
 DECLARE_STATIC_KEY_FALSE(fault_migrate_key);
 
-void __fault_migrate_cached(struct vm_fault *vmf);
-unsigned int __fault_migrate_level(struct address_space *mapping);
+unsigned int auto_migrate_fault_level(void);
+bool __fault_migrate_moved(struct vm_fault *vmf, vm_fault_t ret,
+			   unsigned int level);
+int __fault_migrate_around(struct vm_fault *vmf, unsigned int level);
 bool fault_migrate_later(struct vm_area_struct *vma, unsigned long addr,
-			 struct folio *folio, unsigned int level);
+			 struct folio *folio);
 struct folio *__fault_migrate_swap(struct vm_fault *vmf, swp_entry_t entry,
-				   struct folio *folio);
+				   struct folio *folio, unsigned int level);
+
+/* Pages of a file that nobody asks about, wherever they are */
+#define FAULT_MIGRATE_NONE	(-2)
 
 /**
- * fault_migrate_cached - A fault is about to map what may be in the page cache
- * @vmf: fault; no page table is locked
+ * fault_migrate_level - What do faults of the current task move?
+ *
+ * Return: the level, 0 to 3.
  */
-static inline void fault_migrate_cached(struct vm_fault *vmf)
+static inline unsigned int fault_migrate_level(void)
 {
 	if (static_branch_unlikely(&fault_migrate_key))
-		__fault_migrate_cached(vmf);
+		return auto_migrate_fault_level();
+	return 0;
 }
 
 /**
- * fault_migrate_level - Which pages of a file do faults of this task move?
- * @mapping: of the file
+ * fault_migrate_moved - A fault has got a page from a file: was it moved?
+ * @vmf: fault; no page table is locked
+ * @ret: what the file's ->fault() has returned
  *
- * Return: the level, 0 if it reaches none of them.
+ * Return: true if the page was given back to be moved: ->fault() has to be called
+ * again.
  */
-static inline unsigned int fault_migrate_level(struct address_space *mapping)
+static inline bool fault_migrate_moved(struct vm_fault *vmf, vm_fault_t ret)
 {
-	if (static_branch_unlikely(&fault_migrate_key))
-		return __fault_migrate_level(mapping);
-	return 0;
+	unsigned int level = fault_migrate_level();
+
+	return level && __fault_migrate_moved(vmf, ret, level);
+}
+
+/**
+ * fault_migrate_around - Which pages of a file may fault-around map?
+ * @vmf: fault; no page table is locked
+ *
+ * Return: the node whose pages it may; of others fault_migrate_later() has to be
+ * asked, one by one; FAULT_MIGRATE_NONE if it may map all of them.
+ */
+static inline int fault_migrate_around(struct vm_fault *vmf)
+{
+	unsigned int level = fault_migrate_level();
+
+	return level ? __fault_migrate_around(vmf, level) : FAULT_MIGRATE_NONE;
 }
 
 /**
@@ -61,17 +84,20 @@ static inline struct folio *fault_migrate_swap(struct vm_fault *vmf,
 					       swp_entry_t entry,
 					       struct folio *folio)
 {
-	if (static_branch_unlikely(&fault_migrate_key) && folio)
-		return __fault_migrate_swap(vmf, entry, folio);
+	unsigned int level = folio ? fault_migrate_level() : 0;
+
+	if (level)
+		return __fault_migrate_swap(vmf, entry, folio, level);
 	return folio;
 }
 
 #else /* !CONFIG_NUMA_FAULT_MIGRATE */
 
 /* Macros: an inline, however empty, can change what gcc makes of the caller. */
-#define fault_migrate_cached(vmf)			do { } while (0)
-#define fault_migrate_level(mapping)			0
-#define fault_migrate_later(vma, addr, folio, level)	false
+#define FAULT_MIGRATE_NONE				(-2)
+#define fault_migrate_moved(vmf, ret)			false
+#define fault_migrate_around(vmf)			FAULT_MIGRATE_NONE
+#define fault_migrate_later(vma, addr, folio)		false
 #define fault_migrate_swap(vmf, entry, folio)		(folio)
 
 #endif /* CONFIG_NUMA_FAULT_MIGRATE */

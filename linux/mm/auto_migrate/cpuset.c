@@ -124,6 +124,7 @@ bool auto_limits_of(struct task_struct *p, struct auto_migrate_limits *limits)
 	return limits->enabled;
 }
 
+#ifdef CONFIG_NUMA_FAULT_MIGRATE
 /**
  * auto_migrate_fault_level - What do cpusets let faults of the current task move?
  *
@@ -138,6 +139,7 @@ unsigned int auto_migrate_fault_level(void)
 	rcu_read_unlock();
 	return level;
 }
+#endif
 
 /**
  * auto_migrate_css_online - A cpuset begins with what its parent has

@@ -75,9 +75,9 @@ bool fm_may_claim(const struct fm_home *home, unsigned long key,
 void fm_claim(struct fm_home *home, unsigned long key, unsigned int claim,
 	      unsigned long now)
 {
-	home->key = key;
-	home->claim = claim;
-	home->last = now;
+	WRITE_ONCE(home->key, key);
+	WRITE_ONCE(home->claim, claim);
+	WRITE_ONCE(home->last, now);
 }
 
 /* Is it still the second that the rate is of? */

@@ -3,6 +3,8 @@
 #ifndef _MM_FAULT_MIGRATE_DECIDE_H
 #define _MM_FAULT_MIGRATE_DECIDE_H
 
+#include <linux/compiler.h>
+#include <linux/jiffies.h>
 #include <linux/types.h>
 
 /**
@@ -46,7 +48,7 @@ enum fm_verdict {
  * @misplaced: it should be on another node
  * @mapped: somebody maps it already
  * @dirty: its file does not have it yet
- * @held: somebody has a hold on it: it is pinned, or not on a list
+ * @held: nobody may take it: it is pinned, not on a list, or poisoned
  */
 struct fm_page {
 	enum fm_kind kind;
@@ -78,6 +80,26 @@ struct fm_rate {
 	unsigned long began;
 	unsigned long pages;
 };
+
+/**
+ * fm_claimed - Has somebody claimed a file's pages for a node within a second?
+ * @home: where the file is looked up; others may change it
+ * @key: the file
+ * @claim: where they are wanted
+ * @now: jiffies
+ * @second: how long that is; jiffies
+ *
+ * In page faults that move nothing, so inline.
+ *
+ * Return: true if so: to claim them again would say nothing new.
+ */
+static inline bool fm_claimed(const struct fm_home *home, unsigned long key,
+			      unsigned int claim, unsigned long now,
+			      unsigned long second)
+{
+	return READ_ONCE(home->key) == key && READ_ONCE(home->claim) == claim &&
+	       time_before(now, READ_ONCE(home->last) + second);
+}
 
 bool fm_reaches(unsigned int level, enum fm_kind kind, bool explicit);
 enum fm_verdict fm_verdict(const struct fm_page *page);

@@ -14,6 +14,10 @@
  * is forgotten, and it may move once more.  Anonymous memory has no need of it:
  * to be mapped by nobody again, it has to be swapped out first.
  *
+ * Page faults ask once they have the page, locked: what is on the node of the CPU, and
+ * has no policy, is in its place, and that is all they pay for.  What moves they look up
+ * again.
+ *
  * Fault-around maps the neighbours of a page under RCU and the page table's lock,
  * where nothing can move.  It leaves out those that should and can: each has a fault of
  * its own then, and moves in it.  What cannot move now, as the node is full or the rate
@@ -79,7 +83,6 @@ static struct fm_rate rates[MAX_NUMNODES];
  * @page: what is known of it
  * @key: what it is a part of: a file, which has a home, or swap
  * @index: its place there
- * @here: node of the CPU that asks for it
  * @to: where it should be
  * @claim: what stands for that as a home
  */
@@ -90,7 +93,6 @@ struct look {
 	struct fm_page page;
 	unsigned long key;
 	unsigned long index;
-	int here;
 	int to;
 	unsigned int claim;
 };
@@ -149,16 +151,16 @@ static unsigned int claim_of(const struct mempolicy *pol, int here)
 static void find_place(struct look *l)
 {
 	int now = folio_nid(l->folio);
+	/* Once: it may be another CPU's a moment later. */
+	int here = numa_node_id();
 	struct mempolicy *pol;
 	pgoff_t ilx;
 
-	/* Once: it may be another CPU's a moment later. */
-	l->here = numa_node_id();
 	pol = get_page_policy(l->vma, l->addr, folio_test_anon(l->folio),
 			      folio_order(l->folio), &ilx);
 	l->page.explicit = !by_default(pol);
-	l->to = node_by(pol, ilx, l->here, now);
-	l->claim = claim_of(pol, l->here);
+	l->to = node_by(pol, ilx, here, now);
+	l->claim = claim_of(pol, here);
 	mpol_cond_put(pol);
 	if (l->to == NUMA_NO_NODE || !node_state(l->to, N_MEMORY) ||
 	    !node_isset(l->to, cpuset_current_mems_allowed))
@@ -181,31 +183,43 @@ static bool look_at(struct look *l, unsigned int level)
 		return false;
 	l->page.mapped = folio_mapped(folio);
 	l->page.dirty = folio_is_file_lru(folio) && folio_test_dirty(folio);
-	l->page.held = folio_maybe_dma_pinned(folio) || !folio_test_lru(folio);
+	l->page.held = folio_maybe_dma_pinned(folio) || !folio_test_lru(folio) ||
+		       folio_contain_hwpoisoned_page(folio);
 	return true;
 }
 
-static struct home_slot *slot_of(const struct look *l)
+static struct home_slot *slot_of(unsigned long key)
 {
-	return &homes[hash_long(l->key, HOME_BITS)];
+	return &homes[hash_long(key, HOME_BITS)];
 }
 
-/* Whether its pages may be wanted there; with @use they are. */
-static bool at_home(const struct look *l, bool use)
+/* Whether a file's pages may be wanted somewhere; with @use they are. */
+static noinline bool claim_slowly(struct home_slot *slot, unsigned long key,
+				  unsigned int claim, bool use)
 {
-	struct home_slot *slot = slot_of(l);
 	unsigned long now = jiffies;
 	bool may;
 
-	if (l->page.kind == FM_SWAP)
-		return true;
 	spin_lock(&slot->lock);
-	may = fm_may_claim(&slot->home, l->key, l->claim, now,
-			   HOME_QUIET_S * HZ);
+	may = fm_may_claim(&slot->home, key, claim, now, HOME_QUIET_S * HZ);
 	if (may && use)
-		fm_claim(&slot->home, l->key, l->claim, now);
+		fm_claim(&slot->home, key, claim, now);
 	spin_unlock(&slot->lock);
 	return may;
+}
+
+static __always_inline bool may_claim(unsigned long key, unsigned int claim,
+				      bool use)
+{
+	struct home_slot *slot = slot_of(key);
+
+	return fm_claimed(&slot->home, key, claim, jiffies, HZ) ||
+	       claim_slowly(slot, key, claim, use);
+}
+
+static bool at_home(const struct look *l, bool use)
+{
+	return l->page.kind == FM_SWAP || may_claim(l->key, l->claim, use);
 }
 
 /* Pages that may come to a node within a second */
@@ -249,16 +263,22 @@ static bool has_room(int nid, unsigned long nr_pages)
 	return false;
 }
 
-/* Could it come there now?  Others may be faster. */
-static bool could_come(const struct look *l)
+/* What take() would say now, if nobody else is faster: nothing is taken. */
+static enum fm_verdict foresee(const struct look *l)
 {
 	unsigned long nr_pages = folio_nr_pages(l->folio);
+	enum fm_verdict verdict = fm_verdict(&l->page);
 
-	return fm_rate_has(&rates[l->to], jiffies, HZ, rate_limit(), nr_pages) &&
-	       has_room(l->to, nr_pages);
+	if (verdict != FM_MOVE)
+		return verdict;
+	if (!at_home(l, false))
+		return FM_SHARED;
+	if (!fm_rate_has(&rates[l->to], jiffies, HZ, rate_limit(), nr_pages))
+		return FM_RATE;
+	return has_room(l->to, nr_pages) ? FM_MOVE : FM_NOMEM;
 }
 
-/* FM_MOVE: it is isolated, and the caller's reference is gone. */
+/* FM_MOVE: it is isolated. */
 static enum fm_verdict take(struct look *l)
 {
 	struct folio *folio = l->folio;
@@ -272,10 +292,8 @@ static enum fm_verdict take(struct look *l)
 		return FM_SHARED;
 	if (!rate_takes(l, nr_pages))
 		return FM_RATE;
-	if (!migrate_misplaced_folio_prepare(folio, l->vma, l->to)) {
-		folio_put(folio);
+	if (!migrate_misplaced_folio_prepare(folio, l->vma, l->to))
 		return FM_MOVE;
-	}
 	rate_returns(l, nr_pages);
 	return folio_test_lru(folio) ? FM_NOMEM : FM_BUSY;
 }
@@ -301,9 +319,9 @@ static void account(const struct look *l, enum fm_verdict verdict, int from,
 
 /*
  * Move the folio if it should be elsewhere.  Returns true if the caller's reference
- * to it is gone, and it has to be looked up again.
+ * to it is gone, with the lock if it was @locked, and it has to be looked up again.
  */
-static bool look_and_move(struct look *l, unsigned int level)
+static bool look_and_move(struct look *l, unsigned int level, bool locked)
 {
 	unsigned long nr_pages = folio_nr_pages(l->folio);
 	int from = folio_nid(l->folio);
@@ -314,6 +332,11 @@ static bool look_and_move(struct look *l, unsigned int level)
 		return false;
 	verdict = take(l);
 	gone = verdict == FM_MOVE;
+	if (gone) {
+		if (locked)
+			folio_unlock(l->folio);
+		folio_put(l->folio);
+	}
 	if (gone && migrate_misplaced_folio(l->folio, l->vma, l->to)) {
 		rate_returns(l, nr_pages);
 		verdict = FM_BUSY;
@@ -324,11 +347,10 @@ static bool look_and_move(struct look *l, unsigned int level)
 
 /* ---- calls ---- */
 
-/* Is it that of a regular file, with pages of its own? */
-static bool has_cache(struct address_space *mapping)
+/* A new file at the address of an old one is another file. */
+static unsigned long key_of(const struct address_space *mapping)
 {
-	return mapping->host && S_ISREG(mapping->host->i_mode) &&
-	       !dax_mapping(mapping);
+	return (unsigned long)mapping ^ mapping->host->i_ino;
 }
 
 static enum fm_kind kind_of(struct address_space *mapping)
@@ -344,55 +366,118 @@ static struct look look_in(struct vm_area_struct *vma, unsigned long addr,
 		.addr = addr,
 		.folio = folio,
 		.page.kind = kind_of(mapping),
-		/* A new file at the address of an old one is another file. */
-		.key = (unsigned long)mapping ^ mapping->host->i_ino,
+		.key = key_of(mapping),
 		.index = folio->index,
 	};
 }
 
-/**
- * __fault_migrate_level - Which pages of a file do faults of this task move?
- * @mapping: of the file
- *
- * Return: the level, 0 if it reaches none of them.
- */
-unsigned int __fault_migrate_level(struct address_space *mapping)
+/* What is written to a private mapping is copied: it does not matter where from. */
+static bool is_copied(const struct vm_fault *vmf)
 {
-	unsigned int level = auto_migrate_fault_level();
+	return vmf->flags & FAULT_FLAG_WRITE &&
+	       !(vmf->vma->vm_flags & VM_SHARED);
+}
 
-	if (!fm_reaches(level, kind_of(mapping), true) || !has_cache(mapping))
-		return 0;
-	return level;
+/* Have parts of a file, or all of it, a policy that is its own? */
+static __always_inline bool has_policies(struct address_space *mapping,
+					 bool shmem)
+{
+	if (shmem)
+		return READ_ONCE(SHMEM_I(mapping->host)->policy.root.rb_node);
+	return file_policy_has(mapping);
+}
+
+/*
+ * Where are pages of a file in their place, whatever else there is to say of them?
+ * Without any policy that is the node of the CPU; NUMA_NO_NODE if each has to be
+ * looked at; FAULT_MIGRATE_NONE if none is to move.
+ *
+ * Who has a level pays for this in every fault: see follow_cost among the selftests.
+ */
+static __always_inline int place_of_all(struct vm_fault *vmf,
+					struct address_space *mapping,
+					unsigned int level)
+{
+	bool shmem = shmem_mapping(mapping);
+	int here;
+
+	/* As fm_reaches() has it, explicit or not */
+	if (!shmem && level < 2)
+		return FAULT_MIGRATE_NONE;
+	if (is_copied(vmf))
+		return FAULT_MIGRATE_NONE;
+	if (vmf->vma->vm_policy || current->mempolicy ||
+	    has_policies(mapping, shmem))
+		return NUMA_NO_NODE;
+	if (!shmem && level < 3)
+		return FAULT_MIGRATE_NONE;
+	here = numa_node_id();
+	/* Who uses what is in place is at home there, too. */
+	may_claim(key_of(mapping), here, true);
+	return here;
+}
+
+/* Is it that of a regular file, with pages of its own? */
+static bool has_cache(struct address_space *mapping)
+{
+	return S_ISREG(mapping->host->i_mode) && !dax_mapping(mapping);
+}
+
+/* The page that a fault has got, locked; see fault_migrate_moved() */
+static noinline bool move_found(struct vm_fault *vmf,
+				struct address_space *mapping,
+				unsigned int level)
+{
+	struct folio *folio = page_folio(vmf->page);
+	struct look l;
+
+	if (folio->mapping != mapping || folio_mapped(folio) ||
+	    !has_cache(mapping))
+		return false;
+	l = look_in(vmf->vma, vmf->address, mapping, folio);
+	if (!look_and_move(&l, level, true))
+		return false;
+	vmf->page = NULL;
+	return true;
 }
 
 /**
- * __fault_migrate_cached - A fault is about to map what may be in the page cache
+ * __fault_migrate_moved - A fault has got a page from a file: was it moved?
  * @vmf: fault; no page table is locked
+ * @ret: what the file's ->fault() has returned
+ * @level: of the current task, not 0
  *
- * What is written to a private mapping is copied: it does not matter where from.
+ * What does not come locked is not from the page cache.
+ *
+ * Return: true if the page was given back to be moved: ->fault() has to be called
+ * again.
  */
-void __fault_migrate_cached(struct vm_fault *vmf)
+bool __fault_migrate_moved(struct vm_fault *vmf, vm_fault_t ret,
+			   unsigned int level)
 {
-	struct vm_area_struct *vma = vmf->vma;
-	struct address_space *mapping;
-	unsigned int level;
-	struct folio *folio;
-	struct look l;
+	struct file *file = vmf->vma->vm_file;
+	int place;
 
-	if (!vma->vm_file || is_vm_hugetlb_page(vma))
-		return;
-	if (vmf->flags & FAULT_FLAG_WRITE && !(vma->vm_flags & VM_SHARED))
-		return;
-	mapping = vma->vm_file->f_mapping;
-	level = __fault_migrate_level(mapping);
-	if (!level)
-		return;
-	folio = filemap_get_folio(mapping, vmf->pgoff);
-	if (IS_ERR(folio))
-		return;
-	l = look_in(vma, vmf->address, mapping, folio);
-	if (!folio_test_uptodate(folio) || !look_and_move(&l, level))
-		folio_put(folio);
+	if (ret & (VM_FAULT_ERROR | VM_FAULT_NOPAGE | VM_FAULT_RETRY |
+		   VM_FAULT_DONE_COW) || !(ret & VM_FAULT_LOCKED) || !file)
+		return false;
+	place = place_of_all(vmf, file->f_mapping, level);
+	if (place == FAULT_MIGRATE_NONE || place == page_to_nid(vmf->page))
+		return false;
+	return move_found(vmf, file->f_mapping, level);
+}
+
+/**
+ * __fault_migrate_around - Which pages of a file may fault-around map?
+ * @vmf: fault; no page table is locked
+ * @level: of the current task, not 0
+ *
+ * Return: the node whose pages it may; of others fault_migrate_later() has to be
+ * asked, one by one; FAULT_MIGRATE_NONE if it may map all of them.
+ */
+int __fault_migrate_around(struct vm_fault *vmf, unsigned int level)
+{
+	return place_of_all(vmf, vmf->vma->vm_file->f_mapping, level);
 }
 
 /**
@@ -400,20 +485,27 @@ void __fault_migrate_cached(struct vm_fault *vmf)
  * @vma: VMA that it is about to be mapped in, locked
  * @addr: where
  * @folio: its folio, locked; the page table is, too
- * @level: fault_migrate_level(), not 0
  *
  * Return: true if it is misplaced and can be moved now.
  */
 bool fault_migrate_later(struct vm_area_struct *vma, unsigned long addr,
-			 struct folio *folio, unsigned int level)
+			 struct folio *folio)
 {
+	struct address_space *mapping = vma->vm_file->f_mapping;
+	enum fm_verdict verdict;
 	struct look l;
 
-	if (folio_mapped(folio))
+	if (folio_mapped(folio) || !has_cache(mapping))
 		return false;
-	l = look_in(vma, addr, vma->vm_file->f_mapping, folio);
-	return look_at(&l, level) && fm_verdict(&l.page) == FM_MOVE &&
-	       at_home(&l, false) && could_come(&l);
+	l = look_in(vma, addr, mapping, folio);
+	if (!look_at(&l, auto_migrate_fault_level()))
+		return false;
+	verdict = foresee(&l);
+	/* What moves is counted when it does. */
+	if (verdict == FM_MOVE)
+		return true;
+	account(&l, verdict, folio_nid(folio), folio_nr_pages(folio));
+	return false;
 }
 
 /**
@@ -421,13 +513,14 @@ bool fault_migrate_later(struct vm_area_struct *vma, unsigned long addr,
  * @vmf: fault; no page table is locked
  * @entry: what it has looked for
  * @folio: what it has found, with a reference
+ * @level: of the current task, not 0
  *
  * The caller holds the swap device.
  *
  * Return: the folio to go on with, with a reference; NULL if there is none any more.
  */
 struct folio *__fault_migrate_swap(struct vm_fault *vmf, swp_entry_t entry,
-				   struct folio *folio)
+				   struct folio *folio, unsigned int level)
 {
 	struct look l = {
 		.vma = vmf->vma,
@@ -438,8 +531,7 @@ struct folio *__fault_migrate_swap(struct vm_fault *vmf, swp_entry_t entry,
 		.index = swp_offset(entry),
 	};
 
-	if (!folio_test_uptodate(folio) ||
-	    !look_and_move(&l, auto_migrate_fault_level()))
+	if (!folio_test_uptodate(folio) || !look_and_move(&l, level, false))
 		return folio;
 	return swap_cache_get_folio(entry, vmf->vma, vmf->address);
 }

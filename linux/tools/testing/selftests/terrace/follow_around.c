@@ -59,7 +59,8 @@ static int held(int (*hold)(void *p, size_t size))
 /* Right after them come pages that could move: nothing has moved in this second. */
 static int takes_nothing(int (*hold)(void *p, size_t size))
 {
-	const long few = 64;
+	/* So few that what the checks before have moved in this second leaves room */
+	const long few = 16;
 	struct fo_reader a = { .pages = SECOND, .flags = MAP_SHARED };
 	struct fo_reader b = { .pages = few, .flags = MAP_SHARED };
 	struct mt_snap before;
@@ -95,12 +96,14 @@ static int pinned(void)
 {
 	return takes_nothing(mt_pin);
 }
+
 FO_THREADS(pinned)
 
 static int referenced(void)
 {
 	return takes_nothing(refer);
 }
+
 FO_THREADS(referenced)
 
 /* ---- fault-around ---- */
@@ -158,6 +161,7 @@ static int rate(void)
 	MT_ASSERT(!mt_write(FO_RATE, "1"), "no rate");
 	return faults_stay_few(fd, &cg, "rate reached");
 }
+
 FO_THREADS(rate)
 
 static int full(void)
@@ -172,6 +176,7 @@ static int full(void)
 	MT_NEED(mt_hog(0, &hogged), "node 0 cannot be filled");
 	return faults_stay_few(fd, &cg, "node full");
 }
+
 FO_THREADS(full)
 
 /* ---- homes ---- */
@@ -217,6 +222,7 @@ static int by_turns(void)
 	MT_ASSERT(moves > 0 && moves <= 2 * pages, "%lld moves", moves);
 	return MT_PASS;
 }
+
 FO_THREADS(by_turns)
 
 int main(void)
