@@ -357,15 +357,6 @@ static void add_promises(struct state *state)
 	if (vm("remote_charge_posted_ns") >= 0)
 		add(state, "remote_charge_posted_ns less folded and dropped", "%lld",
 		    vm("remote_charge_posted_ns") - SUM("remote_charge_folded_ns", "remote_charge_dropped_ns"));
-	if (vm("numa_automig_scanned") >= 0)
-		add(state, "numa_automig_scanned less marked, moved and refused", "%lld",
-		    vm("numa_automig_scanned") -
-		    SUM("numa_automig_marked", "numa_automig_moved", "numa_automig_refused_dirty", "numa_automig_refused_shared",
-			"numa_automig_refused_nomem", "numa_automig_refused_busy"));
-	if (vm("numa_misplaced_attempted") >= 0)
-		add(state, "numa_misplaced_attempted less migrated and refused", "%lld",
-		    vm("numa_misplaced_attempted") -
-		    SUM("numa_misplaced_migrated", "numa_misplaced_refused_nomem", "numa_misplaced_refused_busy"));
 }
 
 /* What both /proc/vmstat and memory.stat of all cgroups count about pages that move: they agree. */
@@ -442,8 +433,7 @@ static void add_settings(struct state *state)
 {
 	static const char *const folders[] = {
 		"/proc/sys/vm", "/sys/kernel/mm", "/sys/kernel/debug/mtier", "/sys/kernel/debug/mempolicy2",
-		"/sys/kernel/debug/tlb_defer", "/sys/kernel/debug/lazy_migrate", "/sys/kernel/debug/auto_migrate",
-		"/sys/kernel/debug/fault_migrate", "/sys/kernel/debug/sched/numa_balancing",
+		"/sys/kernel/debug/tlb_defer", "/sys/kernel/debug/numa_follow", "/sys/kernel/debug/sched/numa_balancing",
 	};
 	static const char *const files[] = {
 		"/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps",

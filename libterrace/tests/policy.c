@@ -209,7 +209,7 @@ static void lazy(void)
 	   "pages can be moved when they are used");
 	if (how == TERRACE_AT_ONCE) {
 		OK(pages_on(area, size, 0) == 64, "or are moved at once");
-		SKIP("what is not used stays", "no CONFIG_NUMA_LAZY_MIGRATE");
+		SKIP("what is not used stays", "no CONFIG_NUMA_FOLLOW");
 	} else {
 		OK(pages_on(area, size, 1) == 64, "none has moved yet");
 		memset(area, 2, size / 2);

@@ -49,7 +49,7 @@ def test_static_keys_are_patched_into_what_is_compiled_only(name: str) -> None:
 def test_nothing_but_our_options_differs_from_stock(name: str) -> None:
     """What else is on or off would be measured as ours, and `kernel deb` would bring it to a real machine."""
     options = config.parse_fragment(config.fragment_text(name), name)
-    numa = ("CONFIG_NUMA_SCAN_", "CONFIG_NUMA_LAZY_MIGRATE", "CONFIG_NUMA_AUTO_MIGRATE", "CONFIG_NUMA_FAULT_MIGRATE")
+    numa = ("CONFIG_NUMA_SCAN_", "CONFIG_NUMA_FOLLOW")
     ours = ("CONFIG_MTIER", "CONFIG_MEMPOLICY2", "CONFIG_TLB_DEFER", "CONFIG_MAPPED_FILE_POLICY", *numa)
     assert [option for option in options if not option.startswith(ours)] == []
     assert not config.parse_fragment(config.fragment_text("stock"), "stock")

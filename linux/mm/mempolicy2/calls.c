@@ -11,9 +11,9 @@
  *
  * Locks: task->alloc_lock, mmap_lock; see weights.c for their order.
  */
-#include <linux/lazy_migrate.h>
 #include <linux/mempolicy2.h>
 #include <linux/mm.h>
+#include <linux/numa_follow.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/syscalls.h>
@@ -24,7 +24,7 @@
 #define MASK_WORDS	DIV_ROUND_UP(MAX_NUMNODES, 64)
 #define ALL_MODE_FLAGS	(MPOL_F_STATIC_NODES | MPOL_F_RELATIVE_NODES | \
 			 MPOL_F_NUMA_BALANCING)
-#define DO_MBIND_FLAGS	(MPOL_MF_VALID | LAZY_MIGRATE_FLAG)
+#define DO_MBIND_FLAGS	(MPOL_MF_VALID | NUMA_FOLLOW_FLAG)
 #define ALL_MBIND_FLAGS	(DO_MBIND_FLAGS | MPOL_MF_HOME_NODE | \
 			 MPOL_MF_REBALANCE)
 

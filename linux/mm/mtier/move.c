@@ -202,17 +202,11 @@ static void mtier_copy_add(struct mtier_move *mv, struct folio *src,
 static struct folio *mtier_alloc(struct folio *src, unsigned long private)
 {
 	struct mtier_move *mv = (struct mtier_move *)private;
-	unsigned int order = folio_order(src);
-	gfp_t gfp = MTIER_GFP_BASE;
-	struct folio *dst;
+	struct folio *dst = alloc_move_target(src, mv->target);
 
-	if (order)
-		gfp = GFP_TRANSHUGE_LIGHT | __GFP_THISNODE | __GFP_NOWARN |
-		      __GFP_NOMEMALLOC;
-	dst = __folio_alloc_node(gfp, order, mv->target);
 	if (!dst) {
 		mv->nomem = true;
-		mv->nomem_large |= order;
+		mv->nomem_large |= folio_test_large(src);
 		return NULL;
 	}
 	mtier_copy_add(mv, src, dst);

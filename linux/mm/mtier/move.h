@@ -5,10 +5,10 @@
 #ifndef _MM_MTIER_MOVE_H
 #define _MM_MTIER_MOVE_H
 
-#include <linux/gfp.h>
 #include <linux/list.h>
 #include <linux/types.h>
 
+#include "../move_target.h"
 #include "eligible.h"
 #include "move_fast.h"
 #include "range.h"
@@ -18,10 +18,6 @@ struct mem_cgroup;
 
 /* Different memcgs in one call; one more ends the batch early. */
 #define MTIER_MOVE_MEMCGS	16
-/* Base pages on the target; never reclaims, never touches reserves. */
-#define MTIER_GFP_BASE							\
-	(((GFP_HIGHUSER_MOVABLE | __GFP_NORETRY) & ~__GFP_RECLAIM) |	\
-	 __GFP_THISNODE | __GFP_NOWARN | __GFP_NOMEMALLOC)
 
 /**
  * enum mtier_kind - what kinds of pages are counted apart

@@ -335,7 +335,7 @@ static void mtier_fast_frames(struct mtier_fast *fast, int nid,
 
 	KUNIT_STATIC_STUB_REDIRECT(mtier_fast_frames, fast, nid, want);
 	while (fast->nr_frames < want) {
-		got = alloc_pages_bulk_array_node(MTIER_GFP_BASE, nid, want,
+		got = alloc_pages_bulk_array_node(MOVE_TARGET_GFP, nid, want,
 						  fast->frame);
 		if (got <= fast->nr_frames)
 			break;

@@ -16,22 +16,20 @@ from terrace.kernel.source import Source
 #: What each call must have in every table.
 _CALLS = ("set_mempolicy2", "get_mempolicy2", "mbind2")
 #: Folders of ours that are for every architecture, and the objects that they change.
-_OURS = ("mempolicy2", "lazy_migrate", "auto_migrate", "fault_migrate", "file_policy")
+_OURS = ("mempolicy2", "follow", "file_policy")
 _OBJECTS = (
     *(f"mm/{name}/" for name in _OURS),
     *(
         f"mm/{name}.o"
         for name in ("mempolicy", "memory", "huge_memory", "filemap", "readahead", "memcontrol", "vmstat")
     ),
-    *("kernel/sched/core.o", "kernel/sched/fair.o", "kernel/cgroup/cpuset.o"),
+    *("kernel/sched/core.o", "kernel/sched/fair.o", "kernel/cgroup/cpuset.o", "kernel/cgroup/numa_follow.o"),
     *("fs/inode.o", "fs/proc/task_mmu.o", "drivers/base/node.o"),
 )
 #: What has to be on, or nothing of ours would be compiled.
 _OPTIONS = (
     "MEMPOLICY2",
-    "NUMA_LAZY_MIGRATE",
-    "NUMA_AUTO_MIGRATE",
-    "NUMA_FAULT_MIGRATE",
+    "NUMA_FOLLOW",
     "MAPPED_FILE_POLICY",
     "NUMA_SCAN_MODES",
 )

@@ -52,7 +52,7 @@ _EXEMPT = {
     # A program that is built for other ABIs has to know which one.
     re.compile(r"tools/testing/selftests/terrace/mempolicy2_abi\.c"): {"ARCH_DEFINES"},
     # An empty stub that must not change a byte of its caller.
-    re.compile(r"include/linux/(mtier|fault_migrate)\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
+    re.compile(r"include/linux/(mtier|numa_follow)\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
     re.compile(r"include/linux/tlb_defer(_\w+)?\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
     # Bitmaps of fixed size instead of cpumasks: it runs in user space, too.
     re.compile(r"mm/tlb_defer/(gen|tests/gen_kunit)\."): {"NR_CPUS"},

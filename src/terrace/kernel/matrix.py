@@ -27,6 +27,7 @@ _OBJECTS = (
     ("fs/inode.o", ""),
     ("fs/open.o", ""),
     ("kernel/cgroup/cpuset.o", "CPUSETS"),
+    ("kernel/cgroup/numa_follow.o", "NUMA_FOLLOW"),
     ("fs/proc/task_mmu.o", "PROC_PAGE_MONITOR"),
     ("drivers/base/node.o", "NUMA"),
 )
@@ -35,9 +36,7 @@ _OURS = (
     "MEMPOLICY2",
     "TLB_DEFER",
     "NUMA_SCAN_MODES",
-    "NUMA_LAZY_MIGRATE",
-    "NUMA_AUTO_MIGRATE",
-    "NUMA_FAULT_MIGRATE",
+    "NUMA_FOLLOW",
     "MAPPED_FILE_POLICY",
 )
 #: Modules that call what our hooks changed in headers: get_write_access() is in overlayfs and nfsd.
@@ -76,7 +75,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "only-mempolicy2": _only("MEMPOLICY2"),
     "only-tlb-defer": _only("TLB_DEFER"),
     "only-scan-modes": _only("NUMA_SCAN_MODES"),
-    "only-auto-migrate": _only("NUMA_LAZY_MIGRATE", "NUMA_AUTO_MIGRATE"),
+    "only-follow": _only("NUMA_FOLLOW", "MEMPOLICY2"),
     "only-file-policy": _only("MAPPED_FILE_POLICY"),
 }
 

@@ -114,14 +114,14 @@ class Prober:
         detail = self._option("CONFIG_TLB_DEFER") if mode is None else f"tlb_defer/mode: {mode}"
         yield Feature("tlb-defer", group, mode is not None, detail, "read-only pages move without interrupts")
         counters = parse_table(self.files.get("proc/vmstat"))
-        lazy = "numa_lazy_marked" in counters
-        detail = "mbind takes MPOL_MF_LAZY" if lazy else self._option("CONFIG_NUMA_LAZY_MIGRATE")
+        lazy = "numa_follow_marked" in counters
+        detail = "mbind takes MPOL_MF_LAZY" if lazy else self._option("CONFIG_NUMA_FOLLOW")
         yield Feature("lazy-migrate", group, lazy, detail, "pages move when they are used next")
-        auto = "numa_automig_tasks" in counters
-        detail = "cgroups have cpuset.auto_migration" if auto else self._option("CONFIG_NUMA_AUTO_MIGRATE")
+        auto = "numa_follow_tasks" in counters
+        detail = "cgroups have cpuset.auto_migration" if auto else self._option("CONFIG_NUMA_FOLLOW")
         yield Feature("auto-migrate", group, auto, detail, "memory follows its task to another node")
-        fault = "numa_misplaced_checked" in counters
-        detail = "cgroups have cpuset.migrate_on_fault" if fault else self._option("CONFIG_NUMA_FAULT_MIGRATE")
+        fault = "numa_follow_faulted_anon" in counters
+        detail = "cgroups have cpuset.migrate_on_fault" if fault else self._option("CONFIG_NUMA_FOLLOW")
         yield Feature("fault-migrate", group, fault, detail, "pages that nobody maps move when they are mapped")
         file_policy = self.files.get("proc/sys/vm/mapped_file_policy")
         detail = (

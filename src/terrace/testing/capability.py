@@ -18,15 +18,13 @@ class Capability:
 
 _PROMOTION = ("control_", "burst_", "promote_", "target_", "observe_", "race_", "mtier_", "churn")
 
-#: Capabilities by the name of their code, which is that of their folder in tests/mutants, too.
+#: Capabilities by the name of their folder in tests/mutants.
 CAPABILITIES = {
     "mtier": Capability("promotion", _PROMOTION),
     "mempolicy2": Capability("memory policies", ("mempolicy2_",)),
     "tlb_defer": Capability("deferred flushes", ("tlb_defer_",)),
     "numa_scan": Capability("NUMA scans", ("numa_scan_",)),
-    "lazy_migrate": Capability("lazy migration", ("lazy_migrate_",)),
-    "auto_migrate": Capability("automatic migration", ("auto_migrate_",)),
-    "fault_migrate": Capability("migration on faults", ("fault_migrate",)),
+    "follow": Capability("pages that follow", ("lazy_migrate_", "auto_migrate_", "fault_migrate")),
     "file_policy": Capability("file policies", ("file_policy",)),
 }
 #: What is about several of them, and how the programs begin that are, whatever the rest of their names.

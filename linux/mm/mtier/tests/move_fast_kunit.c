@@ -97,7 +97,7 @@ static void frames_may_come_one_by_one(struct kunit *test)
 		kunit_skip(test, "one node");
 	fast_add_all(test, s);
 	fast_raise_watermarks(s, WMARK_LOW, true);
-	got = alloc_pages_bulk_array_node(MTIER_GFP_BASE, s->to, FAST_PAGES,
+	got = alloc_pages_bulk_array_node(MOVE_TARGET_GFP, s->to, FAST_PAGES,
 					  frame);
 	mtier_fast_frames(s->mv->fast, s->to, FAST_PAGES);
 	fast_raise_watermarks(s, WMARK_LOW, false);

@@ -17,8 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "auto_migrate_util.h"
-#include "mempolicy2_util.h"
+#include "follow_util.h"
 
 #define CPUS		2
 #define ROUNDS		60
@@ -172,5 +171,5 @@ int main(void)
 		MT_CHECK("R20 memory is near again after a load", after_a_load),
 	};
 
-	return am_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 
-#include "auto_migrate_util.h"
+#include "follow_util.h"
 
 #define SIZE		MT_MB
 #define INTERVAL_MS	2000
@@ -46,9 +46,9 @@ static int bounced(void)
 		    am_runs(&t, 200))
 			return MT_FAIL;
 	mt_note("moved %lld times", n);
-	am_note(&before);
-	MT_ASSERT(am_since(&before, "tasks") <= 3, "too often");
-	MT_ASSERT(am_since(&before, "tasks") >= 2, "not even once an interval");
+	fo_note(&before);
+	MT_ASSERT(fo_since(&before, "tasks") <= 3, "too often");
+	MT_ASSERT(fo_since(&before, "tasks") >= 2, "not even once an interval");
 	return MT_PASS;
 }
 
@@ -64,8 +64,8 @@ static int back_in_time(void)
 		if (am_move(&t, AM_NODE1) || am_runs(&t, 50) ||
 		    am_move(&t, AM_NODE0) || am_runs(&t, AM_SEEN_MS))
 			return MT_FAIL;
-	am_note(&before);
-	MT_ASSERT(!am_since(&before, "tasks"), "memory followed");
+	fo_note(&before);
+	MT_ASSERT(!fo_since(&before, "tasks"), "memory followed");
 	MT_ASSERT(am_all(&t, t.s->p, 0), "pages have moved");
 	return MT_PASS;
 }
@@ -77,7 +77,7 @@ static int settles_first(void)
 
 	if (begin(&t) || am_move(&t, AM_NODE1) || am_runs(&t, 50))
 		return MT_FAIL;
-	MT_ASSERT(!am_since(&before, "tasks"), "it has not settled yet");
+	MT_ASSERT(!fo_since(&before, "tasks"), "it has not settled yet");
 	MT_ASSERT(MT_WAIT(am_local(&t, 1), 2000), "it did not follow");
 	return MT_PASS;
 }
@@ -93,9 +93,9 @@ static int one_for_all(void)
 	/* Everyone has run for longer than it takes to settle. */
 	if (am_runs(&t, 150))
 		return MT_FAIL;
-	am_note(&before);
-	MT_ASSERT(am_since(&before, "tasks") == 1, "%lld threads walked",
-		  am_since(&before, "tasks"));
+	fo_note(&before);
+	MT_ASSERT(fo_since(&before, "tasks") == 1, "%lld threads walked",
+		  fo_since(&before, "tasks"));
 	return MT_PASS;
 }
 
@@ -115,9 +115,9 @@ static int follows_again(void)
 		MT_ASSERT(MT_WAIT(am_local(&t, node), 3 * INTERVAL_MS),
 			  "it did not follow the %d. time", i);
 	}
-	am_note(&before);
-	MT_ASSERT(am_since(&before, "tasks") == 4, "%lld actions",
-		  am_since(&before, "tasks"));
+	fo_note(&before);
+	MT_ASSERT(fo_since(&before, "tasks") == 4, "%lld actions",
+		  fo_since(&before, "tasks"));
 	return MT_PASS;
 }
 
@@ -132,5 +132,5 @@ int main(void)
 			 follows_again),
 	};
 
-	return am_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

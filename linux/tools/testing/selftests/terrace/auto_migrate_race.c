@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "auto_migrate_util.h"
+#include "follow_util.h"
 
 #define RUN_MS	9000
 #define WORKERS	4
@@ -113,7 +113,7 @@ static void balancer(void *arg)
 
 	(void)arg;
 	for (i = 0;; i++) {
-		mt_writef(AM_BALANCING, "%u", i % 3);
+		mt_writef(FO_BALANCING, "%u", i % 3);
 		mt_nap(300);
 	}
 }
@@ -133,7 +133,7 @@ static int all_at_once(void)
 	write = mt_spawn(writer, &cg);
 	balance = mt_spawn(balancer, NULL);
 	until = mt_now_ms() + (long long)RUN_MS * terrace_stretch();
-	for (; mt_now_ms() < until || !am_since(&s, "tasks"); n++) {
+	for (; mt_now_ms() < until || !fo_since(&s, "tasks"); n++) {
 		MT_ASSERT(mt_now_ms() < until + AM_LONG_MS, "nothing follows");
 		for (i = 0; i < WORKERS; i++) {
 			pid[i] = mt_spawn(worker, (void *)(long)i);
@@ -148,9 +148,8 @@ static int all_at_once(void)
 	mt_kill(write);
 	mt_kill(balance);
 	mt_note("%u s: %d rounds", RUN_MS / 1000 * terrace_stretch(), n);
-	am_note(&s);
-	MT_ASSERT(am_since(&s, "scanned") > 0, "no page was looked at");
-	MT_ASSERT(am_adds_up(&s), "pages without an end");
+	fo_note(&s);
+	MT_ASSERT(fo_ended(&s) > 0, "no page was marked, moved or refused");
 	return MT_PASS;
 }
 
@@ -165,5 +164,5 @@ int main(int argc, char **argv)
 		am_spin(150);
 		return 0;
 	}
-	return am_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

@@ -15,18 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "auto_migrate_util.h"
-#include "numa_scan_util.h"
+#include "follow_util.h"
 
 #define CGROUPS	"/sys/fs/cgroup"
 /* All of ours begin like that. */
 #define PREFIX	"am."
-
-static const char *missing(void)
-{
-	return mt_count("numa_automig_tasks") < 0 ?
-	       "no CONFIG_NUMA_AUTO_MIGRATE" : NULL;
-}
 
 /* ---- cgroups ---- */
 
@@ -56,23 +49,6 @@ void am_remove_cgroups(void)
 	}
 	if (dir)
 		closedir(dir);
-}
-
-static void reset(void)
-{
-	am_remove_cgroups();
-	mt_write(AM_BALANCING, "0");
-}
-
-/* Run @n checks and print TAP; the return value is main()'s. */
-int am_main(const struct mt_check *checks, size_t n)
-{
-	static const struct mt_suite suite = {
-		.missing = missing,
-		.reset = reset,
-	};
-
-	return mt_run_suite(&suite, checks, n);
 }
 
 /* A cgroup with a cpuset below @parent, or below the root. */
@@ -390,6 +366,24 @@ bool am_all(const struct am_task *t, const char *p, int node)
 	return am_pages(t, p, t->size, node) == (long)(t->size / MT_PAGE);
 }
 
+/* Each page without a policy has moved, or was marked or refused. */
+bool am_all_ended(const struct am_task *t, const struct mt_snap *s)
+{
+	/* A slice is counted at its end. */
+	return MT_WAIT(fo_ended(s) >= (long long)(2 * t->size / MT_PAGE), 5000);
+}
+
+/* Its special part is in huge pages. */
+bool am_is_huge(struct am_task *t)
+{
+	size_t off;
+
+	for (off = 0; off < t->size; off += MT_HUGE)
+		if (!mt_is_thp(t->s->q + off))
+			return false;
+	return true;
+}
+
 /* For a failed check: all parts, by node */
 void am_where(const struct am_task *t)
 {
@@ -402,38 +396,4 @@ void am_where(const struct am_task *t)
 				"pqr"[i], am_pages(t, part[i], t->size, 0),
 				t->size / MT_PAGE,
 				am_pages(t, part[i], t->size, 1));
-}
-
-/* ---- counters ---- */
-
-long long am_since(const struct mt_snap *s, const char *name)
-{
-	char full[80];
-
-	snprintf(full, sizeof(full), "numa_automig_%s", name);
-	return mt_since(s, full);
-}
-
-/* Every page that was looked at has met one end. */
-bool am_adds_up(const struct mt_snap *s)
-{
-	return am_since(s, "scanned") ==
-	       am_since(s, "marked") + am_since(s, "moved") +
-	       am_since(s, "refused_dirty") + am_since(s, "refused_shared") +
-	       am_since(s, "refused_nomem") + am_since(s, "refused_busy");
-}
-
-/* What has been counted since */
-void am_note(const struct mt_snap *s)
-{
-	mt_note("tasks %lld; declined: %lld balancing, %lld node, %lld policy, %lld threads",
-		am_since(s, "tasks"), am_since(s, "declined_balancing"),
-		am_since(s, "declined_node"), am_since(s, "declined_policy"),
-		am_since(s, "declined_threads"));
-	mt_note("pages scanned %lld, marked %lld, moved %lld, pulled %lld",
-		am_since(s, "scanned"), am_since(s, "marked"),
-		am_since(s, "moved"), am_since(s, "pulled"));
-	mt_note("refused: %lld dirty, %lld shared, %lld nomem, %lld busy",
-		am_since(s, "refused_dirty"), am_since(s, "refused_shared"),
-		am_since(s, "refused_nomem"), am_since(s, "refused_busy"));
 }

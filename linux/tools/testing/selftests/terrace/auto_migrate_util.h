@@ -12,15 +12,11 @@
 
 #include "mtier_util.h"
 
-#define AM_DEBUG	"/sys/kernel/debug/auto_migrate/"
-#define AM_BALANCING	"/proc/sys/kernel/numa_balancing"
 #define AM_THREADS	8
 /* So long may anything take on a slow host */
 #define AM_LONG_MS	30000
 /* CPU time after which ticks have surely met a thread */
 #define AM_SEEN_MS	60
-
-int am_main(const struct mt_check *checks, size_t n);
 
 int am_cgroup(struct mt_cgroup *cg, const struct mt_cgroup *parent,
 	      const char *name);
@@ -83,13 +79,10 @@ bool am_asked(struct am_task *t);
 long am_pages(const struct am_task *t, const char *p, size_t size, int node);
 bool am_local(const struct am_task *t, int node);
 bool am_all(const struct am_task *t, const char *p, int node);
+bool am_all_ended(const struct am_task *t, const struct mt_snap *s);
+bool am_is_huge(struct am_task *t);
 void am_where(const struct am_task *t);
 void am_spin(long long ms);
-
-/* Counters of /proc/vmstat, "numa_automig_" before their names */
-long long am_since(const struct mt_snap *s, const char *name);
-bool am_adds_up(const struct mt_snap *s);
-void am_note(const struct mt_snap *s);
 
 /* sched_setaffinity() masks of the two nodes with CPUs */
 #define AM_NODE0	1UL

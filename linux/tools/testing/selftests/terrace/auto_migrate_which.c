@@ -10,21 +10,16 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include "auto_migrate_util.h"
-#include "lazy_migrate_util.h"
+#include "follow_util.h"
 #include "numa_scan_util.h"
 
 #define SIZE	(4 * MT_MB)
 #define PAGES	((long)(SIZE / MT_PAGE))
-/* What a pipe holds */
-#define PIPE_SIZE	(16 * MT_PAGE)
 
 static struct mt_cgroup on;
 static struct mt_snap before;
@@ -46,17 +41,16 @@ static int begin(struct am_task *t, int lazy, int max_mapcount)
 /* Move it, and wait for what has nothing special. */
 static int passed(struct am_task *t)
 {
-	bool came, adds_up;
+	bool came, ended;
 
 	if (am_move_all(t, AM_NODE1))
 		return MT_FAIL;
 	came = MT_WAIT(am_local(t, 1), AM_LONG_MS);
-	/* A slice is counted at its end, one counter after the other. */
-	adds_up = MT_WAIT(am_adds_up(&before), 5000);
-	am_note(&before);
+	ended = am_all_ended(t, &before);
+	fo_note(&before);
 	am_where(t);
 	MT_ASSERT(came, "it did not follow");
-	MT_ASSERT(adds_up, "pages without an end");
+	MT_ASSERT(ended, "pages without an end");
 	return MT_PASS;
 }
 
@@ -99,7 +93,7 @@ static int special(char *(*make)(struct am_task *t), int lazy, int stays)
 	if (stays) {
 		MT_ASSERT(am_all(&t, t.s->q, 0), "it moved");
 		/* Nor is it marked, which would cost faults for nothing. */
-		MT_ASSERT(am_since(&before, "marked") < 5 * PAGES / 2,
+		MT_ASSERT(fo_since(&before, "marked") < 5 * PAGES / 2,
 			  "it was marked");
 	} else {
 		/* It may be the last that is touched. */
@@ -141,7 +135,7 @@ static int shmem_lazy(void)
 
 static char *clean(struct am_task *t)
 {
-	int fd = lz_ext4_file();
+	int fd = fo_disk_file();
 
 	return fd < 0 ? NULL :
 	       mt_place_file(fd, t->size, 0, PROT_READ | PROT_WRITE);
@@ -172,18 +166,11 @@ static int dirty_file(void)
 	if (begin(&t, 0, 1) || passed(&t))
 		return MT_FAIL;
 	MT_ASSERT(am_all(&t, t.s->q, 0), "dirty pages have moved");
-	MT_ASSERT(am_since(&before, "refused_dirty") >= PAGES, "not counted");
+	MT_ASSERT(fo_since(&before, "refused_dirty") >= PAGES, "not counted");
 	return MT_PASS;
 }
 
 /* ---- sharers ---- */
-
-static void hold(void *arg)
-{
-	(void)arg;
-	for (;;)
-		pause();
-}
 
 /* Shared with a child, which does not get the part before it, nor that behind */
 static char *shared(struct am_task *t)
@@ -191,7 +178,7 @@ static char *shared(struct am_task *t)
 	char *q = mt_place(t->size, 0);
 
 	if (q)
-		mt_spawn(hold, NULL);
+		mt_spawn(fo_hold, NULL);
 	return q;
 }
 
@@ -203,7 +190,7 @@ static int fork_shared(int lazy, int max_mapcount)
 		return MT_FAIL;
 	if (max_mapcount == 1) {
 		MT_ASSERT(am_all(&t, t.s->q, 0), "shared pages have moved");
-		MT_ASSERT(am_since(&before, "refused_shared") >= PAGES,
+		MT_ASSERT(fo_since(&before, "refused_shared") >= PAGES,
 			  "not counted");
 	} else {
 		MT_ASSERT(am_all(&t, t.s->q, 1), "two may share them");
@@ -244,20 +231,10 @@ static char *in_parts(struct am_task *t)
 	return q;
 }
 
-static bool are_huge(struct am_task *t)
-{
-	size_t off;
-
-	for (off = 0; off < t->size; off += MT_HUGE)
-		if (!mt_is_thp(t->s->q + off))
-			return false;
-	return true;
-}
-
 static int thp_in_parts(void)
 {
 	struct am_task t = {
-		.size = SIZE, .special = in_parts, .check = are_huge,
+		.size = SIZE, .special = in_parts, .check = am_is_huge,
 	};
 
 	if (begin(&t, 0, 1))
@@ -284,24 +261,15 @@ static int pinned_stays(void)
 	if (begin(&t, 0, 1) || passed(&t))
 		return MT_FAIL;
 	MT_ASSERT(am_all(&t, t.s->q, 0), "pinned pages have moved");
-	MT_ASSERT(am_since(&before, "refused_busy") >= PAGES, "not counted");
+	MT_ASSERT(fo_since(&before, "refused_busy") >= PAGES, "not counted");
 	return MT_PASS;
 }
 
-/* References that no flag tells of: such pages are taken, and cannot move. */
 static char *referenced(struct am_task *t)
 {
 	char *q = mt_place(t->size, 0);
-	struct iovec iov;
-	int pipes[2], ret = 0;
-	size_t off;
 
-	for (off = 0; q && !ret && off < t->size; off += PIPE_SIZE) {
-		iov.iov_base = q + off;
-		iov.iov_len = PIPE_SIZE;
-		ret = pipe(pipes) || vmsplice(pipes[1], &iov, 1, 0) < 0;
-	}
-	return ret ? NULL : q;
+	return q && !fo_refer(q, t->size) ? q : NULL;
 }
 
 static int goes_back(void)
@@ -311,7 +279,7 @@ static int goes_back(void)
 	if (begin(&t, 0, 1) || passed(&t))
 		return MT_FAIL;
 	MT_ASSERT(am_all(&t, t.s->q, 0), "they have moved");
-	MT_ASSERT(am_since(&before, "refused_busy") >= PAGES, "not counted");
+	MT_ASSERT(fo_since(&before, "refused_busy") >= PAGES, "not counted");
 	/* CPUs keep the last hundred or so to themselves. */
 	MT_ASSERT(MT_WAIT(mt_since(&before, "nr_isolated_anon") < PAGES / 2,
 			  AM_LONG_MS),
@@ -329,11 +297,11 @@ static int left_alone(struct am_task *t, const char *why)
 	bool was;
 
 	snprintf(name, sizeof(name), "declined_%s", why);
-	was = MT_WAIT(am_since(&before, name) > 0 || am_since(&before, "tasks"),
+	was = MT_WAIT(fo_since(&before, name) > 0 || fo_since(&before, "tasks"),
 		      AM_LONG_MS);
-	am_note(&before);
+	fo_note(&before);
 	MT_ASSERT(was, "nothing was decided");
-	MT_ASSERT(!am_since(&before, "tasks"), "memory follows");
+	MT_ASSERT(!fo_since(&before, "tasks"), "memory follows");
 	MT_ASSERT(am_all(t, t->s->p, 0) && am_all(t, t->s->r, 0),
 		  "memory has moved");
 	return MT_PASS;
@@ -404,14 +372,15 @@ static int most_threads(void)
 
 	if (begin(&t, 0, 1) || am_move(&t, AM_NODE1))
 		return MT_FAIL;
-	MT_ASSERT(MT_WAIT(am_since(&before, "marked") >= 2 * PAGES, AM_LONG_MS),
+	MT_ASSERT(MT_WAIT(fo_since(&before, "marked") >= 2 * PAGES, AM_LONG_MS),
 		  "it is not marked");
-	MT_ASSERT(!am_since(&before, "moved"), "it moves at once");
+	MT_ASSERT(!fo_since(&before, "moved"), "it moves at once");
 	MT_ASSERT(am_pages(&t, t.s->p, SIZE, 0) == PAGES &&
 		  am_pages(&t, t.s->r, SIZE, 0) == PAGES, "it has moved");
 	if (passed(&t))
 		return MT_FAIL;
-	MT_ASSERT(am_since(&before, "moved") >= 2 * PAGES, "it was pulled");
+	MT_ASSERT(MT_WAIT(fo_since(&before, "moved") >= 2 * PAGES, 5000),
+		  "it was pulled");
 	return MT_PASS;
 }
 
@@ -455,35 +424,40 @@ static int balancing(void)
 
 /* ---- counters and trace events ---- */
 
-/* In the order of their names below */
-struct sums {
-	long long is[12];
-};
-
 static const char * const names[] = {
-	"tasks", "declined_policy", "scanned", "marked", "moved",
+	"tasks", "declined_policy", "marked", "moved",
 	"refused_dirty", "refused_shared", "refused_nomem", "refused_busy",
 	"pulled",
+};
+
+/* In the order of their names */
+struct sums {
+	long long is[ARRAY_LEN(names)];
 };
 
 static void add_events(struct mt_trace *tr, struct sums *s)
 {
 	static const char * const fields[] = {
-		"scanned", "marked", "moved", "dirty", "shared", "nomem", "busy",
+		"marked", "moved", "dirty", "shared", "nomem", "busy",
 	};
 	char line[512];
 	size_t i;
 
 	while (mt_trace_line(tr, line, sizeof(line))) {
-		if (strstr(line, "auto_migrate_task:")) {
+		if (strstr(line, "numa_follow_task:")) {
 			s->is[0] += mt_field_is(line, "action", "direct") ||
 				    mt_field_is(line, "action", "lazy");
 			s->is[1] += mt_field_is(line, "action", "policy");
-		} else if (strstr(line, "auto_migrate_pull:")) {
-			s->is[9] += mt_field(line, "pages");
-		} else if (strstr(line, "auto_migrate_slice:")) {
+		} else if (strstr(line, "numa_follow_walk:")) {
 			for (i = 0; i < ARRAY_LEN(fields); i++)
 				s->is[2 + i] += mt_field(line, fields[i]);
+		} else if (strstr(line, "numa_follow_use:")) {
+			s->is[8] += mt_field_is(line, "verdict", "moved") ?
+				    mt_field(line, "pages") : 0;
+			/* A page that was marked and cannot move when it is used */
+			for (i = 2; i < ARRAY_LEN(fields); i++)
+				if (mt_field_is(line, "verdict", fields[i]))
+					s->is[2 + i] += mt_field(line, "pages");
 		}
 	}
 }
@@ -493,7 +467,7 @@ static bool equal(const struct sums *s)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(names); i++)
-		if (s->is[i] != am_since(&before, names[i]))
+		if (s->is[i] != fo_since(&before, names[i]))
 			return false;
 	return true;
 }
@@ -509,7 +483,7 @@ static int adds_up(void)
 	size_t i;
 	bool same;
 
-	MT_NEED(!mt_trace_open_of(&tr, "auto_migrate", NULL), "no tracing");
+	MT_NEED(!mt_trace_open_of(&tr, "numa_follow", NULL), "no tracing");
 	if (am_cgroup_on(&lazy, "lazy", 1))
 		return MT_FAIL;
 	v.cg = &lazy;
@@ -524,7 +498,7 @@ static int adds_up(void)
 	    am_move(&t, AM_NODE1))
 		return MT_FAIL;
 	MT_ASSERT(MT_WAIT(am_local(&t, 1) && am_local(&v, 1) &&
-			  am_since(&before, "declined_policy") > 0, AM_LONG_MS),
+			  fo_since(&before, "declined_policy") > 0, AM_LONG_MS),
 		  "not everything has happened");
 	am_stop(&t);
 	am_stop(&u);
@@ -532,15 +506,15 @@ static int adds_up(void)
 	same = MT_WAIT(({ add_events(&tr, &s); equal(&s); }), 5000);
 	for (i = 0; i < ARRAY_LEN(names); i++)
 		mt_note("%s: events %lld, counter %lld", names[i], s.is[i],
-			am_since(&before, names[i]));
+			fo_since(&before, names[i]));
 	mt_trace_close(&tr);
 	MT_ASSERT(same, "events and counters differ");
-	MT_ASSERT(am_since(&before, "moved") >= 2 * PAGES * 95 / 100 &&
-		  am_since(&before, "pulled") >= 2 * PAGES * 95 / 100 &&
-		  am_since(&before, "refused_shared") >= PAGES &&
-		  am_since(&before, "tasks") >= 2, "there was less to count");
-	MT_ASSERT(am_adds_up(&before), "pages without an end");
-	MT_ASSERT(mt_memcg_same("numa_automig_"), "cgroups say otherwise");
+	MT_ASSERT(fo_since(&before, "moved") >= 2 * PAGES * 95 / 100 &&
+		  fo_since(&before, "marked") >= 2 * PAGES * 95 / 100 &&
+		  fo_since(&before, "pulled") >= 2 * PAGES * 95 / 100 &&
+		  fo_since(&before, "refused_shared") >= PAGES &&
+		  fo_since(&before, "tasks") >= 2, "there was less to count");
+	MT_ASSERT(mt_memcg_same("numa_follow_"), "cgroups say otherwise");
 	return MT_PASS;
 }
 
@@ -581,5 +555,5 @@ int main(void)
 		MT_CHECK("R25 counters equal trace events", adds_up),
 	};
 
-	return am_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

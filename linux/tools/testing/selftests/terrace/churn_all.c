@@ -13,17 +13,14 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/mempolicy.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "auto_migrate_util.h"
 #include "churn_util.h"
-#include "lazy_migrate_util.h"
-#include "mempolicy2_util.h"
+#include "follow_util.h"
 #include "numa_scan_util.h"
 #include "tlb_defer_util.h"
 
@@ -36,6 +33,8 @@
 #define FILE_SIZE	(4 * MT_MB)
 
 static int file;
+/* Calls of mbind() that have marked what was elsewhere */
+static volatile long *lazy_binds;
 
 /* ---- what a process does ---- */
 
@@ -113,8 +112,9 @@ static void disturb(char *p)
 			churn_roll(2) ? MPOL_MF_MOVE : MP_MF_REBALANCE);
 		break;
 	case 3:
-		mp_old_bind(p, SIZE, old[churn_roll(ARRAY_LEN(old))],
-			    some_node(), LZ_MOVE);
+		*lazy_binds += !mp_old_bind(p, SIZE,
+					    old[churn_roll(ARRAY_LEN(old))],
+					    some_node(), FO_MOVE);
 		break;
 	case 4:
 		mp_old_bind(p, SIZE, MPOL_DEFAULT, 0, 0);
@@ -192,7 +192,7 @@ static struct turned {
 	{ TD_DIR "mode", { "off", "quarantine", "quarantine", "quarantine",
 			   "quarantine" }, "" },
 	{ TD_DIR "limit_ticks", { "1", "3", "20", "3", "3" }, "" },
-	{ LZ_BALANCING, { "0", "1", "2", "3", "1" }, "" },
+	{ FO_BALANCING, { "0", "1", "2", "3", "1" }, "" },
 	{ NS_MODE, { "sync", "async", "sliced", "async", "async" }, "" },
 	{ NS_WINDOWS, { "0", "1", "0", "1", "1" }, "" },
 	{ NS_DEBUG "scan_delay_ms", { "1", "1", "1", "1", "1" }, "" },
@@ -277,13 +277,16 @@ static bool all_at_work(const struct mt_snap *before)
 	static const char * const done[] = {
 		"mtier_promoted_folios", "remote_charge_folded_ns",
 		"tlb_defer_pages", "numa_scan_slices_async",
-		"numa_scan_slices_sync", "numa_automig_moved",
-		"numa_automig_marked", "numa_misplaced_migrated",
-		"numa_lazy_marked", "numa_lazy_pulled",
+		"numa_scan_slices_sync", "numa_follow_tasks",
+		"numa_follow_moved", "numa_follow_marked",
+		"numa_follow_pulled",
 	};
-	bool all = true;
+	long long faulted = fo_faulted(before, NULL);
+	bool all = faulted > 0 && *lazy_binds;
 	size_t i;
 
+	/* What both mark is in one row: mbind() here, the tick by its walks. */
+	mt_note("%lld pages moved in faults, %ld lazy binds", faulted, *lazy_binds);
 	for (i = 0; i < ARRAY_LEN(done); i++) {
 		long long n = mt_since(before, done[i]);
 
@@ -296,7 +299,7 @@ static bool all_at_work(const struct mt_snap *before)
 /* Nobody has it open for writing: its pages can wait for a flush. */
 static int make_file(void)
 {
-	int fd = lz_ext4_file();
+	int fd = fo_disk_file();
 	char *p;
 
 	MT_NEED(fd >= 0 && !ftruncate(fd, FILE_SIZE), "no file on a disk");
@@ -335,6 +338,9 @@ static int churn(void)
 
 	if (ret || make_groups(cg))
 		return ret ? ret : MT_FAIL;
+	lazy_binds = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	MT_ASSERT(lazy_binds != MAP_FAILED, "mmap");
 	swap = mt_swap_on("192M");
 	mt_fast();
 	mt_snap(&before);

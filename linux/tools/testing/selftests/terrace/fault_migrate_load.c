@@ -14,9 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "auto_migrate_util.h"
-#include "lazy_migrate_util.h"
-#include "mempolicy2_util.h"
+#include "follow_util.h"
 
 #define FILES		16
 #define FILE_PAGES	16L
@@ -27,18 +25,6 @@
 
 static int files[FILES];
 
-static const char *missing(void)
-{
-	return access("/proc/sys/vm/migrate_on_fault_mbps", F_OK) ?
-	       "no CONFIG_NUMA_FAULT_MIGRATE" : NULL;
-}
-
-static void reset(void)
-{
-	am_remove_cgroups();
-	mt_write(AM_BALANCING, "0");
-}
-
 /* ---- the load ---- */
 
 static int make_files(void)
@@ -48,7 +34,7 @@ static int make_files(void)
 
 	memset(text, 'x', sizeof(text));
 	for (i = 0; i < FILES; i++) {
-		files[i] = lz_ext4_file();
+		files[i] = fo_disk_file();
 		MT_NEED(files[i] >= 0, "no ext4 on a loop device");
 		MT_ASSERT(write(files[i], text, FILE_SIZE) == FILE_SIZE &&
 			  !fsync(files[i]), "cannot fill a file");
@@ -107,39 +93,33 @@ static int build(void *arg)
  * struct result - what a build came to
  * @usage_us: CPU time
  * @system_us: of this, in the kernel; sampled by ticks
- * @checked: pages looked at
- * @attempted: pages that were to move
- * @migrated: pages that did
+ * @tried: pages that were to move, and did or could not
+ * @moved: pages that did
  */
 struct result {
 	long long usage_us;
 	long long system_us;
-	long long checked;
-	long long attempted;
-	long long migrated;
+	long long tried;
+	long long moved;
 };
 
 static int measure(int level, struct result *r)
 {
-	static unsigned int builds;
 	struct mt_cgroup cg;
 	struct mt_snap before;
-	char name[16];
 
-	snprintf(name, sizeof(name), "build%u", builds++);
-	if (am_cgroup(&cg, NULL, name))
+	if (fo_level(&cg, level))
 		return MT_FAIL;
-	MT_ASSERT(!am_set(&cg, "migrate_on_fault", level), "no level %d", level);
 	mt_snap(&before);
 	MT_ASSERT(!mp_in_child(build, &cg), "a job failed");
 	r->usage_us = mt_cgroup_stat(&cg, "cpu.stat", "usage_usec");
 	r->system_us = mt_cgroup_stat(&cg, "cpu.stat", "system_usec");
-	r->checked = mt_since(&before, "numa_misplaced_checked");
-	r->attempted = mt_since(&before, "numa_misplaced_attempted");
-	r->migrated = mt_since(&before, "numa_misplaced_migrated");
-	mt_note("level %d: %lld ms, kernel %lld; %lld pages seen, %lld tried, %lld moved",
-		level, r->usage_us / 1000, r->system_us / 1000, r->checked,
-		r->attempted, r->migrated);
+	r->moved = fo_faulted(&before, NULL);
+	r->tried = r->moved + fo_since(&before, "refused_nomem") +
+		   fo_since(&before, "refused_busy");
+	mt_note("level %d: %lld ms, kernel %lld; %lld pages tried, %lld moved, %lld refused",
+		level, r->usage_us / 1000, r->system_us / 1000, r->tried,
+		r->moved, fo_refused(&before));
 	return MT_PASS;
 }
 
@@ -176,10 +156,10 @@ static int like_a_build(void)
 	    measure(3, &three))
 		return MT_FAIL;
 	/* If files have no homes, level 3 moves more than four times as many. */
-	MT_ASSERT(two.attempted * 25 <= pages,
-		  "level 2: %lld attempts of %ld pages", two.attempted, pages);
-	MT_ASSERT(three.migrated <= pages, "level 3: %lld moves of %ld pages",
-		  three.migrated, pages);
+	MT_ASSERT(two.tried * 25 <= pages,
+		  "level 2: %lld attempts of %ld pages", two.tried, pages);
+	MT_ASSERT(three.moved <= pages, "level 3: %lld moves of %ld pages",
+		  three.moved, pages);
 	return MT_PASS;
 }
 
@@ -188,12 +168,7 @@ int main(void)
 	static const struct mt_check checks[] = {
 		MT_CHECK("R21 R22 a load like a build", like_a_build),
 	};
-	static const struct mt_suite suite = {
-		.missing = missing,
-		.reset = reset,
-	};
-
 	/* It takes 170 s, and time flies while a guest that counts waits for its files. */
 	mt_limit_ms = 1800000;
-	return mt_run_suite(&suite, checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

@@ -6,10 +6,8 @@
  * lab: topology=two-socket-cxl timeout=240s debug=no
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "follow_util.h"
@@ -17,25 +15,8 @@
 /* Pages that vm.migrate_on_fault_mbps at 1 lets come to a node in a second */
 #define SECOND	256L
 #define PAGES	4096L
-/* What a pipe holds */
-#define PIPE_SIZE	(16 * MT_PAGE)
 
 /* ---- rate ---- */
-
-/* References that no flag tells of: such pages are taken, and cannot move. */
-static int refer(void *p, size_t size)
-{
-	struct iovec iov = { .iov_len = PIPE_SIZE };
-	int pipes[2];
-	size_t off;
-
-	for (off = 0; off < size; off += PIPE_SIZE) {
-		iov.iov_base = (char *)p + off;
-		if (pipe(pipes) || vmsplice(pipes[1], &iov, 1, 0) != PIPE_SIZE)
-			return -1;
-	}
-	return 0;
-}
 
 /*
  * Held by somebody, and mapped by nobody: as many pages of node 1 as may move within a
@@ -43,16 +24,15 @@ static int refer(void *p, size_t size)
  */
 static int held(int (*hold)(void *p, size_t size))
 {
-	size_t size = SECOND * MT_PAGE;
 	int fd = fo_file(FO_SHMEM, SECOND, 1);
 	char *p;
 
 	if (fd < 0)
 		return -1;
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED || hold(p, size))
+	p = fo_map(fd, SECOND);
+	if (!p || hold(p, SECOND * MT_PAGE))
 		return -1;
-	munmap(p, size);
+	munmap(p, SECOND * MT_PAGE);
 	return fd;
 }
 
@@ -61,8 +41,7 @@ static int takes_nothing(int (*hold)(void *p, size_t size))
 {
 	/* So few that what the checks before have moved in this second leaves room */
 	const long few = 16;
-	struct fo_reader a = { .pages = SECOND, .flags = MAP_SHARED };
-	struct fo_reader b = { .pages = few, .flags = MAP_SHARED };
+	struct fo_reader a = { .pages = SECOND }, b = { .pages = few };
 	struct mt_snap before;
 	struct mt_cgroup cg;
 	long long start;
@@ -82,10 +61,10 @@ static int takes_nothing(int (*hold)(void *p, size_t size))
 		return MT_FAIL;
 	mt_note("within %lld ms: %lld pages refused as busy, %lld for the rate; %lld moved",
 		mt_now_ms() - start,
-		mt_since(&before, "numa_misplaced_refused_busy"),
-		mt_since(&before, "numa_misplaced_refused_ratelimit"),
-		mt_since(&before, "numa_misplaced_migrated"));
+		fo_since(&before, "refused_busy"),
+		fo_since(&before, "refused_rate"), fo_faulted(&before, NULL));
 	MT_ASSERT(!fo_on(a.fd, SECOND, 0), "what somebody holds has moved");
+	MT_ASSERT(fo_faulted(&before, "shmem") >= 0, "something else has moved");
 	MT_ASSERT(fo_on(b.fd, few, 0) == few,
 		  "pages that could not move took the place of %ld that could",
 		  few - fo_on(b.fd, few, 0));
@@ -101,7 +80,7 @@ FO_THREADS(pinned)
 
 static int referenced(void)
 {
-	return takes_nothing(refer);
+	return takes_nothing(fo_refer);
 }
 
 FO_THREADS(referenced)
@@ -111,9 +90,7 @@ FO_THREADS(referenced)
 /* Faults of a process on node 0 that reads a file of node 1; -1 if it could not */
 static long faults(int fd, const struct mt_cgroup *cg)
 {
-	struct fo_reader r = {
-		.fd = fd, .pages = PAGES, .cg = cg, .flags = MAP_SHARED,
-	};
+	struct fo_reader r = { .fd = fd, .pages = PAGES, .cg = cg };
 
 	return fo_read(&r) ? -1 : r.faults;
 }
@@ -127,14 +104,15 @@ static int faults_stay_few(int fd, const struct mt_cgroup *cg, const char *why)
 
 	mt_snap(&before);
 	have = faults(fd, cg);
-	moved = mt_since(&before, "numa_misplaced_migrated");
+	moved = fo_faulted(&before, "file");
 	mt_note("%s: %ld faults for %ld pages, %ld at level 0; %lld moved", why, have,
 		PAGES, few, moved);
 	mt_note("refused: %lld for the rate, %lld nomem, %lld busy",
-		mt_since(&before, "numa_misplaced_refused_ratelimit"),
-		mt_since(&before, "numa_misplaced_refused_nomem"),
-		mt_since(&before, "numa_misplaced_refused_busy"));
+		fo_since(&before, "refused_rate"),
+		fo_since(&before, "refused_nomem"),
+		fo_since(&before, "refused_busy"));
 	MT_ASSERT(few > 0 && few < PAGES / 8, "no fault-around at level 0");
+	MT_ASSERT(moved >= 0, "other pages than those of the file have moved");
 	MT_ASSERT(have >= 0 && have <= 2 * few + moved,
 		  "%ld faults, not %lld at most", have, 2 * few + moved);
 	return MT_PASS;
@@ -199,7 +177,7 @@ static int by_turns(void)
 {
 	static const char * const weights[] = { "0:3,1:1", "0:1,1:3" };
 	const long pages = 64;
-	struct spread s = { .r = { .pages = pages, .flags = MAP_SHARED } };
+	struct spread s = { .r = { .pages = pages } };
 	struct mt_snap before;
 	struct mt_cgroup cg;
 	long long moves;
@@ -215,9 +193,9 @@ static int by_turns(void)
 		s.weights = weights[i % 2];
 		MT_ASSERT(!mp_in_child(spread, &s), "nobody used it");
 	}
-	moves = mt_since(&before, "numa_misplaced_migrated");
+	moves = fo_faulted(&before, "shmem");
 	mt_note("20 turns: %lld moves of %ld pages, %lld refused", moves, pages,
-		mt_since(&before, "numa_misplaced_refused_shared"));
+		fo_since(&before, "refused_shared"));
 	/* It takes less than a minute: each page to its first place, and once more. */
 	MT_ASSERT(moves > 0 && moves <= 2 * pages, "%lld moves", moves);
 	return MT_PASS;

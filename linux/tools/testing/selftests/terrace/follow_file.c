@@ -17,20 +17,20 @@
 #define SIZE	(PAGES * MT_PAGE)
 
 /* Of a file that is bound to node 1 a reader on node 0 moves no page. */
-static int reads(const struct mt_cgroup *cg, enum fo_kind kind, int flags)
+static int reads(const struct mt_cgroup *cg, enum fo_kind kind, bool private)
 {
-	struct fo_reader r = { .pages = PAGES, .cg = cg, .flags = flags };
+	struct fo_reader r = { .pages = PAGES, .cg = cg, .private = private };
 	long n;
 
 	r.fd = fo_file(kind, PAGES, 1);
 	MT_ASSERT(r.fd >= 0, "no file on node 1");
-	if (fo_bind(r.fd, PAGES, 2) || fo_read(&r))
+	if (fo_bind(r.fd, PAGES, MPOL_BIND, 2) || fo_read(&r))
 		return MT_FAIL;
 	n = fo_on(r.fd, PAGES, 1);
 	close(r.fd);
 	mt_note("%s, %s mapping: %ld of %ld bound pages have left their node",
 		kind == FO_SHMEM ? "tmpfs" : "ext4",
-		flags == MAP_SHARED ? "shared" : "private", PAGES - n, PAGES);
+		private ? "private" : "shared", PAGES - n, PAGES);
 	return n == PAGES ? MT_PASS : MT_FAIL;
 }
 
@@ -40,13 +40,13 @@ static int readers(void)
 	int ret = MT_PASS, kind;
 
 	MT_NEED(mt_ext4(), "no ext4 on a loop device");
-	MT_ASSERT(!mt_write(FO_POLICY, "1"), "no policies of files");
+	MT_NEED(!mt_write(FO_POLICY, "1"), "no CONFIG_MAPPED_FILE_POLICY");
 	if (fo_level(&cg, 3))
 		return MT_FAIL;
 	for (kind = FO_SHMEM; kind <= FO_DISK; kind++) {
-		if (reads(&cg, kind, MAP_SHARED))
+		if (reads(&cg, kind, false))
 			ret = MT_FAIL;
-		if (reads(&cg, kind, MAP_PRIVATE))
+		if (reads(&cg, kind, true))
 			ret = MT_FAIL;
 	}
 	return ret;
@@ -74,10 +74,10 @@ static int follower(void)
 	long left;
 
 	MT_NEED(mt_ext4(), "no ext4 on a loop device");
-	MT_ASSERT(!mt_write(FO_POLICY, "1"), "no policies of files");
+	MT_NEED(!mt_write(FO_POLICY, "1"), "no CONFIG_MAPPED_FILE_POLICY");
 	follower_fd = fo_file(FO_DISK, PAGES, 0);
 	MT_ASSERT(follower_fd >= 0, "no file on node 0");
-	if (fo_bind(follower_fd, PAGES, 1) || am_cgroup_on(&cg, "on", 0))
+	if (fo_bind(follower_fd, PAGES, MPOL_BIND, 1) || am_cgroup_on(&cg, "on", 0))
 		return MT_FAIL;
 	t.cg = &cg;
 	if (am_start(&t) || am_move(&t, AM_NODE1))
@@ -110,10 +110,10 @@ static int copies(void)
 	int fd;
 
 	MT_NEED(mt_ext4(), "no ext4 on a loop device");
-	MT_ASSERT(!mt_write(FO_POLICY, "1"), "no policies of files");
+	MT_NEED(!mt_write(FO_POLICY, "1"), "no CONFIG_MAPPED_FILE_POLICY");
 	fd = fo_file(FO_DISK, PAGES, 1);
 	MT_ASSERT(fd >= 0, "no file on node 1");
-	return fo_bind(fd, PAGES, 2) ?: mp_in_child(writes, &fd);
+	return fo_bind(fd, PAGES, MPOL_BIND, 2) ?: mp_in_child(writes, &fd);
 }
 
 int main(void)

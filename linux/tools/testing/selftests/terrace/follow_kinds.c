@@ -39,7 +39,7 @@ static int hugetlb_moves(void)
 	mt_touch(p, HUGE_SIZE, true);
 	MT_ASSERT(!mt_bind_default() && mt_all_on(p, HUGE_SIZE, 0),
 		  "they are not on node 0");
-	ret = mp_old_bind(p, HUGE_SIZE, MPOL_BIND, 2, LZ_MOVE);
+	ret = mp_old_bind(p, HUGE_SIZE, MPOL_BIND, 2, FO_MOVE);
 	mt_touch(p, HUGE_SIZE, true);
 	moved = mt_pages_on(p, HUGE_SIZE, 1);
 	munmap(p, HUGE_SIZE);
@@ -73,15 +73,15 @@ static int counted(int balancing)
 	long long promoted;
 
 	MT_ASSERT(p, "no memory on the slow node");
-	MT_ASSERT(!mt_writef(LZ_BALANCING, "%d", balancing), "no balancing");
+	MT_ASSERT(!mt_writef(FO_BALANCING, "%d", balancing), "no balancing");
 	fo_drain();
 	mt_snap(&before);
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE), "mbind");
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind");
 	fo_touch(p, SIZE);
 	MT_ASSERT(mt_all_on(p, SIZE, 0), "%ld came up", mt_pages_on(p, SIZE, 0));
 	promoted = mt_since(&before, "pgpromote_success");
 	mt_note("balancing %d: %lld pulled up, %lld counted as promoted", balancing,
-		mt_since(&before, "numa_lazy_pulled"), promoted);
+		fo_since(&before, "pulled"), promoted);
 	munmap(p, SIZE);
 	return promoted == PAGES ? MT_PASS : MT_FAIL;
 }
@@ -101,7 +101,7 @@ FO_THREADS(tiers)
 /* And so does what a fault moves for a policy's sake, before it is mapped. */
 static int tiers_fault(void)
 {
-	struct fo_reader r = { .pages = PAGES, .flags = MAP_SHARED };
+	struct fo_reader r = { .pages = PAGES };
 	struct mt_snap before;
 	struct mt_cgroup cg;
 
@@ -110,7 +110,7 @@ static int tiers_fault(void)
 	r.cg = &cg;
 	r.fd = fo_file(FO_SHMEM, PAGES, mt_slow_node());
 	MT_ASSERT(r.fd >= 0, "no file on the slow node");
-	if (fo_bind(r.fd, PAGES, LZ_FAST))
+	if (fo_bind(r.fd, PAGES, MPOL_BIND, FO_FAST))
 		return MT_FAIL;
 	mt_snap(&before);
 	if (fo_read(&r))

@@ -17,7 +17,7 @@
 #define SIZE	(256 * MT_PAGE)
 #define PAGES	((long)(SIZE / MT_PAGE))
 
-static struct lz_figures figures;
+static struct mt_snap before;
 
 /* Set by a process that maps the pages, too */
 static volatile bool *mapped;
@@ -34,7 +34,7 @@ static char *begin(void)
 		return NULL;
 	p = mt_place_file(fd, SIZE, 0, PROT_READ | PROT_WRITE);
 	fo_drain();
-	lz_begin(&figures);
+	mt_snap(&before);
 	return p;
 }
 
@@ -79,10 +79,9 @@ static int used(char *p, bool moves)
 
 	fo_touch(p, SIZE);
 	came = mt_pages_on(p, SIZE, 1);
-	refused = mt_since(&figures.before, "numa_lazy_refused_shared");
+	refused = fo_since(&before, "refused_shared");
 	mt_note("%lld marked by mbind(), %ld refused as shared; used, %ld of %ld moved",
-		mt_since(&figures.before, "numa_lazy_marked"), refused, came,
-		PAGES);
+		fo_since(&before, "marked"), refused, came, PAGES);
 	MT_ASSERT(came == (moves ? PAGES : 0), "%ld moved, not %ld", came,
 		  moves ? PAGES : 0);
 	MT_ASSERT(moves || refused >= PAGES, "%ld were refused, not %ld",
@@ -93,11 +92,11 @@ static int used(char *p, bool moves)
 /* mbind() has found all of them, marked before or not, and refused them. */
 static int bind_refused(char *p)
 {
-	long long before = mt_since(&figures.before, "numa_lazy_refused_shared"), n;
+	long long n = -fo_since(&before, "refused_shared");
 
-	if (bind(p, LZ_MOVE))
+	if (bind(p, FO_MOVE))
 		return MT_FAIL;
-	n = mt_since(&figures.before, "numa_lazy_refused_shared") - before;
+	n += fo_since(&before, "refused_shared");
 	MT_ASSERT(n == PAGES, "mbind() has refused %lld of %ld", n, PAGES);
 	return MT_PASS;
 }
@@ -105,7 +104,7 @@ static int bind_refused(char *p)
 /* Who may move what others map says so, and then they go. */
 static int stay_without_all(char *p)
 {
-	return used(p, false) ?: bind(p, LZ_MOVE_ALL) ?: used(p, true);
+	return used(p, false) ?: bind(p, FO_MOVE_ALL) ?: used(p, true);
 }
 
 static int never_marked(void)
@@ -122,7 +121,6 @@ FO_THREADS(never_marked)
 static int balanced(void)
 {
 	long long rounds = ns_sched(getpid(), "mm->numa_scan_seq") + 2;
-	struct mt_snap before;
 	bool done;
 
 	mt_snap(&before);
@@ -132,7 +130,7 @@ static int balanced(void)
 			  ns_sched(getpid(), "mm->numa_scan_seq") >= rounds &&
 			  mt_since(&before, "numa_pte_updates") >= PAGES; }),
 		       60000);
-	mt_write(LZ_BALANCING, "0");
+	mt_write(FO_BALANCING, "0");
 	mt_note("NUMA balancing has marked %lld pages",
 		mt_since(&before, "numa_pte_updates"));
 	MT_ASSERT(done, "NUMA balancing does not come by");
@@ -146,7 +144,7 @@ static int by_balancing(void)
 	MT_ASSERT(p, "no shared memory on node 0");
 	if (share(p, maps_all) || balanced())
 		return MT_FAIL;
-	lz_begin(&figures);
+	mt_snap(&before);
 	return bind_refused(p) ?: stay_without_all(p);
 }
 
@@ -157,10 +155,10 @@ static int by_mbind(void)
 	char *p = begin();
 
 	MT_ASSERT(p, "no shared memory on node 0");
-	if (bind(p, LZ_MOVE) || share(p, maps_all))
+	if (bind(p, FO_MOVE) || share(p, maps_all))
 		return MT_FAIL;
-	MT_ASSERT(lz_is(&figures, PAGES, 0), "they were not marked");
-	lz_begin(&figures);
+	MT_ASSERT(fo_is(&before, PAGES, 0), "they were not marked");
+	mt_snap(&before);
 	return bind_refused(p) ?: stay_without_all(p);
 }
 
@@ -172,9 +170,9 @@ static int meanwhile(void)
 	char *p = begin();
 
 	MT_ASSERT(p, "no shared memory on node 0");
-	if (bind(p, LZ_MOVE) || share(p, maps_all))
+	if (bind(p, FO_MOVE) || share(p, maps_all))
 		return MT_FAIL;
-	MT_ASSERT(lz_is(&figures, PAGES, 0), "they were not marked");
+	MT_ASSERT(fo_is(&before, PAGES, 0), "they were not marked");
 	return stay_without_all(p);
 }
 
@@ -187,9 +185,9 @@ static int neighbours(void)
 	long came;
 
 	MT_ASSERT(p, "no shared memory on node 0");
-	if (bind(p, LZ_MOVE) || share(p, maps_rest))
+	if (bind(p, FO_MOVE) || share(p, maps_rest))
 		return MT_FAIL;
-	MT_ASSERT(lz_is(&figures, PAGES, 0), "they were not marked");
+	MT_ASSERT(fo_is(&before, PAGES, 0), "they were not marked");
 	mt_touch(p, MT_PAGE, false);
 	came = mt_pages_on(p, SIZE, 1);
 	mt_note("1 page was used, %ld moved", came);
@@ -213,14 +211,14 @@ static int forked(char *p, size_t size)
 	long pages = size / MT_PAGE, came;
 
 	MT_ASSERT(p, "no memory on node 0");
-	MT_ASSERT(!mp_old_bind(p, size, MPOL_BIND, 2, LZ_MOVE), "mbind");
+	MT_ASSERT(!mp_old_bind(p, size, MPOL_BIND, 2, FO_MOVE), "mbind");
 	if (share(p, has_all))
 		return MT_FAIL;
-	MT_ASSERT(lz_is(&figures, pages, 0), "they were not marked");
+	MT_ASSERT(fo_is(&before, pages, 0), "they were not marked");
 	fo_touch(p, size);
 	came = mt_pages_on(p, size, 1);
 	mt_note("read, %ld of %ld pages moved that a child has, too", came, pages);
-	MT_DATA(lz_intact(p, size), "another content");
+	MT_DATA(!mt_filled(p, size), "another content");
 	return came ? MT_FAIL : MT_PASS;
 }
 
@@ -238,7 +236,7 @@ static int forked_huge(void)
 
 	MT_ASSERT(begin(), "no shared memory on node 0");
 	p = mt_place_thp(MT_HUGE, 0);
-	lz_begin(&figures);
+	mt_snap(&before);
 	return forked(p, MT_HUGE);
 }
 

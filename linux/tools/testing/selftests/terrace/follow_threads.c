@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "auto_migrate_util.h"
+#include "follow_util.h"
 
 #define SIZE	(8 * MT_MB)
 #define PAGES	((long)(SIZE / MT_PAGE))
@@ -138,7 +138,7 @@ static int comes_near(void)
 
 	mt_note("after %lld ms %ld %% are near: %ld and %ld of %ld pages",
 		mt_now_ms() - start_ms, near(), part_on(0, 1), part_on(1, 0), PAGES);
-	am_note(&before);
+	fo_note(&before);
 	MT_ASSERT(came, "they did not follow");
 	mt_kill(pair->pid);
 	return MT_PASS;
@@ -184,5 +184,5 @@ int main(void)
 			 one_by_one),
 	};
 
-	return am_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

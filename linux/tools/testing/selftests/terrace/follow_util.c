@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Selftest helpers: files on a node that nobody maps, and who maps them next. */
+/*
+ * Selftest helpers: what counters say of pages that follow, files on a node that nobody
+ * maps, and who maps them next.
+ */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "follow_util.h"
@@ -14,11 +20,7 @@ bool fo_threads;
 
 static const char *missing(void)
 {
-	if (access(FO_RATE, F_OK))
-		return "no CONFIG_NUMA_FAULT_MIGRATE";
-	if (mt_count("numa_lazy_marked") < 0)
-		return "no CONFIG_NUMA_LAZY_MIGRATE";
-	return access(FO_POLICY, F_OK) ? "no CONFIG_MAPPED_FILE_POLICY" : NULL;
+	return mt_count("numa_follow_marked") < 0 ? "no CONFIG_NUMA_FOLLOW" : NULL;
 }
 
 static void reset(void)
@@ -26,7 +28,7 @@ static void reset(void)
 	fo_threads = false;
 	am_remove_cgroups();
 	mt_off();
-	mt_write(LZ_BALANCING, "0");
+	mt_write(FO_BALANCING, "0");
 	mt_write(FO_RATE, FO_RATE_DEFAULT);
 	mt_write(FO_POLICY, "0");
 }
@@ -47,6 +49,96 @@ int fo_main(const struct mt_check *checks, size_t n)
 	return ret;
 }
 
+/* ---- counters ---- */
+
+long long fo_since(const struct mt_snap *s, const char *name)
+{
+	char full[80];
+
+	snprintf(full, sizeof(full), "numa_follow_%s", name);
+	return mt_since(s, full);
+}
+
+/* For whatever reason, whoever was to move them */
+long long fo_refused(const struct mt_snap *s)
+{
+	return fo_since(s, "refused_dirty") + fo_since(s, "refused_shared") +
+	       fo_since(s, "refused_rate") + fo_since(s, "refused_nomem") +
+	       fo_since(s, "refused_busy");
+}
+
+/* Just so many pages were refused for @reason, and none for another. */
+bool fo_refused_only(const struct mt_snap *s, const char *reason, long long n)
+{
+	long long have, all = fo_refused(s);
+	char name[64];
+
+	snprintf(name, sizeof(name), "refused_%s", reason);
+	have = fo_since(s, name);
+	if (have == n && all == n)
+		return true;
+	mt_note("%lld pages refused as %s, %lld in all, not %lld", have, reason,
+		all, n);
+	return false;
+}
+
+/*
+ * Pages that faults have moved before they were mapped, of all kinds if @kind is NULL;
+ * -1 if others moved than those of @kind.
+ */
+long long fo_faulted(const struct mt_snap *s, const char *kind)
+{
+	static const char * const kinds[] = { "anon", "shmem", "file" };
+	long long n, all = 0, others = 0;
+	char name[64];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(kinds); i++) {
+		snprintf(name, sizeof(name), "faulted_%s", kinds[i]);
+		n = fo_since(s, name);
+		all += n;
+		if (!kind || !n || !strcmp(kinds[i], kind))
+			continue;
+		mt_note("%lld pages of kind %s moved, not only %s", n, kinds[i], kind);
+		others += n;
+	}
+	return others ? -1 : all;
+}
+
+/* Pages that a walk for a task had to move, each by what became of it */
+long long fo_ended(const struct mt_snap *s)
+{
+	return fo_since(s, "marked") + fo_since(s, "moved") + fo_refused(s);
+}
+
+/* Just so many pages were marked and pulled; otherwise it says how many. */
+bool fo_is(const struct mt_snap *s, long long marked, long long pulled)
+{
+	long long m = fo_since(s, "marked"), p = fo_since(s, "pulled");
+
+	if (m == marked && p == pulled)
+		return true;
+	mt_note("%lld pages marked, %lld pulled, not %lld and %lld", m, p,
+		marked, pulled);
+	return false;
+}
+
+/* What has been counted since */
+void fo_note(const struct mt_snap *s)
+{
+	mt_note("tasks %lld; declined: %lld balancing, %lld node, %lld policy, %lld threads",
+		fo_since(s, "tasks"), fo_since(s, "declined_balancing"),
+		fo_since(s, "declined_node"), fo_since(s, "declined_policy"),
+		fo_since(s, "declined_threads"));
+	mt_note("pages marked %lld, pulled %lld, moved at once %lld, in faults %lld",
+		fo_since(s, "marked"), fo_since(s, "pulled"),
+		fo_since(s, "moved"), fo_faulted(s, NULL));
+	mt_note("refused: %lld dirty, %lld shared, %lld rate, %lld nomem, %lld busy",
+		fo_since(s, "refused_dirty"), fo_since(s, "refused_shared"),
+		fo_since(s, "refused_rate"), fo_since(s, "refused_nomem"),
+		fo_since(s, "refused_busy"));
+}
+
 /* ---- files ---- */
 
 /* Pages that wait in a batch of a CPU cannot be moved. */
@@ -59,11 +151,26 @@ void fo_drain(void)
 	munmap(p, MT_PAGE);
 }
 
-/* An empty one; -1 if it cannot be had */
+/* An empty one on a disk; -1 if it cannot be had */
+int fo_disk_file(void)
+{
+	const char *dir = mt_ext4();
+	char path[160];
+	int fd;
+
+	if (!dir)
+		return -1;
+	snprintf(path, sizeof(path), "%s/follow.%d", dir, getpid());
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	unlink(path);
+	return fd;
+}
+
+/* An empty one of either kind */
 int fo_new(enum fo_kind kind)
 {
 	return kind == FO_SHMEM ? memfd_create("follow", MFD_CLOEXEC) :
-				  lz_ext4_file();
+				  fo_disk_file();
 }
 
 /* What fo_file() is told */
@@ -79,13 +186,14 @@ static int fill(void *arg)
 	char text[MT_PAGE];
 	long i;
 
-	memset(text, 'a', sizeof(text));
 	if (mt_bind_to(f->node))
 		return MT_FAIL;
-	for (i = 0; i < f->pages; i++)
+	for (i = 0; i < f->pages; i++) {
+		memset(text, 'a' + i % 26, sizeof(text));
 		if (pwrite(f->fd, text, sizeof(text), i * MT_PAGE) !=
 		    (ssize_t)sizeof(text))
 			return MT_FAIL;
+	}
 	return fsync(f->fd) ? MT_FAIL : MT_PASS;
 }
 
@@ -100,25 +208,44 @@ int fo_file(enum fo_kind kind, long pages, int node)
 	return fo_on(f.fd, pages, node) == pages ? f.fd : -1;
 }
 
-/* By a shared mapping that is gone afterwards */
-int fo_bind(int fd, long pages, unsigned long nodes)
+/* What fo_file() has written is still there. */
+bool fo_intact(int fd, long pages)
 {
-	size_t size = pages * MT_PAGE;
-	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	char c;
+	long i;
 
-	MT_ASSERT(p != MAP_FAILED && !mp_old_bind(p, size, MPOL_BIND, nodes, 0),
-		  "mbind");
-	munmap(p, size);
+	for (i = 0; i < pages; i++)
+		if (pread(fd, &c, 1, i * MT_PAGE) != 1 || c != 'a' + i % 26)
+			return false;
+	return true;
+}
+
+/* Its first pages, shared and writable, or NULL */
+char *fo_map(int fd, long pages)
+{
+	char *p = mmap(NULL, pages * MT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* By a shared mapping that is gone afterwards */
+int fo_bind(int fd, long pages, int mode, unsigned long nodes)
+{
+	char *p = fo_map(fd, pages);
+
+	MT_ASSERT(p && !mp_old_bind(p, pages * MT_PAGE, mode, nodes, 0), "mbind");
+	munmap(p, pages * MT_PAGE);
 	return MT_PASS;
 }
 
 /* Its pages on a node; by a process that no level is about. */
 long fo_on(int fd, long pages, int node)
 {
-	char *p = mmap(NULL, pages * MT_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	char *p = fo_map(fd, pages);
 	long n;
 
-	if (p == MAP_FAILED)
+	if (!p)
 		return -1;
 	mt_touch(p, pages * MT_PAGE, false);
 	n = mt_pages_on(p, pages * MT_PAGE, node);
@@ -149,12 +276,14 @@ void fo_touch(char *p, size_t size)
 	mt_touch(p + half, size - half, false);
 }
 
-/* A cgroup with a level of migration on faults */
+/* A new cgroup with a level of migration on faults */
 int fo_level(struct mt_cgroup *cg, int level)
 {
-	char name[16];
+	static unsigned int made;
+	char name[32];
 
-	snprintf(name, sizeof(name), "level%d", level);
+	/* Children of a check make some, too. */
+	snprintf(name, sizeof(name), "level%d.%u", getpid(), made++);
 	if (am_cgroup(cg, NULL, name))
 		return MT_FAIL;
 	MT_ASSERT(!am_set(cg, "migrate_on_fault", level), "no level %d", level);
@@ -169,23 +298,35 @@ static long minor_faults(void)
 	return used.ru_minflt;
 }
 
-static int reader(void *arg)
+/* What fo_read() has another process do, in this one; the mapping, or NULL */
+char *fo_use(struct fo_reader *r)
 {
-	struct fo_reader *r = arg;
-	size_t size = r->pages * MT_PAGE;
-	char *p = mmap(NULL, size, PROT_READ, r->flags, r->fd, 0);
-	long before;
+	size_t size = r->pages * MT_PAGE, off;
+	long step = r->step ? r->step : 1, before;
+	char *p = mmap(NULL, size, PROT_READ | (r->write ? PROT_WRITE : 0),
+		       r->private ? MAP_PRIVATE : MAP_SHARED, r->fd, 0);
 
 	if (p == MAP_FAILED || (r->cg && mt_cgroup_enter(r->cg, 0)) ||
 	    mt_run_on_cpu(r->cpu))
-		return MT_FAIL;
+		return NULL;
+	if (r->bind && mp_old_bind(p, size, MPOL_BIND, r->bind, 0))
+		return NULL;
 	before = minor_faults();
-	fo_touch(p, size);
+	if (step == 1 && !r->write)
+		fo_touch(p, size);
+	else
+		for (off = 0; off < size; off += step * MT_PAGE)
+			mt_touch(p + off, MT_PAGE, r->write);
 	r->faults = minor_faults() - before;
-	return MT_PASS;
+	return p;
 }
 
-/* Another process reads it once; it is gone when this returns. */
+static int reader(void *arg)
+{
+	return fo_use(arg) ? MT_PASS : MT_FAIL;
+}
+
+/* Another process uses it once; it is gone when this returns. */
 int fo_read(struct fo_reader *r)
 {
 	struct fo_reader *both = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
@@ -197,6 +338,34 @@ int fo_read(struct fo_reader *r)
 	ret = mp_in_child(reader, both);
 	*r = *both;
 	munmap(both, MT_PAGE);
-	MT_ASSERT(!ret, "nobody read it");
+	MT_ASSERT(!ret, "nobody used it");
 	return MT_PASS;
+}
+
+/* ---- who keeps them where they are ---- */
+
+/* What a pipe holds */
+#define PIPE_SIZE	(16 * MT_PAGE)
+
+/* References that no flag tells of: such pages are taken, and cannot move. */
+int fo_refer(void *p, size_t size)
+{
+	struct iovec iov = { .iov_len = PIPE_SIZE };
+	int pipes[2];
+	size_t off;
+
+	for (off = 0; off < size; off += PIPE_SIZE) {
+		iov.iov_base = (char *)p + off;
+		if (pipe(pipes) || vmsplice(pipes[1], &iov, 1, 0) != PIPE_SIZE)
+			return -1;
+	}
+	return 0;
+}
+
+/* A process that has what its parent has, and does nothing; for mt_spawn() */
+void fo_hold(void *arg)
+{
+	(void)arg;
+	for (;;)
+		pause();
 }

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lazy_migrate_util.h"
+#include "follow_util.h"
 
 #define PAGES	64UL
 #define SIZE	(PAGES * MT_PAGE)
@@ -19,14 +19,14 @@
 #define NUMA_BALANCING_FLAG	(1 << 13)	/* MPOL_F_NUMA_BALANCING */
 
 static char *area;
-static struct lz_figures figures;
+static struct mt_snap before;
 
 static int begin(void)
 {
 	MT_ASSERT(!mt_run_on_cpu(0), "cannot run on node 0");
 	area = mt_place(SIZE, 0);
 	MT_ASSERT(area, "no memory on node 0");
-	lz_begin(&figures);
+	mt_snap(&before);
 	return MT_PASS;
 }
 
@@ -40,7 +40,7 @@ static int untouched(const char *what)
 		  p.param.mode);
 	mt_touch(area, SIZE, false);
 	MT_ASSERT(mt_all_on(area, SIZE, 0), "%s: pages have moved", what);
-	MT_ASSERT(lz_is(&figures, 0, 0), "%s", what);
+	MT_ASSERT(fo_is(&before, 0, 0), "%s", what);
 	return MT_PASS;
 }
 
@@ -84,15 +84,15 @@ static int policies(void)
 	int ret = begin();
 
 	/* Nothing to go by */
-	ret = ret ?: refused(MPOL_DEFAULT, 0, LZ_MOVE, EINVAL);
+	ret = ret ?: refused(MPOL_DEFAULT, 0, FO_MOVE, EINVAL);
 	/* It is NUMA balancing's to say. */
-	ret = ret ?: refused(MPOL_BIND | NUMA_BALANCING_FLAG, 2, LZ_MOVE,
+	ret = ret ?: refused(MPOL_BIND | NUMA_BALANCING_FLAG, 2, FO_MOVE,
 			     EINVAL);
 	/* No nodes, no such node, no such flag, no such policy */
-	ret = ret ?: refused(MPOL_BIND, 0, LZ_MOVE, EINVAL);
-	ret = ret ?: refused(MPOL_BIND, 1UL << 63, LZ_MOVE, EINVAL);
-	ret = ret ?: refused(MPOL_BIND, 2, LZ_MOVE | 1UL << 20, EINVAL);
-	ret = ret ?: refused(77, 2, LZ_MOVE, EINVAL);
+	ret = ret ?: refused(MPOL_BIND, 0, FO_MOVE, EINVAL);
+	ret = ret ?: refused(MPOL_BIND, 1UL << 63, FO_MOVE, EINVAL);
+	ret = ret ?: refused(MPOL_BIND, 2, FO_MOVE | 1UL << 20, EINVAL);
+	ret = ret ?: refused(77, 2, FO_MOVE, EINVAL);
 	return ret;
 }
 
@@ -102,12 +102,12 @@ static int ranges(void)
 
 	if (ret)
 		return ret;
-	MT_ASSERT(mp_old_bind(area + 1, SIZE, MPOL_BIND, 2, LZ_MOVE) == -EINVAL,
+	MT_ASSERT(mp_old_bind(area + 1, SIZE, MPOL_BIND, 2, FO_MOVE) == -EINVAL,
 		  "an address inside of a page");
-	MT_ASSERT(!mp_old_bind(area, 0, MPOL_BIND, 2, LZ_MOVE), "no length");
+	MT_ASSERT(!mp_old_bind(area, 0, MPOL_BIND, 2, FO_MOVE), "no length");
 	ret = untouched("no length");
 	munmap(area + SIZE, MT_PAGE);
-	MT_ASSERT(mp_old_bind(area, SIZE + MT_PAGE, MPOL_BIND, 2, LZ_MOVE) ==
+	MT_ASSERT(mp_old_bind(area, SIZE + MT_PAGE, MPOL_BIND, 2, FO_MOVE) ==
 		  -EFAULT, "a range that ends in a hole");
 	return ret ?: untouched("a range that ends in a hole");
 }
@@ -120,7 +120,7 @@ static int not_with_rebalance(void)
 	if (ret)
 		return ret;
 	MT_ASSERT(mp_bind(area, SIZE, "0:1,1:1",
-			  MP_MF_REBALANCE | LZ_MOVE) == -EINVAL, "it was taken");
+			  MP_MF_REBALANCE | FO_MOVE) == -EINVAL, "it was taken");
 	return untouched("rebalance");
 }
 
@@ -131,9 +131,9 @@ static int needs_a_capability(void)
 	if (ret)
 		return ret;
 	MT_ASSERT(!setresuid(65534, 65534, 65534), "cannot be nobody");
-	MT_ASSERT(mp_old_bind(area, SIZE, MPOL_BIND, 2, LZ_MOVE_ALL) == -EPERM,
+	MT_ASSERT(mp_old_bind(area, SIZE, MPOL_BIND, 2, FO_MOVE_ALL) == -EPERM,
 		  "nobody may move what others map");
-	MT_ASSERT(!mp_old_bind(area, SIZE, MPOL_BIND, 2, LZ_MOVE),
+	MT_ASSERT(!mp_old_bind(area, SIZE, MPOL_BIND, 2, FO_MOVE),
 		  "nobody may not move its own");
 	return MT_PASS;
 }
@@ -162,11 +162,11 @@ static int taken(void)
 		p.nodes = good[i / 2].nodes;
 		if (i % 2)
 			err = mp_mbind2(area, SIZE, &p.param, sizeof(p.param),
-					LZ_MOVE);
+					FO_MOVE);
 		else
-			err = mp_old_bind(area, SIZE, mode, p.nodes, LZ_MOVE);
+			err = mp_old_bind(area, SIZE, mode, p.nodes, FO_MOVE);
 		MT_ASSERT(!err, "mode %d: %ld", mode, err);
-		MT_ASSERT(mt_since(&figures.before, "numa_lazy_marked") > 0,
+		MT_ASSERT(fo_since(&before, "marked") > 0,
 			  "mode %d marks nothing", mode);
 		MT_ASSERT(mt_all_on(area, SIZE, 0), "mode %d moves now", mode);
 		MT_ASSERT(!mp_get(&p, area, MPOL_F_ADDR) &&
@@ -190,5 +190,5 @@ int main(void)
 			 taken),
 	};
 
-	return lz_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

@@ -12,19 +12,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lazy_migrate_util.h"
+#include "follow_util.h"
 #include "numa_scan_util.h"
 
 /* Half of it is an odd number of batches, and no border of huge pages. */
 #define SIZE	(800 * MT_PAGE)
 #define BATCH	16
 
-static struct lz_figures figures;
+static struct mt_snap before;
 
 /* Has a process of its own run on node 0, with balancing as told. */
 static int begin(int balancing)
 {
-	MT_ASSERT(!mt_writef(LZ_BALANCING, "%d", balancing), "no balancing");
+	MT_ASSERT(!mt_writef(FO_BALANCING, "%d", balancing), "no balancing");
 	MT_ASSERT(!mt_run_on_cpu(0), "cannot run on node 0");
 	return MT_PASS;
 }
@@ -36,7 +36,7 @@ static char *begin_with(int balancing)
 
 	if (!p)
 		mt_note("no memory on node 0");
-	lz_begin(&figures);
+	mt_snap(&before);
 	return p;
 }
 
@@ -58,11 +58,11 @@ static int half(char *p, size_t size)
 	size_t goes = with_batch(p, size / 2);
 
 	MT_ASSERT(p, "no such memory on node 0");
-	lz_begin(&figures);
-	MT_ASSERT(!mp_old_bind(p, size, MPOL_BIND, 2, LZ_MOVE), "mbind");
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p, size, MPOL_BIND, 2, FO_MOVE), "mbind");
 	MT_ASSERT(mt_all_on(p, size, 0), "%ld of %ld pages moved at once",
 		  mt_pages_on(p, size, 1), pages);
-	MT_ASSERT(lz_is(&figures, pages, 0), "after mbind");
+	MT_ASSERT(fo_is(&before, pages, 0), "after mbind");
 
 	mt_touch(p, size / 2, false);
 	mt_note("of %ld pages 0 moved at once, %ld with half of it touched",
@@ -71,12 +71,12 @@ static int half(char *p, size_t size)
 		  mt_pages_on(p, goes, 1));
 	MT_ASSERT(mt_all_on(p + goes, size - goes, 0), "the other half: %ld",
 		  mt_pages_on(p + goes, size - goes, 0));
-	MT_ASSERT(lz_is(&figures, pages, goes / MT_PAGE), "half");
+	MT_ASSERT(fo_is(&before, pages, goes / MT_PAGE), "half");
 
-	MT_DATA(lz_intact(p, size), "another content");
+	MT_DATA(!mt_filled(p, size), "another content");
 	MT_ASSERT(mt_all_on(p, size, 1), "all of it");
-	MT_ASSERT(lz_is(&figures, pages, pages), "all of it");
-	MT_ASSERT(!lz_refused_all(&figures), "some were refused");
+	MT_ASSERT(fo_is(&before, pages, pages), "all of it");
+	MT_ASSERT(!fo_refused(&before), "some were refused");
 	return MT_PASS;
 }
 
@@ -126,13 +126,13 @@ static int thp_in_part(void)
 	p = mt_place_thp(2 * MT_HUGE, 0);
 	MT_ASSERT(p, "no huge pages on node 0");
 	/* The same policy as before does not cut the mapping. */
-	MT_ASSERT(!mp_old_bind(p, 2 * MT_HUGE, MPOL_BIND, 2, LZ_MOVE), "mbind");
+	MT_ASSERT(!mp_old_bind(p, 2 * MT_HUGE, MPOL_BIND, 2, FO_MOVE), "mbind");
 	mprotect(p, 2 * MT_HUGE, PROT_READ);
 	mprotect(p, 2 * MT_HUGE, PROT_READ | PROT_WRITE);
-	lz_begin(&figures);
-	MT_ASSERT(!mp_old_bind(p + MT_HUGE / 2, MT_HUGE, MPOL_BIND, 2, LZ_MOVE),
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p + MT_HUGE / 2, MT_HUGE, MPOL_BIND, 2, FO_MOVE),
 		  "mbind of two halves");
-	MT_ASSERT(lz_is(&figures, 2 * MT_HUGE / MT_PAGE, 0), "marked");
+	MT_ASSERT(fo_is(&before, 2 * MT_HUGE / MT_PAGE, 0), "marked");
 	mt_touch(p + MT_HUGE / 2, MT_PAGE, true);
 	MT_ASSERT(mt_all_on(p, MT_HUGE, 1) && mt_is_thp(p), "the first one");
 	MT_ASSERT(mt_all_on(p + MT_HUGE, MT_HUGE, 0), "the second one");
@@ -159,7 +159,7 @@ static int shmem_on(void)
 
 static int file(int balancing, int prot)
 {
-	int fd = lz_ext4_file();
+	int fd = fo_disk_file();
 
 	MT_NEED(fd >= 0, "no ext4 on a loop device");
 	return begin(balancing) ?: half(mt_place_file(fd, SIZE, 0, prot), SIZE);
@@ -190,19 +190,19 @@ static int batch(void)
 
 	if (!p)
 		return MT_FAIL;
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, 2, LZ_MOVE), "mbind");
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, 2, FO_MOVE), "mbind");
 	/* Not the first page of them: neighbours are on both sides. */
 	for (off = 5 * MT_PAGE; off < SIZE; off += BATCH * MT_PAGE)
 		mt_touch(p + off, MT_PAGE, false);
-	faults = mt_since(&figures.before, "numa_hint_faults");
+	faults = mt_since(&before, "numa_hint_faults");
 	mt_note("%lld faults pulled %ld pages", faults,
 		mt_pages_on(p, SIZE, 1));
 	MT_ASSERT(mt_all_on(p, SIZE, 1), "not all of them came");
 	MT_ASSERT(faults == pages / BATCH, "%lld faults", faults);
-	MT_ASSERT(lz_is(&figures, pages, pages), "counted");
-	MT_ASSERT(mt_since(&figures.before, "numa_pages_migrated") == pages,
+	MT_ASSERT(fo_is(&before, pages, pages), "counted");
+	MT_ASSERT(mt_since(&before, "numa_pages_migrated") == pages,
 		  "numa_pages_migrated +%lld",
-		  mt_since(&figures.before, "numa_pages_migrated"));
+		  mt_since(&before, "numa_pages_migrated"));
 	return MT_PASS;
 }
 
@@ -214,12 +214,12 @@ static int batch_in_range(void)
 
 	if (!p)
 		return MT_FAIL;
-	MT_ASSERT(!mp_old_bind(p + from, size, MPOL_BIND, 2, LZ_MOVE), "mbind");
+	MT_ASSERT(!mp_old_bind(p + from, size, MPOL_BIND, 2, FO_MOVE), "mbind");
 	mt_touch(p, SIZE, true);
 	MT_ASSERT(mt_all_on(p + from, size, 1), "the range");
 	MT_ASSERT(mt_pages_on(p, SIZE, 1) == 40, "%ld pages moved",
 		  mt_pages_on(p, SIZE, 1));
-	MT_ASSERT(lz_is(&figures, 40, 40), "counted");
+	MT_ASSERT(fo_is(&before, 40, 40), "counted");
 	return MT_PASS;
 }
 
@@ -230,13 +230,13 @@ static int interleaved(int balancing, const char *weights, long moving)
 
 	if (!p)
 		return MT_FAIL;
-	MT_ASSERT(!mp_bind(p, SIZE, weights, LZ_MOVE), "mbind2");
+	MT_ASSERT(!mp_bind(p, SIZE, weights, FO_MOVE), "mbind2");
 	MT_ASSERT(mt_all_on(p, SIZE, 0), "pages moved at once");
-	MT_ASSERT(lz_is(&figures, moving, 0), "marked");
+	MT_ASSERT(fo_is(&before, moving, 0), "marked");
 	mt_touch(p, SIZE, true);
 	MT_ASSERT(mp_follows(p, SIZE, MP_PAGE, (uintptr_t)p / MP_PAGE, weights),
 		  "not where it should be");
-	MT_ASSERT(lz_is(&figures, moving, moving), "pulled");
+	MT_ASSERT(fo_is(&before, moving, moving), "pulled");
 	return MT_PASS;
 }
 
@@ -288,14 +288,14 @@ static int settled(void)
 	MT_ASSERT(p, "no memory on node 0");
 	/* Local pages of a single thread are never looked at. */
 	MT_ASSERT(!pthread_create(&thread, NULL, sleeper, NULL), "no thread");
-	lz_begin(&figures);
+	mt_snap(&before);
 	MT_ASSERT(scanned(p, 7), "%lld scans",
 		  ns_sched(getpid(), "mm->numa_scan_seq"));
-	MT_ASSERT(mt_since(&figures.before, "numa_hint_faults") >
+	MT_ASSERT(mt_since(&before, "numa_hint_faults") >
 		  (long long)(SIZE / MT_PAGE), "%lld hint faults",
-		  mt_since(&figures.before, "numa_hint_faults"));
+		  mt_since(&before, "numa_hint_faults"));
 	MT_ASSERT(mt_all_on(p, SIZE, 0), "it did not stay on node 0");
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_PREFERRED, 2, LZ_MOVE), "mbind");
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_PREFERRED, 2, FO_MOVE), "mbind");
 	mt_touch(p, SIZE, false);
 	MT_ASSERT(mt_all_on(p, SIZE, 1), "%ld of %lu pages came",
 		  mt_pages_on(p, SIZE, 1), SIZE / MT_PAGE);
@@ -333,8 +333,8 @@ static int next_toucher(int balancing, char **area)
 		return MT_FAIL;
 	p = mt_place(SIZE, 2);
 	MT_ASSERT(p, "no memory on node 2");
-	lz_begin(&figures);
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_LOCAL, 0, LZ_MOVE), "mbind");
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_LOCAL, 0, FO_MOVE), "mbind");
 	MT_ASSERT(mt_all_on(p, SIZE, 2), "pages moved at once");
 	pthread_barrier_init(&done, NULL, 3);
 	for (i = 0; i < 2; i++) {
@@ -350,7 +350,7 @@ static int next_toucher(int balancing, char **area)
 		mt_pages_on(p + SIZE / 2, SIZE / 2, 1));
 	MT_ASSERT(mt_all_on(p, SIZE / 2, 0), "the first half");
 	MT_ASSERT(mt_all_on(p + SIZE / 2, SIZE / 2, 1), "the second half");
-	MT_ASSERT(lz_is(&figures, SIZE / MT_PAGE, SIZE / MT_PAGE), "counted");
+	MT_ASSERT(fo_is(&before, SIZE / MT_PAGE, SIZE / MT_PAGE), "counted");
 	*area = p;
 	return MT_PASS;
 }
@@ -417,5 +417,5 @@ int main(void)
 			 not_scanned),
 	};
 
-	return lz_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "lazy_migrate_util.h"
+#include "follow_util.h"
 
 #define PAGES	8L
 #define SIZE	(PAGES * MT_PAGE)
@@ -51,14 +51,14 @@ static int spinning(void)
 	int i, to;
 
 	MT_ASSERT(r.p && !mt_run_on_cpu(0), "no memory on node 0");
-	mt_write(LZ_BALANCING, "0");
+	mt_write(FO_BALANCING, "0");
 	MT_ASSERT(!pthread_create(&thread, NULL, reads, &r), "no thread");
 	for (i = 0, to = 1; i < ROUNDS; i++, to = !to) {
 		until = rounds(&r) + 1000;
 		MT_ASSERT(MT_WAIT(rounds(&r) > until, 10000) && !r.failed,
 			  "it does not read");
 		MT_ASSERT(!mp_old_bind((char *)r.p, SIZE, MPOL_BIND, 1UL << to,
-				       LZ_MOVE), "mbind");
+				       FO_MOVE), "mbind");
 		until = rounds(&r) + 10;
 		MT_ASSERT(MT_WAIT(rounds(&r) > until, 10000), "it hangs");
 		MT_ASSERT(mt_all_on((char *)r.p, SIZE, to),
@@ -75,5 +75,5 @@ int main(void)
 			 spinning),
 	};
 
-	return lz_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "lazy_migrate_util.h"
+#include "follow_util.h"
 
 #define SIZE	(1 * MT_MB)
 #define PAGES	((long)(SIZE / MT_PAGE))
 
-static struct lz_figures figures;
+static struct mt_snap before;
 
 /* A full node: every page is either there in the end, or was refused. */
 static int full(void)
@@ -23,24 +23,24 @@ static int full(void)
 	long came;
 	char *hog, *p;
 
-	p = mt_place(SIZE, LZ_SLOW);
+	p = mt_place(SIZE, FO_SLOW);
 	MT_ASSERT(p, "no memory on the slow node");
 	hog = mt_hog(0, &hogged);
 	MT_NEED(hog, "DRAM cannot be filled");
-	lz_begin(&figures);
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE), "mbind");
-	MT_ASSERT(lz_is(&figures, PAGES, 0), "marked");
-	MT_DATA(lz_intact(p, SIZE), "another content");
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind");
+	MT_ASSERT(fo_is(&before, PAGES, 0), "marked");
+	MT_DATA(!mt_filled(p, SIZE), "another content");
 	came = mt_pages_on(p, SIZE, 0);
 	mt_note("%ld of %ld pages came", came, PAGES);
-	MT_ASSERT(mt_since(&figures.before, "numa_lazy_refused_nomem") > 0,
+	MT_ASSERT(fo_since(&before, "refused_nomem") > 0,
 		  "none was refused for want of memory");
-	MT_ASSERT(lz_refused_all(&figures) == PAGES - came, "%lld were refused",
-		  lz_refused_all(&figures));
-	MT_ASSERT(lz_is(&figures, PAGES, came), "pulled");
+	MT_ASSERT(fo_refused(&before) == PAGES - came, "%lld were refused",
+		  fo_refused(&before));
+	MT_ASSERT(fo_is(&before, PAGES, came), "pulled");
 
 	munmap(hog, hogged);
-	MT_ASSERT(MT_WAIT(({ mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE);
+	MT_ASSERT(MT_WAIT(({ mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE);
 			     mt_touch(p, SIZE, false);
 			     mt_all_on(p, SIZE, 0); }), 10000),
 		  "there is room and %ld came", mt_pages_on(p, SIZE, 0));
@@ -53,5 +53,5 @@ int main(void)
 		MT_CHECK("P7 a full node is counted, and tried again", full),
 	};
 
-	return lz_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

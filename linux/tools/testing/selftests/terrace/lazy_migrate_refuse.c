@@ -13,18 +13,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lazy_migrate_util.h"
+#include "follow_util.h"
 
 #define SIZE	(1 * MT_MB)
 #define PAGES	((long)(SIZE / MT_PAGE))
 
-static struct lz_figures figures;
+static struct mt_snap before;
 
 static char *file_on_slow(int *fd)
 {
-	*fd = lz_ext4_file();
+	*fd = fo_disk_file();
 	return *fd < 0 ? NULL :
-	       mt_place_file(*fd, SIZE, LZ_SLOW, PROT_READ | PROT_WRITE);
+	       mt_place_file(*fd, SIZE, FO_SLOW, PROT_READ | PROT_WRITE);
 }
 
 /* Dirty when mbind() comes; written back, it is as good as others. */
@@ -37,19 +37,19 @@ static int dirty(void)
 	MT_NEED(fd >= 0, "no ext4 on a loop device");
 	MT_ASSERT(p, "no file on the slow node");
 	mt_touch(p, SIZE, true);
-	lz_begin(&figures);
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE), "mbind");
-	MT_ASSERT(lz_refused(&figures, "dirty", PAGES), "after mbind");
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind");
+	MT_ASSERT(fo_refused_only(&before, "dirty", PAGES), "after mbind");
 	mt_touch(p, SIZE, false);
-	MT_ASSERT(mt_all_on(p, SIZE, LZ_SLOW), "dirty pages moved");
-	MT_ASSERT(lz_is(&figures, 0, 0), "dirty");
+	MT_ASSERT(mt_all_on(p, SIZE, FO_SLOW), "dirty pages moved");
+	MT_ASSERT(fo_is(&before, 0, 0), "dirty");
 
 	MT_ASSERT(!fsync(fd), "fsync");
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE), "mbind again");
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind again");
 	mt_touch(p, SIZE, false);
 	MT_ASSERT(mt_all_on(p, SIZE, 0), "clean pages: %ld came",
 		  mt_pages_on(p, SIZE, 0));
-	MT_ASSERT(lz_is(&figures, PAGES, PAGES), "clean");
+	MT_ASSERT(fo_is(&before, PAGES, PAGES), "clean");
 	return MT_PASS;
 }
 
@@ -62,77 +62,70 @@ static int dirtied(void)
 	p = file_on_slow(&fd);
 	MT_NEED(fd >= 0, "no ext4 on a loop device");
 	MT_ASSERT(p, "no file on the slow node");
-	lz_begin(&figures);
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE), "mbind");
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind");
 	MT_ASSERT(pwrite(fd, &c, 1, 8 * MT_PAGE + 64) == 1, "pwrite");
 	mt_touch(p, SIZE, false);
 	MT_ASSERT(mt_pages_on(p, SIZE, 0) == PAGES - 1, "%ld of %ld came",
 		  mt_pages_on(p, SIZE, 0), PAGES);
-	MT_ASSERT(mt_pages_on(p + 8 * MT_PAGE, MT_PAGE, LZ_SLOW) == 1,
+	MT_ASSERT(mt_pages_on(p + 8 * MT_PAGE, MT_PAGE, FO_SLOW) == 1,
 		  "it was another one that stayed");
-	MT_ASSERT(lz_is(&figures, PAGES, PAGES - 1), "counted");
-	MT_ASSERT(lz_refused(&figures, "dirty", 1), "refused");
+	MT_ASSERT(fo_is(&before, PAGES, PAGES - 1), "counted");
+	MT_ASSERT(fo_refused_only(&before, "dirty", 1), "refused");
 	return MT_PASS;
-}
-
-static void hold(void *arg)
-{
-	(void)arg;
-	for (;;)
-		pause();
 }
 
 /* Others map it, too: only MOVE_ALL takes it. */
 static int shared(void)
 {
-	char *p = mt_place(SIZE, LZ_SLOW);
+	char *p = mt_place(SIZE, FO_SLOW);
 	pid_t child;
 
 	MT_ASSERT(p, "no memory on the slow node");
-	child = mt_spawn(hold, NULL);
-	lz_begin(&figures);
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE), "mbind");
-	MT_ASSERT(lz_refused(&figures, "shared", PAGES), "with MOVE");
+	child = mt_spawn(fo_hold, NULL);
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind");
+	MT_ASSERT(fo_refused_only(&before, "shared", PAGES), "with MOVE");
 	mt_touch(p, SIZE, false);
-	MT_ASSERT(mt_all_on(p, SIZE, LZ_SLOW), "shared pages moved");
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE_ALL),
+	MT_ASSERT(mt_all_on(p, SIZE, FO_SLOW), "shared pages moved");
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE_ALL),
 		  "mbind with MOVE_ALL");
-	MT_ASSERT(lz_is(&figures, PAGES, 0), "with MOVE_ALL");
+	MT_ASSERT(fo_is(&before, PAGES, 0), "with MOVE_ALL");
 	mt_touch(p, SIZE, false);
 	MT_ASSERT(mt_all_on(p, SIZE, 0), "%ld came", mt_pages_on(p, SIZE, 0));
-	MT_DATA(lz_intact(p, SIZE), "another content");
-	MT_ASSERT(lz_is(&figures, PAGES, PAGES), "pulled");
+	MT_DATA(!mt_filled(p, SIZE), "another content");
+	MT_ASSERT(fo_is(&before, PAGES, PAGES), "pulled");
 	mt_kill(child);
 	return MT_PASS;
 }
 
 static int pinned(void)
 {
-	char *p = mt_place(SIZE, LZ_SLOW);
+	char *p = mt_place(SIZE, FO_SLOW);
 
 	MT_ASSERT(p, "no memory on the slow node");
 	MT_NEED(!mt_pin(p, SIZE / 2), "no io_uring");
-	lz_begin(&figures);
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE), "mbind");
-	MT_ASSERT(lz_refused(&figures, "busy", PAGES / 2), "after mbind");
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind");
+	MT_ASSERT(fo_refused_only(&before, "busy", PAGES / 2), "after mbind");
 	mt_touch(p, SIZE, true);
-	MT_ASSERT(mt_all_on(p, SIZE / 2, LZ_SLOW), "pinned pages moved");
+	MT_ASSERT(mt_all_on(p, SIZE / 2, FO_SLOW), "pinned pages moved");
 	MT_ASSERT(mt_all_on(p + SIZE / 2, SIZE / 2, 0), "the others did not");
-	MT_ASSERT(lz_is(&figures, PAGES / 2, PAGES / 2), "counted");
+	MT_ASSERT(fo_is(&before, PAGES / 2, PAGES / 2), "counted");
 	return MT_PASS;
 }
 
 /* What was swapped out has no mark; it comes back where the policy wants it. */
 static int swapped(void)
 {
-	char *p = mt_place(SIZE, LZ_SLOW);
+	char *p = mt_place(SIZE, FO_SLOW);
 	bool right;
 
 	MT_ASSERT(p, "no memory on the slow node");
 	MT_NEED(mt_swap_on("64M"), "no swap on zram");
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE), "mbind");
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind");
 	madvise(p, SIZE, MADV_PAGEOUT);
-	right = lz_intact(p, SIZE) && mt_all_on(p, SIZE, 0);
+	right = !mt_filled(p, SIZE) && mt_all_on(p, SIZE, 0);
 	if (!right)
 		mt_note_where("after swap", p, SIZE);
 	mt_swap_off();
@@ -142,26 +135,26 @@ static int swapped(void)
 /* A process that ends, and a range that goes, leave nothing behind. */
 static int gone(void)
 {
-	char *p = mt_place(4 * SIZE, LZ_SLOW);
+	char *p = mt_place(4 * SIZE, FO_SLOW);
 	pid_t child;
 
 	MT_ASSERT(p, "no memory on the slow node");
-	lz_begin(&figures);
-	MT_ASSERT(!mp_old_bind(p, 4 * SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE), "mbind");
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p, 4 * SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind");
 	/* Its child takes marks along, and pages from under the parent. */
 	child = fork();
 	if (!child) {
 		/* Only in the first part */
 		mt_touch(p, SIZE, true);
-		_exit(lz_intact(p, SIZE) ? 0 : 1);
+		_exit(mt_filled(p, SIZE));
 	}
 	MT_ASSERT(!mt_reap(child), "the child's memory is wrong");
 	munmap(p + SIZE, SIZE);
 	MT_ASSERT(!mprotect(p + 2 * SIZE, SIZE, PROT_READ), "mprotect");
-	MT_ASSERT(lz_intact(p, SIZE) && mt_all_on(p, SIZE, 0),
+	MT_ASSERT(!mt_filled(p, SIZE) && mt_all_on(p, SIZE, 0),
 		  "the first part");
 	mt_touch(p + 2 * SIZE, SIZE, false);
-	MT_ASSERT(mt_all_on(p + 2 * SIZE, SIZE, LZ_SLOW),
+	MT_ASSERT(mt_all_on(p + 2 * SIZE, SIZE, FO_SLOW),
 		  "marks outlive mprotect");
 	mt_touch(p + 3 * SIZE, SIZE, false);
 	MT_ASSERT(mt_all_on(p + 3 * SIZE, SIZE, 0), "the last part");
@@ -184,25 +177,28 @@ static void add_events(struct mt_trace *t, struct sums *s)
 
 	while (mt_trace_line(t, line, sizeof(line))) {
 		s->lines++;
-		if (strstr(line, "mm_lazy_mark:"))
+		if (!mt_field_is(line, "by", "mbind"))
+			continue;
+		if (strstr(line, "numa_follow_walk:")) {
 			s->marked += mt_field(line, "marked");
-		else if (strstr(line, "mm_lazy_pull:"))
+			s->dirty += mt_field(line, "dirty");
+			s->shared += mt_field(line, "shared");
+		} else if (mt_field_is(line, "verdict", "moved")) {
 			s->pulled += mt_field(line, "pages");
-		else if (mt_field_is(line, "reason", "dirty"))
+		} else if (mt_field_is(line, "verdict", "dirty")) {
 			s->dirty += mt_field(line, "pages");
-		else if (mt_field_is(line, "reason", "shared"))
+		} else if (mt_field_is(line, "verdict", "shared")) {
 			s->shared += mt_field(line, "pages");
+		}
 	}
 }
 
 static bool equal(const struct sums *s)
 {
-	const struct mt_snap *b = &figures.before;
-
-	return s->marked == mt_since(b, "numa_lazy_marked") &&
-	       s->pulled == mt_since(b, "numa_lazy_pulled") &&
-	       s->dirty == mt_since(b, "numa_lazy_refused_dirty") &&
-	       s->shared == mt_since(b, "numa_lazy_refused_shared");
+	return s->marked == fo_since(&before, "marked") &&
+	       s->pulled == fo_since(&before, "pulled") &&
+	       s->dirty == fo_since(&before, "refused_dirty") &&
+	       s->shared == fo_since(&before, "refused_shared");
 }
 
 static int counters(void)
@@ -215,32 +211,31 @@ static int counters(void)
 
 	f = file_on_slow(&fd);
 	MT_NEED(fd >= 0, "no ext4 on a loop device");
-	p = mt_place(SIZE, LZ_SLOW);
-	h = mt_place_thp(MT_HUGE, LZ_SLOW);
+	p = mt_place(SIZE, FO_SLOW);
+	h = mt_place_thp(MT_HUGE, FO_SLOW);
 	MT_ASSERT(f && p && h, "no memory on the slow node");
-	MT_NEED(!mt_trace_open_of(&t, "lazy_migrate", NULL), "no tracing");
-	lz_begin(&figures);
+	MT_NEED(!mt_trace_open_of(&t, "numa_follow", NULL), "no tracing");
+	mt_snap(&before);
 
-	mp_old_bind(p, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE);
-	mp_old_bind(f, SIZE, MPOL_BIND, LZ_FAST, LZ_MOVE);
-	mp_old_bind(h, MT_HUGE, MPOL_BIND, LZ_FAST, LZ_MOVE);
+	mp_old_bind(p, SIZE, MPOL_BIND, FO_FAST, FO_MOVE);
+	mp_old_bind(f, SIZE, MPOL_BIND, FO_FAST, FO_MOVE);
+	mp_old_bind(h, MT_HUGE, MPOL_BIND, FO_FAST, FO_MOVE);
 	MT_ASSERT(pwrite(fd, &c, 1, 3 * MT_PAGE + 64) == 1, "pwrite");
 	mt_touch(p, SIZE / 2, true);
 	mt_touch(f, SIZE, false);
 	mt_touch(h, MT_PAGE, true);
-	child = mt_spawn(hold, NULL);
-	mp_old_bind(p, SIZE, MPOL_BIND, 1UL << LZ_SLOW, LZ_MOVE);
+	child = mt_spawn(fo_hold, NULL);
+	mp_old_bind(p, SIZE, MPOL_BIND, 1UL << FO_SLOW, FO_MOVE);
 	mt_kill(child);
 
 	MT_ASSERT(MT_WAIT(({ add_events(&t, &s); equal(&s); }), 5000),
 		  "events and counters: marked %lld %lld, pulled %lld %lld, dirty %lld %lld, shared %lld %lld",
-		  s.marked, mt_since(&figures.before, "numa_lazy_marked"),
-		  s.pulled, mt_since(&figures.before, "numa_lazy_pulled"),
-		  s.dirty, mt_since(&figures.before, "numa_lazy_refused_dirty"),
-		  s.shared,
-		  mt_since(&figures.before, "numa_lazy_refused_shared"));
+		  s.marked, fo_since(&before, "marked"),
+		  s.pulled, fo_since(&before, "pulled"),
+		  s.dirty, fo_since(&before, "refused_dirty"),
+		  s.shared, fo_since(&before, "refused_shared"));
 	mt_trace_close(&t);
-	MT_ASSERT(mt_memcg_same("numa_lazy_"), "cgroups say otherwise");
+	MT_ASSERT(mt_memcg_same("numa_follow_"), "cgroups say otherwise");
 	mt_note("%lld events: %lld marked, %lld pulled, %lld dirty, %lld shared",
 		s.lines, s.marked, s.pulled, s.dirty, s.shared);
 	MT_ASSERT(s.marked == 2 * PAGES + 512, "marked");
@@ -263,5 +258,5 @@ int main(void)
 		MT_CHECK("R25 counters equal trace events", counters),
 	};
 
-	return lz_main(checks, ARRAY_LEN(checks));
+	return fo_main(checks, ARRAY_LEN(checks));
 }

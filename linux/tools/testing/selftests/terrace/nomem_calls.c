@@ -19,9 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "auto_migrate_util.h"
-#include "lazy_migrate_util.h"
-#include "mempolicy2_util.h"
+#include "follow_util.h"
 #include "numa_scan_util.h"
 #include "tlb_defer_util.h"
 
@@ -225,7 +223,7 @@ static long move_near(void)
 
 static long mark_near(void)
 {
-	return mp_old_bind(area, SIZE, MPOL_BIND, 1UL << NEAR, LZ_MOVE);
+	return mp_old_bind(area, SIZE, MPOL_BIND, 1UL << NEAR, FO_MOVE);
 }
 
 static int moves(const char *what, long (*call)(void))

@@ -7,12 +7,10 @@
  * lab: topology=two-socket-cxl timeout=90s debug=yes
  */
 #define _GNU_SOURCE
-#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "auto_migrate_util.h"
-#include "lazy_migrate_util.h"
+#include "follow_util.h"
 #include "numa_scan_util.h"
 #include "tlb_defer_util.h"
 
@@ -32,12 +30,12 @@ static int stamp(void)
 	struct mt_snap s;
 	bool marked;
 
-	MT_ASSERT(!mt_write(LZ_BALANCING, "2"), "no tiering mode");
+	MT_ASSERT(!mt_write(FO_BALANCING, "2"), "no tiering mode");
 	mt_snap(&s);
 	/* It has to run to be scanned; slow memory alone is marked in that mode. */
 	marked = MT_WAIT(({ am_spin(10);
 			    mt_since(&s, "numa_pte_updates") >= PAGES; }), 30000);
-	mt_write(LZ_BALANCING, "1");
+	mt_write(FO_BALANCING, "1");
 	MT_ASSERT(marked, "%lld pages were marked",
 		  mt_since(&s, "numa_pte_updates"));
 	return MT_PASS;
@@ -90,7 +88,7 @@ static int move(void)
 
 static int pulled(char *p)
 {
-	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, 1UL << FAST, LZ_MOVE),
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, 1UL << FAST, FO_MOVE),
 		  "mbind");
 	mt_touch(p, SIZE, true);
 	MT_ASSERT(mt_pages_on(p, SIZE, FAST) >= PAGES * 9 / 10,

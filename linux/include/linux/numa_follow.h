@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Pages that follow whoever uses them to another node: the calls that mbind(), page
+ * faults, the scheduler and cpusets make.  All of them are empty without
+ * CONFIG_NUMA_FOLLOW, and a nop until somebody asks for it.  See mm/follow/where.c for
+ * where pages belong, and the three that move them there: mm/follow/mbind.c, tick.c and
+ * fault.c.
+ */
+#ifndef _LINUX_NUMA_FOLLOW_H
+#define _LINUX_NUMA_FOLLOW_H
+
+#include <linux/bits.h>
+#include <linux/jump_label.h>
+#include <linux/mempolicy.h>
+#include <linux/migrate.h>
+#include <linux/mm_types.h>
+#include <linux/numa_follow_types.h>
+
+struct cgroup_subsys_state;
+struct task_struct;
+
+/* What cpuset.migrate_on_fault may be: less than this */
+#define NUMA_FOLLOW_LEVELS	4
+
+/* Pages of a file that nobody asks about, wherever they are */
+#define NUMA_FOLLOW_NONE	(-2)
+
+#ifdef CONFIG_NUMA_FOLLOW
+
+/* What mbind() takes besides MPOL_MF_VALID */
+#define NUMA_FOLLOW_FLAG	MPOL_MF_LAZY
+
+/*
+ * In mempolicy.flags: a hint fault moves a page where this policy wants it.
+ * Unlike MPOL_F_MOF it does not have NUMA balancing look for such pages.
+ */
+#define MPOL_F_LAZY		BIT(8)
+/* With it: what other processes map moves, too. */
+#define MPOL_F_LAZY_ALL		BIT(9)
+
+/* Somebody has marked pages */
+DECLARE_STATIC_KEY_FALSE(numa_follow_marks);
+/* Counts the cpusets with auto_migration */
+DECLARE_STATIC_KEY_FALSE(numa_follow_tasks);
+/* Counts the cpusets with migrate_on_fault */
+DECLARE_STATIC_KEY_FALSE(numa_follow_faults);
+
+/* ---- by mbind() ---- */
+
+bool __numa_follow_request(unsigned short mode, unsigned short *mode_flags,
+			   unsigned long *flags);
+int __numa_follow_takes(struct mm_struct *mm, unsigned long start,
+			unsigned long end);
+void __numa_follow_mark(struct mm_struct *mm, unsigned long start,
+			unsigned long end);
+
+/**
+ * numa_follow_request - Take MPOL_MF_LAZY out of what mbind() was asked for
+ * @mode: of the policy
+ * @mode_flags: of the policy; MPOL_F_LAZY is added, and MPOL_F_LAZY_ALL
+ * @flags: of the call; what would move pages now is removed
+ * @lazy: set to whether anybody asked for it
+ *
+ * Return: false if it cannot be done with the rest of the request.
+ */
+static inline bool numa_follow_request(unsigned short mode,
+				       unsigned short *mode_flags,
+				       unsigned long *flags, bool *lazy)
+{
+	*lazy = *flags & MPOL_MF_LAZY;
+	return !*lazy || __numa_follow_request(mode, mode_flags, flags);
+}
+
+/**
+ * numa_follow_takes - Can the pages of a range be marked?
+ * @mm: address space, locked for writing
+ * @start: first byte
+ * @end: end of the range
+ * @lazy: what numa_follow_request() said; if false, nobody asks
+ *
+ * Return: 0 or -EINVAL.
+ */
+static inline int numa_follow_takes(struct mm_struct *mm, unsigned long start,
+				    unsigned long end, bool lazy)
+{
+	return lazy ? __numa_follow_takes(mm, start, end) : 0;
+}
+
+/**
+ * numa_follow_mark - Have misplaced pages move when they are used next
+ * @mm: address space, not locked
+ * @start: first byte
+ * @end: end of the range
+ * @lazy: what numa_follow_request() said; if false, nothing is done
+ *
+ * Marks where the policy of the range asks for it.
+ */
+static inline void numa_follow_mark(struct mm_struct *mm, unsigned long start,
+				    unsigned long end, bool lazy)
+{
+	if (lazy)
+		__numa_follow_mark(mm, start, end);
+}
+
+/* ---- hint faults: what is marked is used ---- */
+
+bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
+			     struct folio *folio, int *nid);
+int __numa_follow_prepare(struct vm_fault *vmf, struct folio *folio, int nid);
+void __numa_follow_pulled(struct vm_fault *vmf, int nr_pages, int nid);
+void __numa_follow_failed(struct vm_fault *vmf, int nr_pages);
+
+/**
+ * numa_follow_misplaced - Is it for us to say where a page should be?
+ * @pol: policy of the page
+ * @ilx: where interleaving is
+ * @folio: folio of a hint fault, under its page table lock
+ * @nid: set to the node if so; NUMA_NO_NODE: where it is
+ *
+ * Return: true if it is: NUMA balancing is not asked.
+ */
+static inline bool numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
+					 struct folio *folio, int *nid)
+{
+	return static_branch_unlikely(&numa_follow_marks) &&
+	       __numa_follow_misplaced(pol, ilx, folio, nid);
+}
+
+/**
+ * numa_follow_prepare - A hint fault is about to move a folio
+ * @vmf: fault
+ * @vma: its VMA; what the caller has in a register is not loaded again
+ * @folio: folio, under its page table lock
+ * @nid: where it should be
+ *
+ * Return: as migrate_misplaced_folio_prepare(), which it calls.
+ */
+static inline int numa_follow_prepare(struct vm_fault *vmf,
+				      struct vm_area_struct *vma,
+				      struct folio *folio, int nid)
+{
+	if (static_branch_unlikely(&numa_follow_marks))
+		return __numa_follow_prepare(vmf, folio, nid);
+	return migrate_misplaced_folio_prepare(folio, vma, nid);
+}
+
+/**
+ * numa_follow_pulled - A hint fault has moved a folio
+ * @vmf: fault; no page table is locked
+ * @nr_pages: pages of the folio
+ * @nid: where it is now
+ *
+ * Counts it if it was marked for this, and pulls its neighbours, too.
+ */
+static inline void numa_follow_pulled(struct vm_fault *vmf, int nr_pages,
+				      int nid)
+{
+	if (static_branch_unlikely(&numa_follow_marks))
+		__numa_follow_pulled(vmf, nr_pages, nid);
+}
+
+/**
+ * numa_follow_failed - A hint fault could not move what was isolated
+ * @vmf: fault; no page table is locked
+ * @nr_pages: pages of the folio
+ */
+static inline void numa_follow_failed(struct vm_fault *vmf, int nr_pages)
+{
+	if (static_branch_unlikely(&numa_follow_marks))
+		__numa_follow_failed(vmf, nr_pages);
+}
+
+/* ---- by the tick ---- */
+
+void numa_follow_fork(struct task_struct *p);
+void numa_follow_free(struct task_struct *p);
+void __numa_follow_tick(struct task_struct *p);
+
+/**
+ * numa_follow_tick - See where the task is that a tick interrupts
+ * @p: task that runs on this CPU
+ *
+ * Called with interrupts off and without locks.
+ */
+static inline void numa_follow_tick(struct task_struct *p)
+{
+	if (static_branch_unlikely(&numa_follow_tasks))
+		__numa_follow_tick(p);
+}
+
+/* ---- cpusets ---- */
+
+void numa_follow_css_online(struct cgroup_subsys_state *css);
+void numa_follow_css_offline(struct cgroup_subsys_state *css);
+bool numa_follow_limits_of(struct task_struct *p,
+			   struct numa_follow_limits *limits);
+unsigned int __numa_follow_level(void);
+
+/**
+ * numa_follow_level - What do faults of the current task move?
+ *
+ * Return: the level, 0 to 3.
+ */
+static inline unsigned int numa_follow_level(void)
+{
+	if (static_branch_unlikely(&numa_follow_faults))
+		return __numa_follow_level();
+	return 0;
+}
+
+/* ---- by faults that map what nobody maps ---- */
+
+bool __numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret,
+			 unsigned int level);
+int __numa_follow_around(struct vm_fault *vmf, unsigned int level);
+bool numa_follow_later(struct vm_area_struct *vma, unsigned long addr,
+		       struct folio *folio);
+struct folio *__numa_follow_swap(struct vm_fault *vmf, swp_entry_t entry,
+				 struct folio *folio, unsigned int level);
+
+/**
+ * numa_follow_fault - A fault has got a page from a file: was it moved?
+ * @vmf: fault; no page table is locked
+ * @ret: what the file's ->fault() has returned
+ *
+ * Return: true if the page was given back to be moved: ->fault() has to be called
+ * again.
+ */
+static inline bool numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret)
+{
+	unsigned int level = numa_follow_level();
+
+	return level && __numa_follow_fault(vmf, ret, level);
+}
+
+/**
+ * numa_follow_around - Which pages of a file may fault-around map?
+ * @vmf: fault; no page table is locked
+ *
+ * Return: the node whose pages it may; of others numa_follow_later() has to be
+ * asked, one by one; NUMA_FOLLOW_NONE if it may map all of them.
+ */
+static inline int numa_follow_around(struct vm_fault *vmf)
+{
+	unsigned int level = numa_follow_level();
+
+	return level ? __numa_follow_around(vmf, level) : NUMA_FOLLOW_NONE;
+}
+
+/**
+ * numa_follow_swap - A fault has looked into the swap cache
+ * @vmf: fault; no page table is locked
+ * @entry: what it has looked for
+ * @folio: what it has found, with a reference, or NULL
+ *
+ * Return: the folio to go on with, with a reference; NULL if there is none.
+ */
+static inline struct folio *numa_follow_swap(struct vm_fault *vmf,
+					     swp_entry_t entry,
+					     struct folio *folio)
+{
+	unsigned int level = folio ? numa_follow_level() : 0;
+
+	if (level)
+		return __numa_follow_swap(vmf, entry, folio, level);
+	return folio;
+}
+
+#else /* !CONFIG_NUMA_FOLLOW */
+
+#define NUMA_FOLLOW_FLAG	0
+
+/* Macros: an inline, however empty, can change what gcc makes of the caller. */
+#define numa_follow_request(mode, mode_flags, flags, lazy)	((void)(lazy), true)
+#define numa_follow_takes(mm, start, end, lazy)			0
+#define numa_follow_mark(mm, start, end, lazy)			do { } while (0)
+#define numa_follow_misplaced(pol, ilx, folio, nid)		false
+#define numa_follow_prepare(vmf, vma, folio, nid)	\
+	migrate_misplaced_folio_prepare(folio, vma, nid)
+#define numa_follow_pulled(vmf, nr_pages, nid)			do { } while (0)
+#define numa_follow_failed(vmf, nr_pages)			do { } while (0)
+#define numa_follow_fork(p)					do { } while (0)
+#define numa_follow_free(p)					do { } while (0)
+#define numa_follow_tick(p)					do { } while (0)
+#define numa_follow_css_online(css)				do { } while (0)
+#define numa_follow_css_offline(css)				do { } while (0)
+#define numa_follow_fault(vmf, ret)				false
+#define numa_follow_around(vmf)					NUMA_FOLLOW_NONE
+#define numa_follow_later(vma, addr, folio)			false
+#define numa_follow_swap(vmf, entry, folio)			(folio)
+
+#endif /* CONFIG_NUMA_FOLLOW */
+
+#endif /* _LINUX_NUMA_FOLLOW_H */

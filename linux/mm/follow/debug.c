@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pages that follow: what tests look at.
+ *
+ * /sys/kernel/debug/numa_follow/cpusets is the number of cgroups whose memory follows
+ * their tasks, those on their way out included.
+ */
+#include <linux/debugfs.h>
+#include <linux/init.h>
+
+#include "follow.h"
+
+static int cpusets_get(void *data, u64 *val)
+{
+	*val = static_key_count(&numa_follow_tasks.key);
+	return 0;
+}
+
+DEFINE_DEBUGFS_ATTRIBUTE(cpusets_fops, cpusets_get, NULL, "%llu\n");
+
+static int __init follow_debug_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("numa_follow", NULL);
+
+	debugfs_create_file("cpusets", 0400, dir, NULL, &cpusets_fops);
+	return 0;
+}
+late_initcall(follow_debug_init);

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pages that follow: a page that was marked is used, and moves.
+ *
+ * The hint fault is NUMA balancing's, which works with kernel.numa_balancing at 0, too.
+ * mpol_misplaced() asks here first where the page should be: for lazy policies, and for
+ * what lies on the node that the task has come from.  The latter moves at the first
+ * access, for one interval: NUMA balancing would wait for a second one, and a mark is
+ * good for one only.
+ *
+ * Then it is told here what became of the page, and marked neighbours that should go to
+ * the same node, for the same reason, go along.  What is refused is made accessible
+ * again by the fault and stays where it is.
+ *
+ * Locks: the VMA is locked by the fault; in it, a page table lock.
+ */
+#include <linux/jiffies.h>
+#include <linux/memory-tiers.h>
+#include <linux/mempolicy.h>
+#include <linux/migrate.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/topology.h>
+
+#include <trace/events/numa_follow.h>
+
+#include "../internal.h"
+#include "follow.h"
+
+/* ---- where it should be ---- */
+
+/* Does a folio that this task touches follow it to where it is now? */
+static bool folio_follows(const struct numa_follow_task *state,
+			  struct folio *folio)
+{
+	const struct follow_trip *trip;
+
+	if (!static_branch_unlikely(&numa_follow_tasks) || !state)
+		return false;
+	trip = &state->trip;
+	if (!trip->lazy || !follow_is_of_program(state) ||
+	    !time_before(jiffies, trip->until))
+		return false;
+	if (folio_nid(folio) != trip->from ||
+	    numa_node_id() != state->place.node)
+		return false;
+	/* Slow memory is promoted by how hot it is, at a limited rate. */
+	if (folio_use_access_time(folio))
+		return false;
+	return !follow_shared_folio(folio, trip->max_mapcount);
+}
+
+/* Only by the policy of those who have none: others ask for NUMA balancing. */
+static bool starts_pull(const struct mempolicy *pol, struct folio *folio)
+{
+	struct numa_follow_task *state = current->numa_follow;
+	bool pulls = follow_by_default(pol) && folio_follows(state, folio);
+
+	if (state)
+		state->pulling = pulls;
+	return pulls;
+}
+
+static bool is_pulling(void)
+{
+	const struct numa_follow_task *state = current->numa_follow;
+
+	return state && state->pulling;
+}
+
+/**
+ * __numa_follow_misplaced - Is it for us to say where a page should be?
+ * @pol: policy of the page
+ * @ilx: where interleaving is
+ * @folio: folio of a hint fault, under its page table lock
+ * @nid: set to the node if so; NUMA_NO_NODE: where it is
+ *
+ * Return: true if it is: NUMA balancing is not asked.
+ */
+bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
+			     struct folio *folio, int *nid)
+{
+	bool pulls = starts_pull(pol, folio);
+	int to = numa_node_id();
+
+	if (!pulls && !(pol->flags & MPOL_F_LAZY))
+		return false;
+	if (pulls)
+		/* As NUMA balancing notes who has used a page last */
+		folio_xchg_last_cpupid(folio,
+				       cpu_pid_to_cpupid(raw_smp_processor_id(),
+							 current->pid));
+	else
+		to = follow_node(pol, ilx, folio, to);
+	*nid = to == folio_nid(folio) ? NUMA_NO_NODE : to;
+	return true;
+}
+
+/* ---- what became of it ---- */
+
+static void refused(unsigned long addr, int nid, enum follow_verdict reason,
+		    unsigned long pages)
+{
+	follow_count(NUMA_FOLLOW_REFUSED_DIRTY + reason, pages);
+	trace_numa_follow_use(addr, is_pulling(), nid, false, reason, pages);
+}
+
+static void pulled(unsigned long addr, int nid, unsigned long pages,
+		   bool neighbour)
+{
+	follow_count(NUMA_FOLLOW_PULLED, pages);
+	trace_numa_follow_use(addr, is_pulling(), nid, neighbour, FOLLOW_TAKE,
+			      pages);
+}
+
+/* Others map a folio, and its policy asks only for what they do not. */
+static bool is_others(const struct follow_said *said, struct folio *folio)
+{
+	return !said->all && folio_likely_mapped_shared(folio);
+}
+
+/**
+ * __numa_follow_prepare - A hint fault is about to move a folio
+ * @vmf: fault
+ * @folio: folio, under its page table lock
+ * @nid: where it should be
+ *
+ * What was of one process when it was marked may be of several by now.
+ *
+ * Return: 0 if it may, and is isolated; else it stays.
+ */
+int __numa_follow_prepare(struct vm_fault *vmf, struct folio *folio, int nid)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct follow_said said = follow_said_at(vma, vmf->address, folio);
+	enum follow_verdict reason = FOLLOW_SHARED;
+	int err = -EACCES;
+
+	if (!said.lazy || !is_others(&said, folio)) {
+		err = migrate_misplaced_folio_prepare(folio, vma, nid);
+		if (!err || (!said.lazy && !is_pulling()))
+			return err;
+		reason = follow_refusal(vma, folio);
+	}
+	refused(vmf->address, nid, reason, folio_nr_pages(folio));
+	return err;
+}
+
+/**
+ * __numa_follow_failed - A hint fault could not move what was isolated
+ * @vmf: fault; no page table is locked
+ * @nr_pages: pages of the folio
+ */
+void __numa_follow_failed(struct vm_fault *vmf, int nr_pages)
+{
+	if (is_pulling() || follow_lazy_at(vmf->vma, vmf->address))
+		refused(vmf->address, NUMA_NO_NODE, FOLLOW_BUSY, nr_pages);
+}
+
+/* ---- what goes along ---- */
+
+/* Does a marked neighbour go to @nid, for the same reason as the page touched? */
+static bool goes_along(struct vm_area_struct *vma, unsigned long addr,
+		       struct folio *folio, int nid)
+{
+	const struct numa_follow_task *state = current->numa_follow;
+	struct follow_said said;
+
+	if (is_pulling())
+		return state->place.node == nid &&
+		       folio_follows(state, folio) && !current->mempolicy &&
+		       follow_unbound(vma, addr, folio);
+	said = follow_said_at(vma, addr, folio);
+	return said.lazy && said.to == nid && said.to != folio_nid(folio) &&
+	       !is_others(&said, folio);
+}
+
+/* What is refused stays marked: its own fault will count it. */
+static void take(struct follow_batch *batch, struct vm_area_struct *vma,
+		 unsigned long addr, pte_t pte)
+{
+	struct folio *folio;
+
+	if (!pte_present(pte) || !pte_protnone(pte))
+		return;
+	folio = vm_normal_folio(vma, addr, pte);
+	if (folio && !folio_is_zone_device(folio) &&
+	    goes_along(vma, addr, folio, batch->to))
+		follow_isolate(batch, vma, folio);
+}
+
+static void take_neighbours(struct follow_batch *batch, struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct follow_window w = follow_batch_window(vmf->address, vma->vm_start,
+						     vma->vm_end);
+	unsigned long addr;
+	pte_t *first, *pte;
+	spinlock_t *ptl;	/* of the page table of the fault */
+
+	first = pte_offset_map_lock(vma->vm_mm, vmf->pmd, w.start, &ptl);
+	if (!first)
+		return;
+	__acquire(ptl);			/* which sparse cannot see */
+	/* The page of the fault is no longer marked. */
+	for (addr = w.start, pte = first; addr != w.end;
+	     addr += PAGE_SIZE, pte++)
+		take(batch, vma, addr, ptep_get(pte));
+	pte_unmap_unlock(first, ptl);
+}
+
+/**
+ * __numa_follow_pulled - A hint fault has moved a folio
+ * @vmf: fault; no page table is locked
+ * @nr_pages: pages of the folio
+ * @nid: where it is now
+ */
+void __numa_follow_pulled(struct vm_fault *vmf, int nr_pages, int nid)
+{
+	struct follow_batch batch = {
+		.folios = LIST_HEAD_INIT(batch.folios),
+		.from = NUMA_NO_NODE,
+		.to = nid,
+	};
+	unsigned long moved;
+
+	if (!is_pulling() && !follow_lazy_at(vmf->vma, vmf->address))
+		return;
+	pulled(vmf->address, nid, nr_pages, false);
+	take_neighbours(&batch, vmf);
+	moved = follow_move(&batch);
+	if (moved)
+		pulled(vmf->address, nid, moved, true);
+}
