@@ -16,6 +16,7 @@ from ops_tree import build, cxl, dram
 
 from terrace.kernel.build import Kernel
 from terrace.kernel.check import Result
+from terrace.kernel.size import Size
 from terrace.ops import counters, diagnose
 from terrace.ops.knobs import KNOBS, Knob
 from terrace.ops.snapshot import PLACE, PLACE_NUMBERS
@@ -135,7 +136,7 @@ def test_json_of_the_lab_and_the_kernel_follows_its_schema(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     built = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc")
-    checked = [Result("hooks", (), 0.5), Result("size", ("grows",), 1.5)]
+    checked = [Result("hooks", (), 0.5), Result("size", ("grows",), 1.5, (Size("mm/follow", 29000, 4096, 8),))]
     monkeypatch.setattr("terrace.kernel.build.build", lambda name, **_: built)
     monkeypatch.setattr("terrace.kernel.check.run_checks", lambda names, **_: checked)
     for words, code in ((["lab", "list"], 0), (["kernel", "build", "stock"], 0), (["kernel", "check"], 1)):

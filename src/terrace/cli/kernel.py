@@ -4,12 +4,13 @@
 import argparse
 import re
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from terrace import output
 from terrace.errors import UsageError
 from terrace.kernel import build as builder
-from terrace.kernel import check, config, deb, edit, series
+from terrace.kernel import check, config, deb, edit, series, size
 from terrace.kernel import source as linux_source
 from terrace.paths import build_dir
 from terrace.units import whole_number
@@ -146,17 +147,24 @@ def _check(args: argparse.Namespace) -> int:
     results = check.run_checks(args.names, full=args.full, linux=args.linux)
     passed = all(result.passed for result in results)
     if args.json:
-        shown = [
-            {"check": r.name, "passed": r.passed, "seconds": round(r.seconds, 1), "problems": list(r.problems)}
-            for r in results
-        ]
-        output.emit_json({"version": 1, "kind": "checks", "passed": passed, "checks": shown})
+        output.emit_json({"version": 1, "kind": "checks", "passed": passed, "checks": [_as_json(r) for r in results]})
     else:
         for result in results:
             print(f"{'ok' if result.passed else 'FAILED':6} {result.name} ({output.format_duration(result.seconds)})")
-            for problem in result.problems:
-                print(f"    {problem}")
+            shown = size.table(result.sizes).splitlines()
+            for line in [*shown, *result.problems]:
+                print(f"    {line}")
     return 0 if passed else 1
+
+
+def _as_json(result: check.Result) -> dict[str, object]:
+    shown: dict[str, object] = {
+        "check": result.name,
+        "passed": result.passed,
+        "seconds": round(result.seconds, 1),
+        "problems": list(result.problems),
+    }
+    return {**shown, "sizes": [asdict(item) for item in result.sizes]} if result.sizes else shown
 
 
 def _add_series(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,9 @@ from typing import Any
 
 from terrace.errors import BuildError, TerraceError, UsageError
 from terrace.host import clean_env, cpu_count, require_packages
-from terrace.kernel import arch, bisect, build, config, exports, matrix, patches, series, tree
+from terrace.kernel import arch, bisect, build, config, exports, matrix, patches, series, size, tree
 from terrace.kernel import source as linux_source
+from terrace.kernel.size import Size
 from terrace.kernel.source import Source
 from terrace.paths import build_dir, repo_root
 
@@ -66,22 +67,31 @@ _CODE = (".c", ".h")
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What a check returns that has more to show than what is wrong: the sizes of our folders, too."""
+
+    problems: list[str]
+    sizes: list[Size]
+
+
+@dataclass(frozen=True)
 class Check:
     """One check: `run` returns what is wrong, a line each; `slow` ones run only with --full or by name."""
 
     name: str
     purpose: str
-    run: Callable[[Source], list[str]]
+    run: Callable[[Source], list[str] | Measured]
     slow: bool = False
 
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of one check."""
+    """The outcome of one check; `sizes` are those of our folders, where it measured them."""
 
     name: str
     problems: tuple[str, ...]
     seconds: float
+    sizes: tuple[Size, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -104,10 +114,12 @@ def run_checks(names: Sequence[str], *, full: bool = False, linux: Path | None =
 def _timed(check: Check, source: Source) -> Result:
     start = time.monotonic()
     try:
-        problems = check.run(source)
+        found = check.run(source)
     except TerraceError as error:
-        problems = str(error).splitlines()
-    return Result(check.name, tuple(problems), time.monotonic() - start)
+        found = str(error).splitlines()
+    if not isinstance(found, Measured):
+        found = Measured(found, [])
+    return Result(check.name, tuple(found.problems), time.monotonic() - start, tuple(found.sizes))
 
 
 def _check_hooks(source: Source) -> list[str]:
@@ -136,7 +148,7 @@ def _places(text: str) -> list[str]:
 
 def _check_budget(source: Source) -> list[str]:
     """Hooks and overlay files stay within hooks/budget.toml, and every overlay file has its licence line."""
-    budget: dict[str, Any] = tomllib.loads((repo_root() / "hooks" / "budget.toml").read_text())
+    budget = _budget()
     stack = patches.hooks()
     lines = sum(len(re.findall(r"^(?:\+(?!\+\+ )|-(?!-- ))", hook.diff, re.MULTILINE)) for hook in stack)
     problems = []
@@ -210,12 +222,36 @@ def _check_kernel_doc(source: Source) -> list[str]:
 def _check_sparse(source: Source) -> list[str]:
     """Nothing for sparse to find in the overlay's own files, compiled as in the terrace flavour."""
     require_packages(["sparse"], "check the kernel part with sparse")
-    out = build.prepare("terrace", linux=None if source.is_debian else source.path)
-    targets = _compiled_folders(out.parent)
-    if not targets:
-        return []
+    ours = set(tree.overlay_files())
+    found = []
+    for line in _compile_ours(_terrace_out(source), "C=2").splitlines():
+        match = re.match(r"(?:\.\./)?([^\s:]+):\d+:(?:\d+:)? (?:warning|error):", line)
+        if match and os.path.normpath(match[1]) in ours:
+            found.append(line.removeprefix("../"))
+    return found
+
+
+def _check_size(source: Source) -> Measured:
+    """Our code, as the terrace flavour compiles it, is no larger than hooks/budget.toml says; shows a table."""
+    out = _terrace_out(source)
+    _compile_ours(out)
+    built = [f"{name}built-in.a" if name.endswith("/") else name for name in _compiled()]
+    done = _run(["size", *built], out)
+    if done.returncode != 0:
+        raise BuildError(f"size: {done.stderr.strip()[-300:]}")
+    sizes = size.parse(done.stdout)
+    return Measured(size.problems(sizes, _budget().get("text_bytes", {})), sizes)
+
+
+def _terrace_out(source: Source) -> Path:
+    return build.prepare("terrace", linux=None if source.is_debian else source.path)
+
+
+def _compile_ours(out: Path, *words: str) -> str:
+    """What make says while it compiles the overlay's own files in an out folder."""
+    command = [*words, *_compiled()]
     done = subprocess.run(
-        [*build.make_command(out, "C=2", *targets), f"-j{cpu_count()}", "-Otarget"],
+        [*build.make_command(out, *command), f"-j{cpu_count()}", "-Otarget"],
         env=build.make_env(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -223,23 +259,23 @@ def _check_sparse(source: Source) -> list[str]:
         check=False,
     )
     if done.returncode != 0:
-        raise BuildError(f"make C=2 {' '.join(targets)}:\n{build.excerpt(done.stdout)}")
-    ours = set(tree.overlay_files())
-    found = []
-    for line in done.stdout.splitlines():
-        match = re.match(r"(?:\.\./)?([^\s:]+):\d+:(?:\d+:)? (?:warning|error):", line)
-        if match and os.path.normpath(match[1]) in ours:
-            found.append(line.removeprefix("../"))
-    return found
+        raise BuildError(f"make {' '.join(command)}:\n{build.excerpt(done.stdout)}")
+    return done.stdout
 
 
-def _compiled_folders(root: Path) -> list[str]:
-    """Folders of the overlay that make can build by name: those with a Makefile of ours below the kernel's own code."""
-    return sorted(
+def _compiled() -> list[str]:
+    """What make can build of the overlay by name: folders with a Makefile of ours, and objects in folders of Linux."""
+    ours = tree.overlay_files()
+    folders = sorted(
         f"{Path(name).parent}/"
-        for name in tree.overlay_files()
+        for name in ours
         if Path(name).name == "Makefile" and not name.startswith(("tools/", "Documentation/", "samples/"))
     )
+    return [*folders, *(name for name in size.ELSEWHERE if str(Path(name).with_suffix(".c")) in ours)]
+
+
+def _budget() -> dict[str, Any]:
+    return tomllib.loads((repo_root() / "hooks" / "budget.toml").read_text())
 
 
 def _check_bloat(source: Source) -> list[str]:
@@ -252,8 +288,7 @@ def _check_bloat(source: Source) -> list[str]:
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     if done.returncode != 0 or not lines:
         raise BuildError(f"bloat-o-meter: {done.stderr.strip()[-300:]}")
-    budget: dict[str, Any] = tomllib.loads((repo_root() / "hooks" / "budget.toml").read_text())
-    return _bloat(lines, budget.get("refactored", {}))
+    return _bloat(lines, _budget().get("refactored", {}))
 
 
 def _bloat(lines: Sequence[str], refactored: Mapping[str, str]) -> list[str]:
@@ -321,6 +356,7 @@ CHECKS = tuple(
         ("kernel-doc", _check_kernel_doc, False),
         ("configs", _check_configs, False),
         ("sparse", _check_sparse, False),
+        ("size", _check_size, False),
         ("series", _check_series, False),
         ("bloat", _check_bloat, False),
         ("bisect", _check_bisect, True),

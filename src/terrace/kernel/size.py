@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How large our own code is, folder by folder, from what binutils' `size` says of the objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from terrace.output import format_table
+
+#: Objects of ours in folders of Linux, and the folder of ours that each is a part of.
+ELSEWHERE = {"kernel/cgroup/numa_follow.o": "mm/follow"}
+# text, data, bss, their sum in two bases, an object, and the archive that it is in.
+_LINE = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+\d+\s+[0-9a-f]+\s+(\S+)(?: \(ex (\S+)\))?")
+
+
+@dataclass(frozen=True)
+class Size:
+    """One folder: bytes of code and constants, of variables with a value, and of those that begin as 0."""
+
+    folder: str
+    text_bytes: int
+    data_bytes: int
+    bss_bytes: int
+
+
+def parse(said: str) -> list[Size]:
+    """Bytes by folder, in order of names, of what `size` says of archives and objects; tests/ is left out."""
+    sums: dict[str, tuple[int, int, int]] = {}
+    for match in filter(None, map(_LINE.fullmatch, said.splitlines())):
+        name, archive = PurePosixPath(match[4]), match[5]
+        # A member of a thin archive has a path, one of another archive only a name.
+        inside = name if archive is None or len(name.parts) > 1 else PurePosixPath(archive).parent / name
+        if "tests" in inside.parts:
+            continue
+        folder = ELSEWHERE.get(str(inside)) or str(PurePosixPath(archive or inside).parent)
+        text, data, bss = sums.get(folder, (0, 0, 0))
+        sums[folder] = (text + int(match[1]), data + int(match[2]), bss + int(match[3]))
+    return [Size(folder, *sums[folder]) for folder in sorted(sums)]
+
+
+def total(sizes: Iterable[Size]) -> Size:
+    """All of them together, in bytes."""
+    every = list(sizes)
+    return Size(
+        "total",
+        sum(item.text_bytes for item in every),
+        sum(item.data_bytes for item in every),
+        sum(item.bss_bytes for item in every),
+    )
+
+
+def table(sizes: Sequence[Size]) -> str:
+    """Lines for a person, in bytes, the total last; "" when nothing was measured."""
+    if not sizes:
+        return ""
+    rows = [(item.folder, item.text_bytes, item.data_bytes, item.bss_bytes) for item in (*sizes, total(sizes))]
+    return format_table(rows, ("bytes of", "text", "data", "bss"))
+
+
+def problems(sizes: Iterable[Size], limits: Mapping[str, int]) -> list[str]:
+    """Folders with more bytes of text than `limits` (bytes by folder) allow, a line each; others have no limit."""
+    return [
+        f"linux/{item.folder}: {item.text_bytes} bytes of text, the budget is {limits[item.folder]}"
+        for item in sizes
+        if item.text_bytes > limits.get(item.folder, item.text_bytes)
+    ]
