@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include "wl.h"
@@ -25,11 +26,12 @@
 
 /* All that a child has to know; in exec's argument as hexadecimal numbers. */
 struct unit {
-	uint64_t number, seed, size, slice, headers, heap;
+	uint64_t number, seed, size, slice, headers, heap, unmarked;
 };
 
 static uint64_t slice_size = 256u << 10, headers = 16, heap_size = 512u << 10;
 static const char *folder;
+static unsigned int on_disk;
 static char place[512], source[600];
 static uint64_t forks, execs, failed, bad_objects, spoil = UINT64_MAX;
 static pid_t owner;
@@ -151,7 +153,8 @@ static void __attribute__((noreturn)) child(const struct unit *u, const char *fr
 {
 	uint64_t digest;
 
-	TG_MARK(TG_MARK_TASK, WL_KIND_WORKER);
+	if (!u->unmarked)
+		TG_MARK(TG_MARK_TASK, WL_KIND_WORKER);
 	digest = read_sources(u, from);
 	use_heap(u, digest);
 	write_object(digest, object);
@@ -162,11 +165,11 @@ static void __attribute__((noreturn)) child(const struct unit *u, const char *fr
 static void run_as_child(char **argv)
 {
 	struct unit u;
-	unsigned long long n[6];
+	unsigned long long n[7];
 
-	if (sscanf(argv[2], "%llx,%llx,%llx,%llx,%llx,%llx", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]) != 6)
+	if (sscanf(argv[2], "%llx,%llx,%llx,%llx,%llx,%llx,%llx", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6]) != 7)
 		_exit(15);
-	u = (struct unit){ n[0], n[1], n[2], n[3], n[4], n[5] };
+	u = (struct unit){ n[0], n[1], n[2], n[3], n[4], n[5], n[6] };
 	child(&u, argv[3], argv[4]);
 }
 
@@ -180,9 +183,9 @@ static int start_child(const struct unit *u, const char *object)
 	int status;
 	pid_t pid;
 
-	snprintf(numbers, sizeof(numbers), "%llx,%llx,%llx,%llx,%llx,%llx", (unsigned long long)u->number,
+	snprintf(numbers, sizeof(numbers), "%llx,%llx,%llx,%llx,%llx,%llx,%llx", (unsigned long long)u->number,
 		 (unsigned long long)u->seed, (unsigned long long)u->size, (unsigned long long)u->slice,
-		 (unsigned long long)u->headers, (unsigned long long)u->heap);
+		 (unsigned long long)u->headers, (unsigned long long)u->heap, (unsigned long long)u->unmarked);
 	pid = fork();
 	if (!pid) {
 		if (!does_exec)
@@ -221,7 +224,7 @@ static bool object_is_right(const struct unit *u, const char *path, uint64_t dig
 
 static void work(struct wl_worker *w)
 {
-	struct unit u = { 0, wl.seed, wl.size, slice_size, headers, heap_size };
+	struct unit u = { 0, wl.seed, wl.size, slice_size, headers, heap_size, wl.as_burst };
 	uint64_t digest;
 	char object[600];
 
@@ -245,7 +248,21 @@ static void clean_up(void)
 	if (getpid() != owner)
 		return;
 	unlink(source);
+	if (on_disk)
+		umount2(place, MNT_DETACH);
 	rmdir(place);
+}
+
+/* A file system that knows of dirty pages and writes them back: ext4 on a loop device, of a file without a name. */
+static void mount_disk(void)
+{
+	char command[1700];
+
+	snprintf(command, sizeof(command),
+		 "truncate -s %lluM '%s.img' && mkfs.ext4 -q -O ^has_journal '%s.img' && mount -o loop '%s.img' '%s' && "
+		 "rm '%s.img'", (unsigned long long)(2 * wl.size >> 20) + 16, place, place, place, place, place);
+	if (system(command))
+		tg_die(TG_EXIT_FAILED, "--on-disk: no ext4 on a loop device; it needs root and e2fsprogs");
 }
 
 static void check(void)
@@ -270,6 +287,8 @@ static int make_file(void)
 	owner = getpid();
 	snprintf(source, sizeof(source), "%s/source", place);
 	atexit(clean_up);
+	if (on_disk)
+		mount_disk();
 	fd = open(source, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, (off_t)wl.size))
 		tg_die(TG_EXIT_FAILED, "%s: %s", source, strerror(errno));
@@ -284,6 +303,9 @@ static void prepare(void)
 		for (unsigned int i = 0; i < PAGE_WORDS; i++, word += WL_GOLDEN)
 			at[i] = word;
 	}
+	/* Pages that wait to be written back do not move: a build's sources are not fresh. */
+	if (on_disk && msync(wl_arena, wl.size, MS_SYNC))
+		tg_die(TG_EXIT_FAILED, "%s: writing it back: %s", source, strerror(errno));
 }
 
 static uint64_t unit(void)
@@ -327,6 +349,7 @@ static const struct wl_option options[] = {
 	{ "slice", WL_SIZE, &slice_size, WL_PAGE, 1u << 30, NULL, "source of one child's own", false },
 	{ "headers", WL_NUMBER, &headers, 0, 4096, NULL, "pieces of 16K that it reads of what all read", false },
 	{ "heap", WL_SIZE, &heap_size, WL_PAGE, 1u << 30, NULL, "anonymous memory that it fills", false },
+	{ "on-disk", WL_FLAG, &on_disk, 0, 0, NULL, "the files are on ext4 on a loop device", false },
 	{ "dir", WL_TEXT, &folder, 0, 0, NULL, "where the files are; else $TERRACE_SCRATCH or /tmp", false },
 	{ 0 },
 };

@@ -9,9 +9,17 @@
  * element of an array started equal, so all must have the value that the recurrence gives.  Three
  * times x is a shift and an addition, done 16 bytes at a time; a line of 64 bytes costs a kernel 11
  * to 27 instructions.
+ *
+ * With --own-touch each thread writes its part of the arrays first, as an OpenMP program's do: what lies on
+ * the node of the CPU that it began on is near until the scheduler takes it elsewhere.
  */
 #define _GNU_SOURCE
+#include <sched.h>
+
 #include "wl.h"
+
+#define MAX_ROUNDS	65536u
+#define NEAR_PROBES	64u	/* of each thread's part */
 
 #define FIRST_A	1ull
 #define FIRST_B	2ull
@@ -32,6 +40,11 @@ struct timing {
 static vector *a, *b, *c;
 static uint64_t nr_lines;
 static struct timing timing[NR_KERNELS];
+static unsigned int own_touch;
+static uint64_t round_end_ns[MAX_ROUNDS], nr_rounds;	/* from wl_start_ns on */
+static unsigned int node_of[WL_MAX_THREADS];	/* where the thread was when it last finished a kernel */
+static struct wl_sample *near;
+static unsigned int nr_near, max_near;
 
 /* @n lines of each array. */
 static void copy(vector *to, const vector *from, uint64_t n)
@@ -109,9 +122,23 @@ static void note(enum kernel kernel, uint64_t ns)
 	t->best = !t->best || ns < t->best ? ns : t->best;
 }
 
+/* Where a thread's part of the arrays begins. */
+static uint64_t first_line(uint64_t thread)
+{
+	return nr_lines * thread / wl.threads;
+}
+
+static void note_node(const struct wl_worker *w)
+{
+	unsigned int node;
+
+	if (!getcpu(NULL, &node))
+		__atomic_store_n(&node_of[w->id], node, __ATOMIC_RELAXED);
+}
+
 static void work(struct wl_worker *w)
 {
-	uint64_t first = nr_lines * w->id / wl.threads, n = nr_lines * (w->id + 1) / wl.threads - first;
+	uint64_t first = first_line(w->id), n = first_line(w->id + 1) - first;
 	uint64_t before = wl_now(), now;
 
 	/* All threads must agree on the end: one reads the flag while the others wait. */
@@ -120,6 +147,7 @@ static void work(struct wl_worker *w)
 	while (w->next < w->last) {
 		for (enum kernel k = COPY; k < NR_KERNELS; k++) {
 			run_kernel(k, first, n);
+			note_node(w);
 			if (!w->id && k == TRIAD)
 				stop = __atomic_load_n(&wl_stop, __ATOMIC_RELAXED);
 			wl_meet();
@@ -130,9 +158,62 @@ static void work(struct wl_worker *w)
 		}
 		w->next++;
 		w->ops++;
+		if (!w->id && nr_rounds < MAX_ROUNDS)
+			round_end_ns[nr_rounds++] = before - wl_start_ns;
 		if (stop)
 			return;
 	}
+}
+
+/* Lines @first and on, @n of each array. */
+static void fill(uint64_t first, uint64_t n)
+{
+	for (uint64_t i = first * LINE_VECTORS; i < (first + n) * LINE_VECTORS; i++) {
+		a[i] = (vector){ FIRST_A + wl.seed, FIRST_A + wl.seed };
+		b[i] = (vector){ FIRST_B, FIRST_B };
+		c[i] = (vector){ FIRST_C, FIRST_C };
+	}
+}
+
+static void touch(struct wl_worker *w)
+{
+	if (!own_touch)
+		return;
+	fill(first_line(w->id), first_line(w->id + 1) - first_line(w->id));
+	note_node(w);
+}
+
+/* How many probes of each thread's part of the first array lie on the node where it is. */
+static void sampled(void)
+{
+	static void *page[NEAR_PROBES];
+	static int node[NEAR_PROBES];
+	struct wl_sample *s = &near[nr_near];
+
+	if (!own_touch || nr_near == max_near)
+		return;
+	s->ns = wl_now() - wl_start_ns;
+	for (unsigned int t = 0; t < wl.threads; t++) {
+		uint64_t from = first_line(t), lines = first_line(t + 1) - from;
+
+		for (uint64_t i = 0; i < NEAR_PROBES; i++)
+			page[i] = a + (from + lines * i / NEAR_PROBES) * LINE_VECTORS;
+		if (tg_query_nodes(NEAR_PROBES, page, node))
+			continue;
+		for (unsigned int i = 0; i < NEAR_PROBES; i++) {
+			s->known += node[i] >= 0;
+			s->fast += node[i] == (int)__atomic_load_n(&node_of[t], __ATOMIC_RELAXED);
+		}
+	}
+	nr_near++;
+}
+
+static void check(void)
+{
+	if (own_touch && (wl.place || wl.start_node >= 0))
+		tg_die(TG_EXIT_USAGE, "--own-touch: the threads place the memory, so without --%s",
+		       wl.place ? "place" : "start-node");
+	wl_arena_untouched = own_touch;
 }
 
 static void prepare(void)
@@ -143,11 +224,12 @@ static void prepare(void)
 	a = wl_take(bytes, "the first array");
 	b = wl_take(bytes, "the second array");
 	c = wl_take(bytes, "the third array");
-	for (uint64_t i = 0; i < nr_lines * LINE_VECTORS; i++) {
-		a[i] = (vector){ FIRST_A + wl.seed, FIRST_A + wl.seed };
-		b[i] = (vector){ FIRST_B, FIRST_B };
-		c[i] = (vector){ FIRST_C, FIRST_C };
-	}
+	max_near = own_touch ? MAX_ROUNDS : 0;
+	near = calloc(max_near + 1, sizeof(*near));
+	if (!near)
+		tg_die(TG_EXIT_FAILED, "no memory for samples");
+	if (!own_touch)
+		fill(0, nr_lines);
 }
 
 static void check_array(const char *name, const vector *array, uint64_t wanted)
@@ -214,6 +296,12 @@ static void report(void)
 		       (unsigned long long)timing[k].best, (unsigned long long)(rounds ? timing[k].sum / rounds : 0),
 		       (unsigned long long)timing[k].worst, (double)bytes * 1e3 / (double)best);
 	}
+	printf("],\n  \"round_ends_ms\": [");
+	for (uint64_t i = 0; i < nr_rounds; i++)
+		printf("%s%.3f", i ? ", " : "", (double)round_end_ns[i] / 1e6);
+	printf("],\n  \"near_samples\": [");
+	for (unsigned int i = 0; i < nr_near; i++)
+		printf("%s[%.3f, %u, %u]", i ? ", " : "", (double)near[i].ns / 1e6, near[i].fast, near[i].known);
 	printf("],\n");
 }
 
@@ -222,12 +310,21 @@ static uint64_t unit(void)
 	return 1;
 }
 
+static const struct wl_option options[] = {
+	{ "own-touch", WL_FLAG, &own_touch, 0, 0, NULL, "each thread writes its part of the arrays first", false },
+	{ 0 },
+};
+
 static const struct wl_workload stream = {
 	.name = "stream",
 	.purpose = "Bandwidth of copy, scale, add and triad over three arrays; an operation is all four once.",
+	.options = options,
 	.defaults = { .iterations = 10 },
+	.check = check,
 	.unit = unit,
 	.prepare = prepare,
+	.touch = touch,
+	.sampled = sampled,
 	.work = work,
 	.sabotage = sabotage,
 	.verify = verify,

@@ -26,6 +26,13 @@
 #define WL_KIND_SAMPLER	2
 #define WL_REGION_BEGIN	1
 #define WL_REGION_END	2
+/* With a burst, within region 1: before it (region 2), while it is (3), after it (4). */
+#define WL_BEFORE_BEGIN	3
+#define WL_BEFORE_END	4
+#define WL_DURING_BEGIN	5
+#define WL_DURING_END	6
+#define WL_AFTER_BEGIN	7
+#define WL_AFTER_END	8
 #define WL_GOLDEN	0x9e3779b97f4a7c15ull
 
 /* ---- options ---- */
@@ -50,7 +57,9 @@ struct wl_common {
 	uint64_t size, threads, seed, ops, iterations, seconds, sample_ms, probes;
 	int start_node;			/* -1: wherever the first touch puts it */
 	unsigned int thp, pin;
-	const char *place, *weights, *sabotage;
+	const char *place, *weights, *sabotage, *cgroup, *burst, *burst_words;
+	uint64_t burst_ms;
+	unsigned int as_burst;
 };
 
 extern struct wl_common wl;
@@ -60,6 +69,7 @@ void wl_print_options(void);
 /* Kernel files named by --set-late are written now. */
 void wl_set_late(void);
 void wl_set_knob(char *text, const char *option);
+void wl_join_cgroup(void);
 
 /* ---- random numbers ---- */
 
@@ -100,6 +110,7 @@ struct wl_placement {
 
 extern char *wl_arena;
 extern uint64_t wl_pages;
+extern bool wl_arena_untouched;	/* set in check(): the threads touch it themselves */
 
 /* Map, bind and touch; @fd: a file to share instead of anonymous memory, or -1. */
 void wl_arena_make(int fd);
@@ -157,6 +168,7 @@ struct wl_workload {
 	int (*file)(void);			/* opens the file that is the arena; NULL: anonymous */
 	uint64_t (*unit)(void);			/* operations in one iteration; NULL: one a page */
 	void (*prepare)(void);
+	void (*touch)(struct wl_worker *w);	/* what each thread does before all start; or NULL */
 	void (*work)(struct wl_worker *w);
 	void (*sampled)(void);			/* after each sample, or NULL */
 	void (*sabotage)(const char *kind);
@@ -172,7 +184,10 @@ extern uint64_t wl_start_ns, wl_ops;
 extern bool wl_stop;
 
 int wl_main(const struct wl_workload *workload, int argc, char **argv);
-uint64_t wl_run(const struct wl_workload *workload);
+/* The burst is there and waits, then the threads are. */
+void wl_start(const struct wl_workload *workload);
+uint64_t wl_run(void);
+void wl_print_burst(void);
 
 /*
  * The next operations of this thread: their number, and in @first the number of the first; 0 at the end.

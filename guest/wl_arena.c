@@ -20,6 +20,7 @@
 
 char *wl_arena;
 uint64_t wl_pages;
+bool wl_arena_untouched;
 static uint64_t taken;
 
 /* The nodes that have memory, for an error. */
@@ -174,7 +175,8 @@ void wl_arena_make(int fd)
 	madvise(wl_arena, wl.size, wl.thp ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	if (wl.weights)
 		weigh_range();
-	touch_all();
+	if (!wl_arena_untouched)
+		touch_all();
 }
 
 uint64_t wl_left(void)

@@ -160,6 +160,7 @@ static void print(const struct wl_workload *workload)
 	wl_print_placement("placed_first", &r->first);
 	wl_print_placement("placed_last", &r->last);
 	wl_print_samples("samples", 0);
+	wl_print_burst();
 	print_threads();
 	wl_print_vmstat(&r->before, &r->after);
 	print_kthreads(&r->before, &r->after);
@@ -181,12 +182,13 @@ int wl_main(const struct wl_workload *workload, int argc, char **argv)
 	if (workload->prepare)
 		workload->prepare();
 	wl_ops = wl.ops ? wl.ops : wl.iterations * (workload->unit ? workload->unit() : wl_pages);
+	wl_start(workload);
 	sabotage(workload, true);
 	r->first = wl_look(0, wl_pages, 1);
 	wl_choose_probes(0, wl_pages, 1, 0);
 	wl_read_counters(&r->before);
 	wl_set_late();
-	r->elapsed_ns = wl_run(workload);
+	r->elapsed_ns = wl_run();
 	wl_read_counters(&r->after);
 	r->last = wl_look(0, wl_pages, 1);
 	sabotage(workload, false);

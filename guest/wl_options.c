@@ -6,10 +6,11 @@
  */
 #define _GNU_SOURCE
 #include <getopt.h>
+#include <sys/stat.h>
 
 #include "wl.h"
 
-#define MAX_OPTIONS	40u
+#define MAX_OPTIONS	48u
 #define MAX_KNOBS	64u
 
 struct wl_common wl = {
@@ -39,6 +40,12 @@ static const struct wl_option common[] = {
 	{ "pin", WL_FLAG, &wl.pin, 0, 0, NULL, "each thread to one CPU", false },
 	{ "sample-ms", WL_NUMBER, &wl.sample_ms, 1, 3600000, NULL, "interval of the placement samples", false },
 	{ "probes", WL_NUMBER, &wl.probes, 1, WL_MAX_PROBES, NULL, "pages in one placement sample", false },
+	{ "cgroup", WL_TEXT, &wl.cgroup, 0, 0, NULL,
+	  "run in this group below /sys/fs/cgroup, with the controller cpuset; it is made", false },
+	{ "burst", WL_TEXT, &wl.burst, 0, 0, NULL, "another workload, by its path, that works for a while beside", false },
+	{ "burst-words", WL_TEXT, &wl.burst_words, 0, 0, NULL, "its options, with a space between them", false },
+	{ "burst-ms", WL_NUMBER, &wl.burst_ms, 0, 3600000, NULL, "it begins so long after the measured part", false },
+	{ "as-burst", WL_FLAG, &wl.as_burst, 0, 0, NULL, "be such a one: stop when ready, and when done", true },
 	{ "set", WL_SET, &nr_early, 0, 0, NULL, "PATH=VALUE: write a kernel file before all; repeatable", false },
 	{ "set-late", WL_SET, &nr_late, 0, 0, NULL,
 	  "the same, when the memory has its contents, right before the measured part", false },
@@ -77,6 +84,22 @@ void wl_set_late(void)
 {
 	for (unsigned int i = 0; i < nr_late; i++)
 		wl_set_knob(late[i], "set-late");
+}
+
+/* Made unless it is there: a test may have its own. Whoever is started from here is in it, too. */
+void wl_join_cgroup(void)
+{
+	static char control[] = "/sys/fs/cgroup/cgroup.subtree_control=+cpuset";
+	char folder[256], procs[300];
+
+	if (!wl.cgroup)
+		return;
+	wl_set_knob(control, "cgroup");
+	snprintf(folder, sizeof(folder), "/sys/fs/cgroup/%s", wl.cgroup);
+	if (mkdir(folder, 0755) && errno != EEXIST)
+		tg_die(TG_EXIT_FAILED, "--cgroup: %s: %s", folder, strerror(errno));
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs=0", folder);
+	wl_set_knob(procs, "cgroup");
 }
 
 /* Kept, not done: a wrong option further on must be found before anything is changed. */
@@ -247,8 +270,11 @@ void wl_parse(const struct wl_option *own, const char *name, const char *purpose
 	if (wl.size % WL_PAGE)
 		tg_die(TG_EXIT_USAGE, "--size: %llu is not a multiple of %u bytes", (unsigned long long)wl.size,
 		       WL_PAGE);
+	if (!wl.burst && (wl.burst_words || wl.burst_ms))
+		tg_die(TG_EXIT_USAGE, "--%s: of which --burst?", wl.burst_words ? "burst-words" : "burst-ms");
 	if (wl.place && (wl.thp || wl.weights))
 		tg_die(TG_EXIT_USAGE, "--place: goes page by page, so without --%s", wl.thp ? "thp" : "weights");
+	wl_join_cgroup();
 	for (unsigned int i = 0; i < nr_early; i++)
 		wl_set_knob(early[i], "set");
 }
