@@ -19,11 +19,22 @@ Options = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True)
+class Burst:
+    """Another workload that works beside the first from `at_ms` of the measured part on, until it is done."""
+
+    workload: str
+    size: int
+    threads: int
+    at_ms: int
+    options: Options = ()
+
+
+@dataclass(frozen=True)
 class Cell:
     """One guest.
 
     `dram` is the fast memory left to the load as a part of its size; None: more than it needs. `kernel` is the flavour
-    that runs it whatever its policy says; "" for the policy's own.
+    that runs it whatever its policy says; "" for the policy's own. `pin`: each thread has a CPU of its own.
     """
 
     experiment: str
@@ -38,6 +49,8 @@ class Cell:
     start: str
     options: Options
     kernel: str = ""
+    pin: bool = True
+    burst: Burst | None = None
 
     @property
     def flavour(self) -> str:
@@ -69,8 +82,13 @@ class Cell:
     def key(self) -> dict[str, Any]:
         """What makes this cell this cell, as it is written into its result."""
         found = {**asdict(self), "dram": dram_text(self.dram), "options": dict(self.options)}
-        if not self.kernel:
-            del found["kernel"]
+        for name in ("kernel", "burst"):
+            if not found[name]:
+                del found[name]
+        if self.pin:
+            del found["pin"]
+        if self.burst:
+            found["burst"]["options"] = dict(self.burst.options)
         return found
 
 

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from terrace.bench import loads
-from terrace.bench.cells import SPARE, Cell, Options, dram_text
-from terrace.bench.policies import POLICIES
+from terrace.bench.cells import SPARE, Burst, Cell, Options, dram_text
+from terrace.bench.policies import EVEN, POLICIES, machine_kind
 from terrace.errors import UsageError
 from terrace.lab.qemu import require_host_memory
-from terrace.lab.topology import MIB, load_topology
-from terrace.lab.workloads import find_workload
+from terrace.lab.topology import MIB, Topology, load_topology
+from terrace.lab.workloads import WORKLOADS, find_workload
 from terrace.paths import repo_root
 from terrace.units import format_size, parse_size
 
 STARTS = ("slow", "first-touch")
-REPORTS = ("policies", "scale")
+REPORTS = ("policies", "scale", "follow")
 # "" is the flavour of each policy; this one can run them all.
 KERNELS = ("", "terrace")
 _NEEDED = ("purpose", "expected", "workload", "sizes", "policies", "seeds")
@@ -35,7 +35,10 @@ _DEFAULTS: dict[str, Any] = {
     "report": "policies",
     "tolerance": 0.0,
     "kernel": "",
+    "pin": True,
+    "burst": {},
 }
+_BURST_KEYS = ("workload", "size", "threads", "at_ms", "options")
 _KEYS = (*_NEEDED, *_DEFAULTS)
 
 
@@ -61,6 +64,8 @@ class Experiment:
     report: str
     tolerance: float
     kernel: str = ""
+    pin: bool = True
+    burst: Burst | None = None
 
     @property
     def file(self) -> Path:
@@ -95,12 +100,13 @@ class Experiment:
             start=self.start,
             options=self._options(size),
             kernel=self.kernel,
+            pin=self.pin,
+            burst=self.burst,
         )
 
     def _options(self, size: int) -> Options:
         """The program's own options at this size."""
-        chosen = ((name, value[size] if isinstance(value, dict) else value) for name, value in self.options)
-        return tuple((name, None if value is True else str(value)) for name, value in chosen if value is not False)
+        return _words_of(self.options, size)
 
     def require_memory(self) -> None:
         """Raise UsageError, naming file and key, when one of its machines does not fit this host."""
@@ -109,6 +115,12 @@ class Experiment:
                 require_host_memory(cell.machine())
             except UsageError as error:
                 raise UsageError(f"{self.file}: sizes: {format_size(cell.size)} does not fit here: {error}") from error
+
+
+def _words_of(options: Sequence[tuple[str, Any]], size: int) -> Options:
+    """Options as a command line has them: True is an option without a value, False none at all."""
+    chosen = ((name, value[size] if isinstance(value, dict) else value) for name, value in options)
+    return tuple((name, None if value is True else str(value)) for name, value in chosen if value is not False)
 
 
 def names() -> list[str]:
@@ -164,6 +176,11 @@ class _Reader:
         sizes = tuple(self._size("sizes", text) for text in self._list("sizes", str))
         workload = self._word("workload", loads.names())
         start, policies = self._word("start", STARTS), self._policies()
+        dram = tuple(self._dram(text) for text in self._list("dram", str))
+        topology = self._topology()
+        self._refuse_machine(topology, start, policies, dram)
+        burst = self._burst()
+        self._refuse_beside(workload, burst)
         if find_workload(workload).script:
             self._refuse_places(workload, start, policies)
         return Experiment(
@@ -174,17 +191,19 @@ class _Reader:
             found=self._found(),
             workload=workload,
             sizes=sizes,
-            dram=tuple(self._dram(text) for text in self._list("dram", str)),
+            dram=dram,
             policies=policies,
             seeds=tuple(self._list("seeds", int)),
             repetitions=self._number("repetitions", 1, 100),
             threads=self._number("threads", 1, 64),
-            topology=self._topology(),
+            topology=topology.name,
             start=start,
             options=self._options(sizes),
             report=self._word("report", REPORTS),
             tolerance=self._tolerance(),
             kernel=self._word("kernel", KERNELS),
+            pin=self._flag("pin"),
+            burst=burst,
         )
 
     def _text(self, key: str) -> str:
@@ -263,22 +282,71 @@ class _Reader:
         if profiled:
             raise self.error("policies", f"'{profiled[0]}' places pages by number, and those of {workload} have none")
 
-    def _topology(self) -> str:
+    def _flag(self, key: str) -> bool:
+        value = self.table[key]
+        if type(value) is not bool:
+            raise self.error(key, f"{value!r} is neither true nor false")
+        return value
+
+    def _refuse_beside(self, workload: str, burst: Burst | None) -> None:
+        """Not everybody can have somebody beside, and phases are between rounds."""
+        if burst and find_workload(workload).script:
+            raise self.error("burst", f"{workload} has nobody work beside it")
+        if self.table["report"] == "follow" and (burst is None or workload != "stream"):
+            raise self.error("report", "'follow' is of the workload stream and a [burst] beside it")
+
+    def _topology(self) -> Topology:
         name = self.table["topology"]
         try:
             machine = load_topology(str(name))
         except UsageError as error:
             raise self.error("topology", str(error)) from error
-        fast, *rest = machine.nodes
-        if len(rest) != 1 or not fast.cpus or rest[0].cpus:
-            raise self.error("topology", f"'{name}' is no machine of a node with all CPUs and one without any")
-        return str(name)
+        if not machine_kind(machine):
+            raise self.error(
+                "topology",
+                f"'{name}' is no machine of a node with all CPUs and one without any, nor one with CPUs everywhere",
+            )
+        return machine
 
-    def _options(self, sizes: Sequence[int]) -> tuple[tuple[str, Any], ...]:
-        table = self.table["options"]
+    def _refuse_machine(
+        self, machine: Topology, start: str, policies: Sequence[str], dram: Sequence[Fraction | None]
+    ) -> None:
+        """What needs slow memory on a machine without, and the other way round."""
+        kind = machine_kind(machine)
+        strange = [name for name in policies if kind not in POLICIES[name].machines]
+        if strange:
+            raise self.error("policies", f"'{strange[0]}' makes no sense on machines like '{machine.name}'")
+        if kind == EVEN and start == "slow":
+            raise self.error("start", f"'{machine.name}' has no slow memory; it needs \"first-touch\"")
+        if kind == EVEN and any(part is not None for part in dram):
+            raise self.error(
+                "dram", f"'{machine.name}' has no slow memory for what does not fit; it needs [\"{SPARE}\"]"
+            )
+
+    def _burst(self) -> Burst | None:
+        """The table [burst]; None without one."""
+        table = self.table["burst"]
         if not isinstance(table, dict):
-            raise self.error("options", "write it as a table [options]")
-        return tuple((name, self._option(f"options.{name}", value, sizes)) for name, value in table.items())
+            raise self.error("burst", "write it as a table [burst]")
+        if not table:
+            return None
+        if unknown := sorted(set(table) ^ (set(_BURST_KEYS) - ({"options"} - set(table)))):
+            raise self.error("burst", f"'{unknown[0]}' is missing or unknown; the keys are {', '.join(_BURST_KEYS)}")
+        inner = _Reader(self.file, {f"burst.{name}": value for name, value in {"options": {}, **table}.items()})
+        size = inner._size("burst.size", inner._text("burst.size"))
+        return Burst(
+            workload=inner._word("burst.workload", sorted(WORKLOADS)),
+            size=size,
+            threads=inner._number("burst.threads", 1, 256),
+            at_ms=inner._number("burst.at_ms", 0, 3_600_000),
+            options=_words_of(inner._options([size], "burst.options"), size),
+        )
+
+    def _options(self, sizes: Sequence[int], key: str = "options") -> tuple[tuple[str, Any], ...]:
+        table = self.table[key]
+        if not isinstance(table, dict):
+            raise self.error(key, f"write it as a table [{key}]")
+        return tuple((name, self._option(f"{key}.{name}", value, sizes)) for name, value in table.items())
 
     def _option(self, key: str, value: Any, sizes: Sequence[int]) -> Any:
         """A value for all sizes, or a table that has one for each."""

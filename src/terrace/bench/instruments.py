@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from terrace.bench.ledger import Ledger, Mode, Region, Step, read_ledger
-from terrace.bench.policies import FAST_NODE
+from terrace.bench.phases import phases_of
+from terrace.bench.policies import EVEN, FAST_NODE, machine_kind
 from terrace.bench.reading import Reading
 from terrace.kernel.build import Kernel
 from terrace.lab.plugin import TimingOptions, compile_plugin, read_symbols, timing_argument
@@ -24,6 +25,7 @@ class Instrument:
     """One run's plugin; `folder` gets its files. `profile` also asks for the pages' accesses."""
 
     def __init__(self, kernel: Kernel, machine: Topology, folder: Path, profile: bool) -> None:
+        self._machine = machine
         self._options = TimingOptions(
             ledger=folder / "ledger.json",
             series_ms=_SERIES_MS,
@@ -38,15 +40,17 @@ class Instrument:
         """What was counted. Raises UsageError when the guest left no measured region."""
         ledger = read_ledger(self._options.ledger)
         region = ledger.region()
+        even = machine_kind(self._machine) == EVEN
         return Reading(
             kinds={name: (kind.user.insns, kind.kernel.insns) for name, kind in region.kinds.items()},
             modelled_s=region.modelled_s,
             all_idle_s=region.all_idle_ns / 1e9,
             skew_us=region.skew_ns / 1e3,
-            fast_hit_ratio=region.fast_hit_ratio(FAST_NODE),
+            fast_hit_ratio=None if even else region.fast_hit_ratio(FAST_NODE),
             kernel_seconds={name: kind.kernel.time_ns / 1e9 for name, kind in region.kinds.items()},
             ledger=_compact(region),
-            series=_series(ledger),
+            series=[] if even else _series(ledger),
+            phases=phases_of(ledger, self._machine),
         )
 
     def accesses(self, pages: int) -> list[tuple[int, int]]:

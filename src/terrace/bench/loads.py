@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from terrace.bench.cells import Cell
-from terrace.bench.policies import DEMOTION, FAST_NODE, POLICIES, SLOW_NODE
+from terrace.bench.cells import Burst, Cell, Options
+from terrace.bench.policies import CGROUP, DEMOTION, EVEN, FAST_NODE, POLICIES, SLOW_NODE, machine_kind
 from terrace.lab.workloads import ALL_WORKLOADS, compile_ballast, find_workload
 
 # Words that make a workload print what all others do.
 _FORM = {"abench": ("--json", "workload")}
 _FIRST_TOUCH = -1
+_BURST_SAMPLE_MS = "60000"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Programs:
     workload: Path
     ballast: Path | None
     words: tuple[str, ...] = ()
+    burst: Path | None = None
 
 
 def names() -> list[str]:
@@ -33,7 +35,12 @@ def names() -> list[str]:
 def compile_for(cell: Cell) -> Programs:
     """The programs of a cell, compiled when their sources changed. Raises BuildError with the compiler's words."""
     program = find_workload(cell.workload)
-    return Programs(program.compile(), None if cell.fast_bytes is None else compile_ballast(), program.words())
+    return Programs(
+        program.compile(),
+        None if cell.fast_bytes is None else compile_ballast(),
+        program.words(),
+        find_workload(cell.burst.workload).compile() if cell.burst else None,
+    )
 
 
 def start_node(cell: Cell) -> int:
@@ -48,22 +55,43 @@ def start_node(cell: Cell) -> int:
 
 def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str]:
     """What the guest runs. `place` is a file that says where which pages go (the oracle's)."""
-    settings = POLICIES[cell.policy].settings(cell.machine())
+    machine = cell.machine()
+    settings = POLICIES[cell.policy].settings(machine)
     command = [str(programs.workload), *programs.words, *_FORM.get(cell.workload, ())]
+    if machine_kind(machine) == EVEN:
+        command += ["--cgroup", CGROUP]
     for path, value in settings:
         # A policy starts with the measured part, when all memory has its contents.
         command += ["--set" if (path, value) == DEMOTION else "--set-late", f"{path}={value}"]
     command += ["--size", str(cell.size), "--threads", str(cell.threads), "--seed", str(cell.seed)]
-    # Where the scheduler would put them is another kind of luck.
-    command += ["--start-node", str(start_node(cell)), "--pin"]
+    command += ["--start-node", str(start_node(cell))]
+    if cell.pin:
+        # Where the scheduler would put them is another kind of luck.
+        command += ["--pin"]
     if place is not None:
         command += ["--place", str(place)]
-    for name, given in cell.options:
-        command += [f"--{name}"] if given is None else [f"--{name}", given]
+    command += _option_words(cell.options)
+    if cell.burst and programs.burst:
+        command += ["--burst", str(programs.burst), "--burst-ms", str(cell.burst.at_ms)]
+        command += ["--burst-words", " ".join(_burst_words(cell.burst, cell.seed))]
     if programs.ballast is not None:
         leave = ["--node", str(FAST_NODE), "--leave", str(cell.fast_bytes)]
         command = [str(programs.ballast), *leave, "--", *command]
     return command
+
+
+def _option_words(options: Options) -> list[str]:
+    words: list[str] = []
+    for name, given in options:
+        words += [f"--{name}"] if given is None else [f"--{name}", given]
+    return words
+
+
+def _burst_words(burst: Burst, seed: int) -> list[str]:
+    """What the workload beside is told; nobody wants to know where its pages lie, so it samples hardly ever."""
+    plain = ["--size", str(burst.size), "--threads", str(burst.threads), "--seed", str(seed)]
+    plain += ["--sample-ms", _BURST_SAMPLE_MS, *_FORM.get(burst.workload, ())]
+    return [*plain, *_option_words(burst.options)]
 
 
 def describe(command: Sequence[str], private: Sequence[Path]) -> str:

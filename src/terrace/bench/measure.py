@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from terrace.bench import loads
+from terrace.bench import loads, phases
 from terrace.bench.cells import Cell
 from terrace.bench.clock import require_right_clock
 from terrace.bench.figures import figures_of, printed
 from terrace.bench.instruments import SHIFT, Instrument
-from terrace.bench.policies import POLICIES
+from terrace.bench.policies import EVEN, POLICIES, machine_kind
 from terrace.bench.reading import Reading
 from terrace.bench.store import FAILED, OK, SCHEMA, VERSION
 from terrace.errors import TerraceError
@@ -130,6 +130,7 @@ def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], re
     figures = figures_of(policy, job.cell.dram, out, reading)
     require_right_clock(figures["clock_ratio"])
     machine = job.cell.machine()
+    even = machine_kind(machine) == EVEN
     rest = {
         name: value
         for name, value in result.items()
@@ -151,7 +152,8 @@ def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], re
         },
         "command": command,
         "figures": figures,
-        "timeline_ms_share": out.samples,
+        **({"phases": phases.figures(result, reading.phases)} if job.cell.burst else {}),
+        "timeline_ms_share": [] if even else out.samples,
         "series_ms_fast_slow": reading.series,
         "vmstat": {name: value for name, value in out.vmstat.items() if value},
         "ledger": reading.ledger,

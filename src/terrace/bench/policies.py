@@ -12,9 +12,23 @@ from terrace.bench.physical import node_ranges
 from terrace.lab.topology import Topology
 
 RATE_MBPS = 1024
+# The group below /sys/fs/cgroup in which loads run on machines whose every node has CPUs.
+CGROUP = "bench"
+# Seconds from one time that memory follows a task to the next: the least there is, as runs are of seconds.
+FOLLOW_INTERVAL_S = 1
 FAST_NODE = 0
 SLOW_NODE = 1
 Settings = list[tuple[str, str]]
+TIERS = "tiers"
+EVEN = "even"
+
+
+def machine_kind(machine: Topology) -> str:
+    """What experiments can tell of the machine: TIERS, EVEN, or "" for neither."""
+    first, *rest = machine.nodes
+    if rest and all(node.cpus for node in machine.nodes):
+        return EVEN
+    return TIERS if len(rest) == 1 and first.cpus and not rest[0].cpus else ""
 
 
 @dataclass(frozen=True)
@@ -23,7 +37,8 @@ class Policy:
 
     `settings` gives the kernel files to write, in order. `limit` is a bound and no competitor: "fast" has all memory
     on fast memory, "slow" on slow, "oracle" as a profile says; a bound has no use for a limit of fast memory but
-    the oracle.
+    the oracle. `machines` says where it makes sense: "tiers" of a node with all CPUs and one with none, "even" where
+    every node has CPUs, or both.
     """
 
     name: str
@@ -33,6 +48,7 @@ class Policy:
     limit: str = ""
     # What the plugin calls the tasks and paths that look for pages.
     scanners: tuple[str, ...] = ()
+    machines: tuple[str, ...] = (TIERS,)
 
 
 DEMOTION = ("/sys/kernel/mm/numa/demotion_enabled", "1")
@@ -41,6 +57,7 @@ _DAMON = "/sys/kernel/mm/damon/admin/kdamonds"
 _MAX = str((1 << 64) - 1)
 # Terrace's own default (scan/delay_ms).
 _EARLY_MS = 100
+_BOTH = (TIERS, EVEN)
 
 
 def _stock(mode: int) -> Callable[[Topology], Settings]:
@@ -60,6 +77,22 @@ def _terrace(_machine: Topology) -> Settings:
     folder = "/sys/kernel/mm/mtier"
     rate = (f"{folder}/promote/rate_mbps", str(RATE_MBPS))
     return [DEMOTION, (_BALANCING, "0"), rate, (f"{folder}/enabled", "1")]
+
+
+def _follow(lazy: bool, level: int = 0) -> Callable[[Topology], Settings]:
+    """Memory follows its task; `level` is that of migration in faults."""
+    folder = f"/sys/fs/cgroup/{CGROUP}"
+
+    def settings(_machine: Topology) -> Settings:
+        return [
+            (_BALANCING, "0"),
+            (f"{folder}/cpuset.auto_migrate_interval", str(FOLLOW_INTERVAL_S)),
+            (f"{folder}/cpuset.auto_migrate_lazy", str(int(lazy))),
+            (f"{folder}/cpuset.migrate_on_fault", str(level)),
+            (f"{folder}/cpuset.auto_migration", "1"),
+        ]
+
+    return settings
 
 
 def _nothing(_machine: Topology) -> Settings:
@@ -138,8 +171,15 @@ def _kdamond(wish: _Scheme, machine: Topology) -> Settings:
 _TABLE = (
     Policy("all-dram", "bound: all memory on fast memory", "stock", _nothing, limit="fast"),
     Policy("oracle", "bound: the pages most accessed in an earlier run, on fast memory", "stock", _nothing, "oracle"),
-    Policy("stock-0", "the stock kernel, numa_balancing=0: nothing is promoted", "stock", _stock(0)),
-    Policy("stock-1", "the stock kernel, numa_balancing=1", "stock", _stock(1), scanners=("numa_scan",)),
+    Policy("stock-0", "the stock kernel, numa_balancing=0: nothing is promoted", "stock", _stock(0), machines=_BOTH),
+    Policy(
+        "stock-1",
+        "the stock kernel, numa_balancing=1",
+        "stock",
+        _stock(1),
+        scanners=("numa_scan",),
+        machines=_BOTH,
+    ),
     Policy("stock-2", "the stock kernel, numa_balancing=2 (tiering)", "stock", _stock(2), scanners=("numa_scan",)),
     Policy(
         "stock-2-early",
@@ -157,5 +197,9 @@ _TABLE = (
         scanners=("kmtierd",),
     ),
     Policy("all-slow", "bound: all memory on slow memory", "stock", _nothing, limit="slow"),
+    Policy("direct", "cpuset.auto_migration: memory follows at once", "terrace", _follow(False), machines=(EVEN,)),
+    Policy("lazy", "and cpuset.auto_migrate_lazy: when it is used", "terrace", _follow(True), machines=(EVEN,)),
+    Policy("lazy-fault-1", "lazy, cpuset.migrate_on_fault=1", "terrace", _follow(True, 1), machines=(EVEN,)),
+    Policy("lazy-fault-3", "lazy, cpuset.migrate_on_fault=3", "terrace", _follow(True, 3), machines=(EVEN,)),
 )
 POLICIES = {policy.name: policy for policy in _TABLE}

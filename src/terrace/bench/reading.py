@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from terrace.bench.phases import Phase
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -12,7 +14,8 @@ class Reading:
 
     `series` are steps of modelled time: ms, the application's misses to fast memory in the step, to slow memory.
     `all_idle_s`: times when no CPU worked, which are not in `modelled_s`. `skew_us`: the furthest that one working
-    CPU's clock was ahead of another's.
+    CPU's clock was ahead of another's. `phases` are those before, during and after a burst. Where every node has CPUs,
+    none is the fast one: `fast_hit_ratio` is None and `series` is empty.
     """
 
     kinds: Mapping[str, tuple[int, int]]
@@ -23,6 +26,7 @@ class Reading:
     kernel_seconds: Mapping[str, float] = field(default_factory=dict)
     ledger: Mapping[str, Any] = field(default_factory=dict)
     series: list[list[float]] = field(default_factory=list)
+    phases: Mapping[str, Phase] = field(default_factory=dict)
 
     def user_insns(self, kind: str) -> int:
         """User instructions of a kind of task; 0 when there was none."""

@@ -86,8 +86,12 @@ def picture_name(item: Experiment) -> str:
 
 
 def has_picture(item: Experiment, documents: Sequence[Document]) -> bool:
-    """Smoke tests have none, nor has what was not measured."""
-    return not item.tolerance and any(group.by_policy for group in tables.groups(item, documents))
+    """Smoke tests have none, nor has what was not measured, nor where no memory is the fast one."""
+    return (
+        not item.tolerance
+        and item.report != "follow"
+        and any(group.by_policy for group in tables.groups(item, documents))
+    )
 
 
 def validation() -> str:
@@ -122,7 +126,7 @@ def _section(item: Experiment, documents: Sequence[Document]) -> str:
         rest = f"`./terrace bench run {item.name}` measures the rest"
         lines += [f"{len(shown_cells(shown))} of {whole} cells are measured; {rest}.", ""]
     for group in groups:
-        lines += [f"### {item.name}: {group.title}", "", *_table(group), ""]
+        lines += [f"### {item.name}: {group.title}", "", *_table(item, group), ""]
         lines += [_TOO_SHORT, ""] if _too_short(group) else []
         lines += [f"- **failed**: `{doc['cell']}`: {doc['error'].splitlines()[0]}" for doc in group.bad()]
         lines += [""] if group.bad() else []
@@ -144,8 +148,9 @@ def shown_cells(documents: Sequence[Document]) -> set[str]:
     return {doc["cell"] for doc in documents}
 
 
-def _table(group: Group) -> list[str]:
-    rows, head = tables.without_empty(tables.rows(group), tables.head())
+def _table(item: Experiment, group: Group) -> list[str]:
+    columns = tables.BY_REPORT[item.report]
+    rows, head = tables.without_empty(tables.rows(group, columns), tables.head(columns))
     return tables.markdown(rows, head)
 
 
@@ -168,7 +173,7 @@ def _setup(item: Experiment, documents: Sequence[Document]) -> str:
     policies = ", ".join(f"{name} ({POLICIES[name].purpose})" for name in item.policies)
     return (
         f"Linux {', '.join(versions)} ({', '.join(kernels)}), QEMU {', '.join(qemus)}, machine `{item.topology}`; "
-        f"`{_command(item)}`, all memory {start} at first; "
+        f"`{_command(item)}`{_beside(item)}, all memory {start} at first; "
         f"seeds {seeds}; policies: {policies}."
     )
 
@@ -179,6 +184,16 @@ def _command(item: Experiment) -> str:
         given = _value(value)
         words.append(f"--{name}" if given is None else f"--{name} {given}")
     return " ".join(words)
+
+
+def _beside(item: Experiment) -> str:
+    """The burst, for a person; '' without one."""
+    burst = item.burst
+    if burst is None:
+        return ""
+    words = [burst.workload, f"--size {format_size(burst.size)} --threads {burst.threads}"]
+    words += [f"--{name}" if given is None else f"--{name} {given}" for name, given in burst.options]
+    return f", from {burst.at_ms} ms on `{' '.join(words)}` beside it"
 
 
 def _value(value: object) -> str | None:

@@ -23,10 +23,13 @@ class Group:
     size: int
     dram: str
     by_policy: dict[str, list[Document]] = field(default_factory=dict)
+    tiers: bool = True
 
     @property
     def title(self) -> str:
         """What the results of it have in common."""
+        if not self.tiers:
+            return format_size(self.size)
         spare = "DRAM to spare" if self.dram == SPARE else f"DRAM for {self.dram} of it"
         return f"{format_size(self.size)}, {spare}"
 
@@ -69,7 +72,7 @@ def groups(experiment: Experiment, documents: Sequence[Document]) -> list[Group]
     found = []
     for size in sorted(experiment.sizes):
         for dram in (SPARE if part is None else str(part) for part in experiment.dram):
-            group = Group(size, dram)
+            group = Group(size, dram, tiers=experiment.report != "follow")
             for policy in experiment.policies:
                 wanted = SPARE if _is_bound(policy) else dram
                 group.by_policy[policy] = [
@@ -195,29 +198,73 @@ COLUMNS = (
 )
 
 
-def rows(group: Group) -> list[list[str]]:
+def _phase(head: str, phase: str, name: str, form: str, scale: float = 1.0) -> Column:
+    """A figure of one phase of a run with a burst."""
+
+    def cell(group: Group, docs: list[Document]) -> str:
+        return show(average([doc["phases"][phase][name] for doc in docs]), form, scale, len(docs))
+
+    return Column(head, cell)
+
+
+def burst_of_still(group: Group, document: Document) -> float | None:
+    """The time of a burst as a part of that where nobody moves anything, of the same seed; None without."""
+    other = group.twin("stock-0", document)
+    return None if other is None else float(document["phases"]["burst_s"] / other["phases"]["burst_s"])
+
+
+FOLLOW_COLUMNS = (
+    Column("n", lambda group, docs: str(len(docs))),
+    Column("burst s", lambda group, docs: show(average([doc["phases"]["burst_s"] for doc in docs]), ".3f")),
+    Column(
+        "burst, of stock-0's %",
+        lambda group, docs: show(average([burst_of_still(group, doc) for doc in docs]), ".1f", 100),
+    ),
+    _phase("its user s", "during", "burst_user_s", ".3f"),
+    _phase("system s, during", "during", "kernel_s", ".3f"),
+    _phase("round ms, before", "before", "round_ms", ".1f"),
+    _phase("during", "during", "round_ms", ".1f"),
+    _phase("after", "after", "round_ms", ".1f"),
+    _phase("near hits %, before", "before", "near_hit_ratio", ".1f", 100),
+    _phase("during", "during", "near_hit_ratio", ".1f", 100),
+    _phase("after", "after", "near_hit_ratio", ".1f", 100),
+    _phase("near pages %, after", "after", "near_page_ratio", ".1f", 100),
+    Column(
+        "rounds to near",
+        lambda group, docs: show(average([doc["phases"]["rounds_to_near"] for doc in docs]), ".0f", of=len(docs)),
+    ),
+    _plain("moved", "moved_pages", ",.0f"),
+    _plain("kernel M insns", "kernel_insns", ",.0f", 1e-6),
+    _phase("during", "during", "kernel_insns", ",.0f", 1e-6),
+    _plain("clock", "clock_ratio", ".2f"),
+)
+# By what bench.toml says of its report.
+BY_REPORT = {"policies": COLUMNS, "scale": COLUMNS, "follow": FOLLOW_COLUMNS}
+
+
+def rows(group: Group, columns: Sequence[Column] = COLUMNS) -> list[list[str]]:
     """One row for each policy that was measured."""
     found = []
     for policy, documents in group.by_policy.items():
         good = group.good(policy)
         if good:
-            found.append([policy, *(column.cell(group, good) for column in COLUMNS)])
+            found.append([policy, *(column.cell(group, good) for column in columns)])
         elif documents:
             found.append([policy, f"failed: {documents[0]['error'].splitlines()[0][:80]}"])
     return found
 
 
-def head() -> list[str]:
+def head(columns: Sequence[Column] = COLUMNS) -> list[str]:
     """The head of `rows`."""
-    return ["policy", *(column.head for column in COLUMNS)]
+    return ["policy", *(column.head for column in columns)]
 
 
 def plain(experiment: Experiment, documents: Sequence[Document]) -> list[tuple[str, list[list[str]], list[str]]]:
     """Title, rows and head of each table; columns that are empty in all rows are left out."""
-    found = []
-    for group in groups(experiment, documents):
-        found.append((group.title, *without_empty(rows(group), head())))
-    return found
+    columns = BY_REPORT[experiment.report]
+    return [
+        (group.title, *without_empty(rows(group, columns), head(columns))) for group in groups(experiment, documents)
+    ]
 
 
 def markdown(table: Sequence[Sequence[str]], names: Sequence[str]) -> list[str]:
