@@ -593,6 +593,7 @@ static void check(void)
 	refuse(wl.seconds, "seconds", "an interpreter is told a number of look-ups; give --ops or --iterations");
 	refuse(wl.place, "place", "its memory has no page numbers that another run has too");
 	refuse(wl.weights, "weights", "its memory is no range that is known before");
+	refuse(wl.burst, "burst", "nobody works beside it");
 	refuse(wl.thp, "thp", "who allocates is the interpreter, and it asks for none");
 	if (!script)
 		tg_die(TG_EXIT_USAGE, "--script FILE is needed: what the interpreters run, guest/pyheap.py");

@@ -104,6 +104,9 @@ def test_the_load_runs_unpinned_in_a_group_with_the_other_beside() -> None:
     words = loads.words(cell, loads.Programs(Path("/b/stream"), None, burst=Path("/b/buildlike")))
     assert "--pin" not in words
     assert words[words.index("--cgroup") + 1] == CGROUP
+    # From the first touch on: the scheduler may move a thread before the measured part begins.
+    assert f"/sys/fs/cgroup/{CGROUP}/cpuset.auto_migration=1" in words
+    assert "--set-late" not in words
     assert words[words.index("--burst") :][:4] == ["--burst", "/b/buildlike", "--burst-ms", "50"]
     told = words[words.index("--burst-words") + 1]
     assert told == f"--size {4 * MIB} --threads 8 --seed 1 --sample-ms 60000 --on-disk --iterations 2"

@@ -329,6 +329,7 @@ def test_the_interpreter_knows_nothing_of_who_started_it(
         (["--seconds", "1"], "--seconds: not with pyheap: an interpreter is told a number of look-ups"),
         (["--place", "/dev/null"], "--place: not with pyheap"),
         (["--weights", "9,1"], "--weights: not with pyheap"),
+        (["--burst", "/x"], "--burst: not with pyheap"),
         (["--thp"], "--thp: not with pyheap"),
         (["--theta", "2001"], "--theta: '2001' is not a whole number from 0 to 2000"),
         (["--write-percent", "101"], "--write-percent: '101' is not a whole number from 0 to 100"),

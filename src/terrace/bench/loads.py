@@ -58,11 +58,13 @@ def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str
     machine = cell.machine()
     settings = POLICIES[cell.policy].settings(machine)
     command = [str(programs.workload), *programs.words, *_FORM.get(cell.workload, ())]
-    if machine_kind(machine) == EVEN:
+    even = machine_kind(machine) == EVEN
+    if even:
         command += ["--cgroup", CGROUP]
     for path, value in settings:
-        # A policy starts with the measured part, when all memory has its contents.
-        command += ["--set" if (path, value) == DEMOTION else "--set-late", f"{path}={value}"]
+        # A policy starts with the measured part, when all memory has its contents. But where memory is to stay with
+        # its thread that goes for the first touch, too: the scheduler may move it from then on.
+        command += ["--set" if even or (path, value) == DEMOTION else "--set-late", f"{path}={value}"]
     command += ["--size", str(cell.size), "--threads", str(cell.threads), "--seed", str(cell.seed)]
     command += ["--start-node", str(start_node(cell))]
     if cell.pin:
