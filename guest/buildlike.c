@@ -295,6 +295,16 @@ static int make_file(void)
 	return fd;
 }
 
+/*
+ * A build's sources are not fresh, and between two compilers nobody maps them: pages that wait to be written
+ * back, or that this process maps, would be none that migrate_on_fault moves.
+ */
+static void let_go(void)
+{
+	if (msync(wl_arena, wl.size, MS_SYNC) || madvise(wl_arena, wl.size, MADV_DONTNEED))
+		tg_die(TG_EXIT_FAILED, "%s: writing it back: %s", source, strerror(errno));
+}
+
 static void prepare(void)
 {
 	for (uint64_t page = 0; page < wl_pages; page++) {
@@ -303,9 +313,8 @@ static void prepare(void)
 		for (unsigned int i = 0; i < PAGE_WORDS; i++, word += WL_GOLDEN)
 			at[i] = word;
 	}
-	/* Pages that wait to be written back do not move: a build's sources are not fresh. */
-	if (on_disk && msync(wl_arena, wl.size, MS_SYNC))
-		tg_die(TG_EXIT_FAILED, "%s: writing it back: %s", source, strerror(errno));
+	if (on_disk)
+		let_go();
 }
 
 static uint64_t unit(void)
