@@ -169,6 +169,9 @@ static int requests_get(void *data, u64 *val)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(requests_fops, requests_get, NULL, "%llu\n");
 
+/* Linux's own file is there, and what it sets is declared */
+#ifdef CONFIG_SCHED_DEBUG
+
 /* So that as many pages fit into an unsigned int, which they are counted with */
 #define SIZE_MB_MAX		(UINT_MAX >> (20 - PAGE_SHIFT))
 
@@ -187,6 +190,22 @@ static int size_mb_set(void *data, u64 val)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(size_mb_fops, size_mb_get, size_mb_set, "%llu\n");
 
+/* Linux's own takes what the next scan would divide by: 0, or 0 pages. */
+static void replace_size_mb(struct dentry *dir)
+{
+	debugfs_lookup_and_remove("scan_size_mb", dir);
+	debugfs_create_file_unsafe("scan_size_mb", 0644, dir, NULL,
+				   &size_mb_fops);
+}
+
+#else /* !CONFIG_SCHED_DEBUG */
+
+static void replace_size_mb(struct dentry *dir)
+{
+}
+
+#endif /* CONFIG_SCHED_DEBUG */
+
 static int __init numa_scan_init(void)
 {
 	struct dentry *sched, *dir;
@@ -197,10 +216,7 @@ static int __init numa_scan_init(void)
 	dput(sched);
 	if (!dir)
 		return 0;
-	/* Linux's own takes what the next scan would divide by: 0, or 0 pages. */
-	debugfs_lookup_and_remove("scan_size_mb", dir);
-	debugfs_create_file_unsafe("scan_size_mb", 0644, dir, NULL,
-				   &size_mb_fops);
+	replace_size_mb(dir);
 	debugfs_create_file_unsafe("scan_slice_us", 0644, dir, NULL,
 				   &slice_us_fops);
 	debugfs_create_file_unsafe("scan_async_delay_ms", 0644, dir, NULL,
