@@ -14,6 +14,7 @@
 #include <linux/mempolicy.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
+#include <linux/nodemask.h>
 #include <linux/numa.h>
 #include <linux/typecheck.h>
 
@@ -175,31 +176,60 @@ enum follow_action follow_action(const struct follow_facts *facts)
 }
 
 /**
+ * follow_from_anywhere - Do pages follow a task from wherever they are?
+ * @facts: what is known of the task
+ *
+ * Nobody of its process is elsewhere and might want them there.  Else they follow from
+ * where this task was at home, which others may use from there, too.
+ *
+ * Return: true if so.
+ */
+bool follow_from_anywhere(const struct follow_facts *facts)
+{
+	return facts->there >= facts->threads;
+}
+
+static bool walks_for(const struct follow_claim *claim,
+		      const struct follow_route *route)
+{
+	const struct follow_route *r = &claim->route;
+
+	return claim->taken && r->to == route->to && (!r->lazy || route->lazy) &&
+	       nodes_subset(route->from, r->from);
+}
+
+/**
  * follow_turn - Is it this thread that walks?
  * @claim: of the process
- * @from: node whose pages follow
- * @to: where they go
- * @lazy: this thread would only mark them
+ * @route: what this thread would walk for
  * @now: jiffies
  * @lease: after so long without a sign, whoever walked is gone; jiffies
- * @interval: so long a walk that is done need not be done again; jiffies
+ * @settle: others may come so long after each other; jiffies
+ * @interval: so long a walk that is done is not done again; jiffies
  *
  * When a whole process moves, each of its threads comes to the same conclusion; but for
  * those that come first, when most are not there yet: what they mark the others move.
  *
+ * A walk does not do for who came after it had begun: what it has marked, that thread
+ * has used meanwhile from the old node.  One more does for all of those.
+ *
  * Return: see enum follow_turn.
  */
-enum follow_turn follow_turn(const struct follow_claim *claim, int from, int to,
-			     bool lazy, unsigned long now, unsigned long lease,
-			     unsigned long interval)
+enum follow_turn follow_turn(const struct follow_claim *claim,
+			     const struct follow_route *route,
+			     unsigned long now, unsigned long lease,
+			     unsigned long settle, unsigned long interval)
 {
-	if (!claim->taken || claim->from != from || claim->to != to ||
-	    (claim->lazy && !lazy))
+	if (!walks_for(claim, route))
 		return FOLLOW_MINE;
-	if (claim->done)
-		return time_before(now, claim->when + interval) ? FOLLOW_DONE :
-								  FOLLOW_MINE;
-	return time_before(now, claim->when + lease) ? FOLLOW_WAIT : FOLLOW_MINE;
+	if (!claim->done)
+		return time_before(now, claim->when + lease) ? FOLLOW_WAIT :
+							       FOLLOW_MINE;
+	if (!time_before(now, claim->when + interval))
+		return FOLLOW_MINE;
+	if (time_after(claim->began, route->since))
+		return FOLLOW_DONE;
+	return time_before(now, claim->when + settle) ? FOLLOW_WAIT : FOLLOW_MINE;
 }
 
 /**

@@ -5,6 +5,7 @@
 
 #include <linux/compiler.h>
 #include <linux/jiffies.h>
+#include <linux/nodemask_types.h>
 #include <linux/numa_follow_types.h>
 #include <linux/types.h>
 
@@ -129,21 +130,35 @@ struct follow_place {
 };
 
 /**
- * struct follow_claim - one thread walks for all of its process
- * @exec_id: self_exec_id of the program
- * @when: last sign of it; jiffies
- * @from: node whose pages follow
+ * struct follow_route - which pages follow a task, and how
+ * @from: nodes where they are
  * @to: where they go
  * @lazy: they are marked, not moved
+ * @since: only a walk that has begun after that does for the task; jiffies
+ */
+struct follow_route {
+	nodemask_t from;
+	int to;
+	bool lazy;
+	unsigned long since;
+};
+
+/**
+ * struct follow_claim - one thread walks for all of its process
+ * @exec_id: self_exec_id of the program
+ * @walker: which thread
+ * @route: what it walks for
+ * @began: when it did; jiffies
+ * @when: last sign of it; jiffies
  * @taken: there is or was such a walk
  * @done: it has come to the end
  */
 struct follow_claim {
 	u64 exec_id;
+	pid_t walker;
+	struct follow_route route;
+	unsigned long began;
 	unsigned long when;
-	int from;
-	int to;
-	bool lazy;
 	bool taken;
 	bool done;
 };
@@ -151,7 +166,7 @@ struct follow_claim {
 /**
  * enum follow_turn - who walks?
  * @FOLLOW_MINE: this thread
- * @FOLLOW_WAIT: another one does right now
+ * @FOLLOW_WAIT: another one does right now, or has a moment ago, too early for this one
  * @FOLLOW_DONE: nobody: another one has not long ago
  */
 enum follow_turn {
@@ -164,9 +179,11 @@ void follow_settle(struct follow_place *place, int node);
 bool follow_stays(struct follow_place *place, int node, unsigned long now,
 		  unsigned long settle, unsigned long interval);
 enum follow_action follow_action(const struct follow_facts *facts);
-enum follow_turn follow_turn(const struct follow_claim *claim, int from, int to,
-			     bool lazy, unsigned long now, unsigned long lease,
-			     unsigned long interval);
+bool follow_from_anywhere(const struct follow_facts *facts);
+enum follow_turn follow_turn(const struct follow_claim *claim,
+			     const struct follow_route *route,
+			     unsigned long now, unsigned long lease,
+			     unsigned long settle, unsigned long interval);
 
 /* ---- faults that map what nobody maps ---- */
 

@@ -74,9 +74,9 @@ bool follow_unbound(struct vm_area_struct *vma, unsigned long addr,
 /* ---- move.c ---- */
 
 /**
- * struct follow_batch - folios that move from one node to another at once
- * @folios: isolated
- * @from: where they are; NUMA_NO_NODE if there is none yet
+ * struct follow_batch - folios that move to one node at once
+ * @folios: isolated, all of them in the same tier
+ * @from: where one of them is; NUMA_NO_NODE if there is none yet
  * @to: where they go
  * @nr_pages: pages of them
  * @nomem: there was no room for one
@@ -149,19 +149,22 @@ void follow_marks_used(void);
  * struct follow_trip - how memory follows its task
  * @on: there is address space left to look at
  * @mine: it is this thread that looks at it, not another one of its process
- * @lazy: pages are marked, not moved
- * @from: node whose pages follow
+ * @route: which pages follow
+ * @from: node that the task came from last
  * @max_mapcount: processes that may share such a page
  * @resume: where to go on
- * @until: so long marked pages move at the first access; jiffies
+ * @again: if it is another thread, when to see how far that is; jiffies
+ * @until: so long marked pages move at the first access even if NUMA balancing marks
+ *	pages, too; jiffies
  */
 struct follow_trip {
 	bool on;
 	bool mine;
-	bool lazy;
+	struct follow_route route;
 	int from;
 	unsigned int max_mapcount;
 	unsigned long resume;
+	unsigned long again;
 	unsigned long until;
 };
 
@@ -169,6 +172,7 @@ struct follow_trip {
  * struct numa_follow_task - what is known of a task whose memory may follow it
  * @exec_id: self_exec_id of the program that all this is of
  * @place: where it is at home
+ * @homes: where it was at home before
  * @trip: how its memory follows
  * @claim: in the leader of a process: who walks; its siglock
  * @pulling: the page fault under way moves a page that follows
@@ -176,6 +180,7 @@ struct follow_trip {
 struct numa_follow_task {
 	u64 exec_id;
 	struct follow_place place;
+	nodemask_t homes;
 	struct follow_trip trip;
 	struct follow_claim claim;
 	bool pulling;
@@ -183,7 +188,7 @@ struct numa_follow_task {
 
 bool follow_is_of_program(const struct numa_follow_task *state);
 bool follow_shared_folio(struct folio *folio, unsigned int max_mapcount);
-bool follow_slice(struct follow_trip *trip, int to);
+bool follow_slice(struct follow_trip *trip);
 
 /* ---- home.c ---- */
 

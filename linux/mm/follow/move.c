@@ -26,14 +26,15 @@
  * @vma: VMA that maps it, locked
  * @folio: the folio, under its page table lock
  *
- * Return: false if it cannot be had, or lies on another node than the others.
+ * Return: false if it cannot be had, or lies in another tier than the others.
  */
 bool follow_isolate(struct follow_batch *batch, struct vm_area_struct *vma,
 		    struct folio *folio)
 {
 	int from = folio_nid(folio);
 
-	if (batch->from != NUMA_NO_NODE && batch->from != from)
+	if (batch->from != NUMA_NO_NODE &&
+	    node_is_toptier(batch->from) != node_is_toptier(from))
 		return false;
 	if (migrate_misplaced_folio_prepare(folio, vma, batch->to))
 		return false;

@@ -4,9 +4,10 @@
  *
  * The hint fault is NUMA balancing's, which works with kernel.numa_balancing at 0, too.
  * mpol_misplaced() asks here first where the page should be: for lazy policies, and for
- * what lies on the node that the task has come from.  The latter moves at the first
- * access, for one interval: NUMA balancing would wait for a second one, and a mark is
- * good for one only.
+ * what a tick has marked.  The latter moves to the home of whichever thread uses it, at
+ * the first access: NUMA balancing would wait for a second one, and a mark is good for
+ * one only.  While that marks pages, too, most marks are its own, so ours are those where
+ * the task has come from, for one interval.
  *
  * Then it is told here what became of the page, and marked neighbours that should go to
  * the same node, for the same reason, go along.  What is refused is made accessible
@@ -14,12 +15,14 @@
  *
  * Locks: the VMA is locked by the fault; in it, a page table lock.
  */
+#include <linux/cpuset.h>
 #include <linux/jiffies.h>
 #include <linux/memory-tiers.h>
 #include <linux/mempolicy.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/sched/sysctl.h>
 #include <linux/topology.h>
 
 #include <trace/events/numa_follow.h>
@@ -29,25 +32,39 @@
 
 /* ---- where it should be ---- */
 
+static bool balancing_marks(void)
+{
+	return READ_ONCE(sysctl_numa_balancing_mode) & NUMA_BALANCING_NORMAL;
+}
+
+/* Has a tick marked it, for this task if NUMA balancing marks pages, too? */
+static bool is_marked(const struct follow_trip *trip, int nid)
+{
+	if (!balancing_marks())
+		return true;
+	return trip->route.lazy && node_isset(nid, trip->route.from) &&
+	       time_before(jiffies, trip->until);
+}
+
 /* Does a folio that this task touches follow it to where it is now? */
 static bool folio_follows(const struct numa_follow_task *state,
 			  struct folio *folio)
 {
-	const struct follow_trip *trip;
+	struct numa_follow_limits limits;
+	int now = folio_nid(folio), to;
 
-	if (!static_branch_unlikely(&numa_follow_tasks) || !state)
+	if (!static_branch_unlikely(&numa_follow_tasks) || !state ||
+	    !follow_is_of_program(state))
 		return false;
-	trip = &state->trip;
-	if (!trip->lazy || !follow_is_of_program(state) ||
-	    !time_before(jiffies, trip->until))
-		return false;
-	if (folio_nid(folio) != trip->from ||
-	    numa_node_id() != state->place.node)
+	to = state->place.node;
+	/* Not to where it is for a moment only */
+	if (now == to || numa_node_id() != to || !is_marked(&state->trip, now))
 		return false;
 	/* Slow memory is promoted by how hot it is, at a limited rate. */
-	if (folio_use_access_time(folio))
+	if (!node_is_toptier(now) || !node_isset(to, cpuset_current_mems_allowed))
 		return false;
-	return !follow_shared_folio(folio, trip->max_mapcount);
+	return numa_follow_limits_of(current, &limits) &&
+	       !follow_shared_folio(folio, limits.max_mapcount);
 }
 
 /* Only by the policy of those who have none: others ask for NUMA balancing. */
@@ -59,6 +76,13 @@ static bool starts_pull(const struct mempolicy *pol, struct folio *folio)
 	if (state)
 		state->pulling = pulls;
 	return pulls;
+}
+
+/* Nobody but us has marked it, and it does not follow: off is off. */
+static bool stays(const struct mempolicy *pol, struct folio *folio)
+{
+	return follow_by_default(pol) && !balancing_marks() &&
+	       !folio_use_access_time(folio);
 }
 
 static bool is_pulling(void)
@@ -83,8 +107,9 @@ bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 	bool pulls = starts_pull(pol, folio);
 	int to = numa_node_id();
 
+	*nid = NUMA_NO_NODE;
 	if (!pulls && !(pol->flags & MPOL_F_LAZY))
-		return false;
+		return stays(pol, folio);
 	if (pulls)
 		/* As NUMA balancing notes who has used a page last */
 		folio_xchg_last_cpupid(folio,
@@ -92,7 +117,8 @@ bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 							 current->pid));
 	else
 		to = follow_node(pol, ilx, folio, to);
-	*nid = to == folio_nid(folio) ? NUMA_NO_NODE : to;
+	if (to != folio_nid(folio))
+		*nid = to;
 	return true;
 }
 

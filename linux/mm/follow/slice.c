@@ -2,10 +2,10 @@
 /*
  * Pages that follow, by the tick: one slice of the walk over a task's memory.
  *
- * Pages without a policy, on the node that the task came from, that few enough share,
- * move to its new node as one batch, or are only marked for the next use to move
- * (pull.c).  A slice ends after so many pages or page table entries; then the task goes
- * on in user mode until the next tick.
+ * Pages without a policy, on a node that they follow from, that few enough share, move
+ * to the task's node as one batch, or are only marked for the next use to move (pull.c).
+ * A slice ends after so many pages or page table entries; then the task goes on in user
+ * mode until the next tick.
  *
  * do_migrate_pages() is not used: it has no regard for policies of VMAs, and empties
  * the LRU batches of all CPUs first.  What still waits in such a batch is refused
@@ -60,7 +60,7 @@ static enum follow_verdict judge(const struct follow_walk *walk,
 {
 	const struct slice *s = container_of(walk, struct slice, walk);
 	struct follow_seen seen = {
-		.misplaced = folio_nid(folio) == s->trip->from &&
+		.misplaced = node_isset(folio_nid(folio), s->trip->route.from) &&
 			     follow_unbound(vma, addr, folio),
 	};
 
@@ -106,27 +106,26 @@ static unsigned long move(struct slice *s)
 /**
  * follow_slice - Have a slice of the current task's memory follow it
  * @trip: what to do, and where to go on
- * @to: node where the task is
  *
  * Return: true if that was the last one.
  */
-bool follow_slice(struct follow_trip *trip, int to)
+bool follow_slice(struct follow_trip *trip)
 {
 	struct slice s = {
 		.walk.judge = judge,
-		.walk.batch = trip->lazy ? NULL : &s.batch,
+		.walk.batch = trip->route.lazy ? NULL : &s.batch,
 		.walk.max_pages = SLICE_PAGES,
 		.walk.next = trip->resume,
 		.batch.folios = LIST_HEAD_INIT(s.batch.folios),
-		.batch.from = trip->from,
-		.batch.to = to,
+		.batch.from = NUMA_NO_NODE,
+		.batch.to = trip->route.to,
 		.trip = trip,
 	};
 	struct mm_struct *mm = current->mm;
 	unsigned long moved;
 	bool more = true;
 
-	if (trip->lazy)
+	if (trip->route.lazy)
 		follow_marks_used();
 	/* Somebody changes mappings: the next tick is early enough. */
 	if (!mmap_read_trylock(mm))
@@ -136,7 +135,7 @@ bool follow_slice(struct follow_trip *trip, int to)
 		more = stretch(&s.walk, mm);
 	mmap_read_unlock(mm);
 	moved = move(&s);
-	follow_account(&s.walk, true, trip->resume, trip->from, to, moved);
+	follow_account(&s.walk, true, trip->resume, trip->from, trip->route.to, moved);
 	trip->resume = s.walk.next;
 	return !more;
 }

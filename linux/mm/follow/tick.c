@@ -27,6 +27,7 @@
 #include <linux/cpuset.h>
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
+#include <linux/memory-tiers.h>
 #include <linux/mm.h>
 #include <linux/nodemask.h>
 #include <linux/rcupdate.h>
@@ -45,6 +46,8 @@
 #define SETTLE		msecs_to_jiffies(100)
 /* Who walks for its process shows every tick that it is still there. */
 #define LEASE		HZ
+/* And whoever waits for it looks so often */
+#define LOOK_AGAIN	(HZ / 10)
 
 static bool due(struct follow_place *place, int node,
 		const struct numa_follow_limits *limits)
@@ -57,6 +60,7 @@ static void begin(struct numa_follow_task *state, u64 exec_id)
 {
 	state->place = (struct follow_place) { 0 };
 	follow_settle(&state->place, NUMA_NO_NODE);
+	nodes_clear(state->homes);
 	state->trip = (struct follow_trip) { 0 };
 	state->pulling = false;
 	state->exec_id = exec_id;
@@ -130,22 +134,6 @@ static void count_threads(struct follow_facts *facts, int to)
 	rcu_read_unlock();
 }
 
-static enum follow_action action_for(int to,
-				     const struct numa_follow_limits *limits)
-{
-	struct follow_facts facts = {
-		.node_fits = node_state(to, N_MEMORY) &&
-			     node_isset(to, cpuset_current_mems_allowed),
-		.policy = current->mempolicy,
-		.balancing = balancing_objects(to),
-		.borrowed = !!current->vfork_done,
-		.lazy = limits->lazy,
-	};
-
-	count_threads(&facts, to);
-	return follow_action(&facts);
-}
-
 /* Its own: only the task itself changes it. */
 static spinlock_t *claim_lock(void)
 {
@@ -164,7 +152,7 @@ static struct follow_claim *claim_of(struct numa_follow_task *leader)
 }
 
 /* Take the turn of walking for the process, unless another thread has it. */
-static enum follow_turn take_turn(int from, int to, bool lazy,
+static enum follow_turn take_turn(const struct follow_route *route,
 				  unsigned long interval)
 {
 	struct numa_follow_task *leader = state_of(current->group_leader);
@@ -175,14 +163,14 @@ static enum follow_turn take_turn(int from, int to, bool lazy,
 		return FOLLOW_WAIT;
 	spin_lock_irq(claim_lock());
 	claim = claim_of(leader);
-	turn = follow_turn(claim, from, to, lazy, jiffies, LEASE, interval);
+	turn = follow_turn(claim, route, jiffies, LEASE, SETTLE, interval);
 	if (turn == FOLLOW_MINE)
 		*claim = (struct follow_claim) {
 			.exec_id = current->self_exec_id,
+			.walker = task_pid_nr(current),
+			.route = *route,
+			.began = jiffies,
 			.when = jiffies,
-			.from = from,
-			.to = to,
-			.lazy = lazy,
 			.taken = true,
 		};
 	spin_unlock_irq(claim_lock());
@@ -190,7 +178,7 @@ static enum follow_turn take_turn(int from, int to, bool lazy,
 }
 
 /* A sign that this thread walks, or is done */
-static void show_turn(const struct follow_trip *trip, int to)
+static void show_turn(const struct follow_trip *trip)
 {
 	struct numa_follow_task *leader = state_of(current->group_leader);
 	struct follow_claim *claim;
@@ -199,43 +187,77 @@ static void show_turn(const struct follow_trip *trip, int to)
 		return;
 	spin_lock_irq(claim_lock());
 	claim = claim_of(leader);
-	if (claim->taken && claim->from == trip->from && claim->to == to &&
-	    claim->lazy == trip->lazy) {
+	if (claim->taken && claim->walker == task_pid_nr(current)) {
 		claim->when = jiffies;
 		claim->done = !trip->on;
 	}
 	spin_unlock_irq(claim_lock());
 }
 
+/* Slow memory is promoted by how hot it is, at a limited rate. */
+static void take_slow_out(nodemask_t *nodes)
+{
+	int nid;
+
+	for_each_node_mask(nid, *nodes)
+		if (!node_is_toptier(nid))
+			node_clear(nid, *nodes);
+}
+
+static void set_out(struct numa_follow_task *state, int to, bool lazy,
+		    bool anywhere)
+{
+	struct follow_trip *trip = &state->trip;
+	struct follow_route *route = &trip->route;
+
+	*trip = (struct follow_trip) { .on = true, .from = state->place.node };
+	node_set(trip->from, state->homes);
+	route->from = anywhere ? node_states[N_MEMORY] : state->homes;
+	node_clear(to, route->from);
+	take_slow_out(&route->from);
+	route->to = to;
+	route->lazy = lazy;
+	/* It may have used what was marked until now from where it comes. */
+	route->since = lazy ? jiffies : state->place.since;
+	trip->again = jiffies;
+	follow_settle(&state->place, to);
+}
+
 /* This task has stayed on another node: decide, and make it its home. */
 static void act(struct numa_follow_task *state, int to,
 		const struct numa_follow_limits *limits)
 {
-	enum follow_action action = action_for(to, limits);
-	int from = state->place.node;
+	struct follow_facts facts = {
+		.node_fits = node_state(to, N_MEMORY) &&
+			     node_isset(to, cpuset_current_mems_allowed),
+		.policy = current->mempolicy,
+		.balancing = balancing_objects(to),
+		.borrowed = !!current->vfork_done,
+		.lazy = limits->lazy,
+	};
+	enum follow_action action;
 
+	count_threads(&facts, to);
+	action = follow_action(&facts);
 	state->place.tried = jiffies;
 	state->place.has_tried = true;
 	if (action < FOLLOW_DECLINED) {
 		follow_count(NUMA_FOLLOW_DECLINED_BALANCING + action, 1);
-		trace_numa_follow_task(task_pid_nr(current), from, to, action);
+		trace_numa_follow_task(task_pid_nr(current), state->place.node,
+				       to, action);
 		return;
 	}
-	follow_settle(&state->place, to);
-	state->trip = (struct follow_trip) {
-		.on = true,
-		.lazy = action == FOLLOW_LAZY,
-		.from = from,
-	};
+	set_out(state, to, action == FOLLOW_LAZY, follow_from_anywhere(&facts));
 }
 
 /* Is it for this thread to walk?  Whose turn it is may change. */
-static bool is_mine(struct follow_trip *trip, int to, unsigned long interval)
+static bool is_mine(struct follow_trip *trip, unsigned long interval)
 {
 	if (trip->mine)
 		return true;
-	switch (take_turn(trip->from, to, trip->lazy, interval)) {
+	switch (take_turn(&trip->route, interval)) {
 	case FOLLOW_WAIT:
+		trip->again = jiffies + LOOK_AGAIN;
 		return false;
 	case FOLLOW_DONE:
 		trip->on = false;
@@ -244,8 +266,8 @@ static bool is_mine(struct follow_trip *trip, int to, unsigned long interval)
 		break;
 	}
 	follow_count(NUMA_FOLLOW_TASKS, 1);
-	trace_numa_follow_task(task_pid_nr(current), trip->from, to,
-			       trip->lazy ? FOLLOW_LAZY : FOLLOW_DIRECT);
+	trace_numa_follow_task(task_pid_nr(current), trip->from, trip->route.to,
+			       trip->route.lazy ? FOLLOW_LAZY : FOLLOW_DIRECT);
 	trip->mine = true;
 	return true;
 }
@@ -256,14 +278,17 @@ static void visit(struct numa_follow_task *state,
 {
 	unsigned long interval = limits->interval_s * HZ;
 	struct follow_trip *trip = &state->trip;
-	int to = state->place.node;
 
+	if (!node_isset(trip->route.to, cpuset_current_mems_allowed)) {
+		trip->on = false;
+		return;
+	}
 	trip->max_mapcount = limits->max_mapcount;
 	trip->until = jiffies + interval;
-	if (!is_mine(trip, to, interval))
+	if (!is_mine(trip, interval))
 		return;
-	trip->on = !follow_slice(trip, to);
-	show_turn(trip, to);
+	trip->on = !follow_slice(trip);
+	show_turn(trip);
 }
 
 static void follow(struct numa_follow_task *state)
@@ -311,7 +336,8 @@ static bool has_work(struct task_struct *p, int node)
 		begin(state, p->self_exec_id);
 	if (state->place.node == NUMA_NO_NODE || state->place.node == node) {
 		follow_settle(&state->place, node);
-		return state->trip.on;
+		return state->trip.on &&
+		       !time_before(jiffies, state->trip.again);
 	}
 	if (!numa_follow_limits_of(p, &limits)) {
 		leave_alone(state, node);

@@ -247,37 +247,98 @@ static void every_task_gets_its_action(struct kunit *test)
 		}
 }
 
+static struct follow_route route(unsigned long from, int to, bool lazy,
+				 unsigned long since)
+{
+	struct follow_route r = { .to = to, .lazy = lazy, .since = since };
+
+	r.from.bits[0] = from;
+	return r;
+}
+
+static enum follow_turn turn(const struct follow_claim *claim, unsigned long from,
+			     int to, bool lazy, unsigned long since,
+			     unsigned long now)
+{
+	const struct follow_route r = route(from, to, lazy, since);
+
+	return follow_turn(claim, &r, now, 250, 25, 7500);
+}
+
+/* Node 0 is 1, as in the masks of cpuset.mems; 999: they were there before the walk. */
 static void one_thread_walks_for_all(struct kunit *test)
 {
-	struct follow_claim claim = { .when = 1000, .from = 0, .to = 1 };
+	struct follow_claim claim = {
+		.route = route(1, 1, false, 900), .began = 1000, .when = 1000,
+	};
 
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 0, 1, true, 1000, 250, 7500),
-			FOLLOW_MINE);
+	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1000), FOLLOW_MINE);
 	claim.taken = true;
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 0, 1, true, 1249, 250, 7500),
-			FOLLOW_WAIT);
+	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1249), FOLLOW_WAIT);
 	/* Whoever it was, it has shown no sign of life. */
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 0, 1, true, 1250, 250, 7500),
-			FOLLOW_MINE);
+	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1250), FOLLOW_MINE);
 	claim.done = true;
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 0, 1, true, 8499, 250, 7500),
-			FOLLOW_DONE);
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 0, 1, true, 8500, 250, 7500),
-			FOLLOW_MINE);
+	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 8499), FOLLOW_DONE);
+	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 8500), FOLLOW_MINE);
 	/* What was marked is not moved yet. */
-	claim.lazy = true;
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 0, 1, true, 1001, 250, 7500),
-			FOLLOW_DONE);
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 0, 1, false, 1001, 250, 7500),
-			FOLLOW_MINE);
-	claim.lazy = false;
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 0, 1, true, 1001, 250, 7500),
-			FOLLOW_DONE);
+	claim.route.lazy = true;
+	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1001), FOLLOW_DONE);
+	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, false, 999, 1001), FOLLOW_MINE);
+	claim.route.lazy = false;
+	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1001), FOLLOW_DONE);
 	/* Another way is another walk. */
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 1, 0, true, 1001, 250, 7500),
-			FOLLOW_MINE);
-	KUNIT_EXPECT_EQ(test, follow_turn(&claim, 0, 2, true, 1001, 250, 7500),
-			FOLLOW_MINE);
+	KUNIT_EXPECT_EQ(test, turn(&claim, 2, 0, true, 999, 1001), FOLLOW_MINE);
+	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 2, true, 999, 1001), FOLLOW_MINE);
+}
+
+/* Whoever comes later has used from the old node what was marked until then. */
+static void who_comes_late_walks_again(struct kunit *test)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(starts); i++) {
+		unsigned long t = starts[i];
+		struct follow_claim claim = {
+			.route = route(1, 1, true, t), .began = t + 10,
+			.when = t + 20, .taken = true, .done = true,
+		};
+
+		KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, t + 9, t + 21),
+				FOLLOW_DONE);
+		KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, t + 10, t + 21),
+				FOLLOW_WAIT);
+		KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, t + 15, t + 44),
+				FOLLOW_WAIT);
+		KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, t + 15, t + 45),
+				FOLLOW_MINE);
+		KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, t + 9, t + 45),
+				FOLLOW_DONE);
+	}
+}
+
+/* A walk does for those who come from fewer nodes. */
+static void a_walk_does_for_fewer_nodes(struct kunit *test)
+{
+	unsigned long walked, wanted;
+
+	for (walked = 0; walked < 16; walked++)
+		for (wanted = 0; wanted < 16; wanted++) {
+			struct follow_claim claim = {
+				.route = route(walked, 4, true, 0), .began = 1000,
+				.when = 1000, .taken = true, .done = true,
+			};
+
+			KUNIT_EXPECT_EQ(test, turn(&claim, wanted, 4, true, 999, 1001),
+					wanted & ~walked ? FOLLOW_MINE : FOLLOW_DONE);
+		}
+}
+
+static void from_anywhere_if_all_are_there(struct kunit *test)
+{
+	struct follow_facts facts = { .threads = 3 };
+
+	for (facts.there = 0; facts.there < 5; facts.there++)
+		KUNIT_EXPECT_EQ(test, follow_from_anywhere(&facts), facts.there >= 3);
 }
 
 static void sharers_are_counted_by_page(struct kunit *test)
@@ -464,6 +525,9 @@ static struct kunit_case follow_cases[] = {
 	KUNIT_CASE(tries_are_an_interval_apart),
 	KUNIT_CASE(every_task_gets_its_action),
 	KUNIT_CASE(one_thread_walks_for_all),
+	KUNIT_CASE(who_comes_late_walks_again),
+	KUNIT_CASE(a_walk_does_for_fewer_nodes),
+	KUNIT_CASE(from_anywhere_if_all_are_there),
 	KUNIT_CASE(sharers_are_counted_by_page),
 	KUNIT_CASE(the_most_restrained_wins),
 	KUNIT_CASE(levels),

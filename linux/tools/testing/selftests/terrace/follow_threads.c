@@ -33,9 +33,16 @@ struct worker {
 	int node;
 };
 
-/* What the process and the check both see */
+/**
+ * struct pair - what the process and the check both see
+ * @w: its threads
+ * @together: both begin on node 0, not each on its own
+ * @cg: its cgroup
+ * @pid: of the first
+ */
 struct pair {
 	struct worker w[2];
+	bool together;
 	const struct mt_cgroup *cg;
 	pid_t pid;
 };
@@ -63,8 +70,8 @@ static void run(void *arg)
 	if (mt_run_on_cpu(0) || mt_cgroup_enter(pair->cg, 0))
 		_exit(1);
 	for (i = 0; i < 2; i++) {
-		pair->w[i].node = i;
-		pair->w[i].p = mt_place(SIZE, i);
+		pair->w[i].node = pair->together ? 0 : i;
+		pair->w[i].p = mt_place(SIZE, pair->w[i].node);
 		if (!pair->w[i].p)
 			_exit(1);
 	}
@@ -83,12 +90,13 @@ static int seen(const struct worker *w)
 	return MT_PASS;
 }
 
-static int start(const struct mt_cgroup *cg)
+static int start(const struct mt_cgroup *cg, bool together)
 {
 	pair = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	MT_ASSERT(pair != MAP_FAILED, "no memory");
 	pair->cg = cg;
+	pair->together = together;
 	/* A new task is at home where the first tick meets it: not on the way. */
 	MT_ASSERT(!mt_run_on_cpu(0), "cannot run on node 0");
 	pair->pid = mt_spawn(run, NULL);
@@ -124,7 +132,7 @@ static struct mt_snap before;
 
 static int begin(int lazy)
 {
-	if (am_cgroup_on(&on, "on", lazy) || start(&on))
+	if (am_cgroup_on(&on, "on", lazy) || start(&on, false))
 		return MT_FAIL;
 	MT_ASSERT(!near(), "%ld %% are on the wrong node", near());
 	mt_snap(&before);
@@ -173,6 +181,32 @@ static int one_by_one(void)
 	return comes_near();
 }
 
+/*
+ * The second leaves the same node a moment later: it has used again from there what was
+ * marked for the first.
+ */
+static int one_after_the_other(void)
+{
+	if (am_cgroup_on(&on, "on", 1) || start(&on, true))
+		return MT_FAIL;
+	MT_ASSERT(!am_set(&on, "auto_migrate_interval", 2), "no interval");
+	mt_snap(&before);
+	if (send(&pair->w[0], 1))
+		return MT_FAIL;
+	MT_ASSERT(MT_WAIT(part_on(0, 1) >= PAGES * 95 / 100, NEAR_MS),
+		  "that of the first did not follow");
+	if (send(&pair->w[1], 1))
+		return MT_FAIL;
+	MT_WAIT(part_on(1, 1) >= PAGES * 95 / 100, NEAR_MS);
+	mt_note("%ld and %ld of %ld pages have come", part_on(0, 1), part_on(1, 1),
+		PAGES);
+	fo_note(&before);
+	MT_ASSERT(part_on(1, 1) >= PAGES * 95 / 100,
+		  "that of the second did not follow");
+	mt_kill(pair->pid);
+	return MT_PASS;
+}
+
 int main(void)
 {
 	static const struct mt_check checks[] = {
@@ -182,6 +216,8 @@ int main(void)
 			 lazy),
 		MT_CHECK("threads that change nodes one after the other, direct",
 			 one_by_one),
+		MT_CHECK("threads that leave one after the other, lazy",
+			 one_after_the_other),
 	};
 
 	return fo_main(checks, ARRAY_LEN(checks));
