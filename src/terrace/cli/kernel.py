@@ -10,7 +10,7 @@ from pathlib import Path
 from terrace import output
 from terrace.errors import UsageError
 from terrace.kernel import build as builder
-from terrace.kernel import check, config, deb, edit, series, size
+from terrace.kernel import check, config, deb, edit, nops, series, size
 from terrace.kernel import source as linux_source
 from terrace.paths import build_dir
 from terrace.units import whole_number
@@ -151,7 +151,7 @@ def _check(args: argparse.Namespace) -> int:
     else:
         for result in results:
             print(f"{'ok' if result.passed else 'FAILED':6} {result.name} ({output.format_duration(result.seconds)})")
-            shown = size.table(result.sizes).splitlines()
+            shown = [*size.table(result.sizes).splitlines(), *nops.table(result.sites).splitlines()]
             for line in [*shown, *result.problems]:
                 print(f"    {line}")
     return 0 if passed else 1
@@ -164,7 +164,11 @@ def _as_json(result: check.Result) -> dict[str, object]:
         "seconds": round(result.seconds, 1),
         "problems": list(result.problems),
     }
-    return {**shown, "sizes": [asdict(item) for item in result.sizes]} if result.sizes else shown
+    if result.sizes:
+        shown["sizes"] = [asdict(item) for item in result.sizes]
+    if result.sites:
+        shown["sites"] = [asdict(item) for item in result.sites]
+    return shown
 
 
 def _add_series(parser: argparse.ArgumentParser) -> None:

@@ -9,14 +9,15 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from terrace.errors import BuildError, TerraceError, UsageError
 from terrace.host import clean_env, cpu_count, require_packages
-from terrace.kernel import arch, bisect, build, config, exports, matrix, patches, series, size, tree
+from terrace.kernel import arch, bisect, build, config, exports, matrix, nops, patches, series, size, tree
 from terrace.kernel import source as linux_source
+from terrace.kernel.nops import Site
 from terrace.kernel.size import Size
 from terrace.kernel.source import Source
 from terrace.paths import build_dir, repo_root
@@ -68,10 +69,11 @@ _CODE = (".c", ".h")
 
 @dataclass(frozen=True)
 class Measured:
-    """What a check returns that has more to show than what is wrong: the sizes of our folders, too."""
+    """What a check returns that has more to show than what is wrong: sizes of our folders, or places of nops."""
 
     problems: list[str]
-    sizes: list[Size]
+    sizes: list[Size] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of one check; `sizes` are those of our folders, where it measured them."""
+    """The outcome of one check; `sizes` of our folders and `sites` of nops, where it is about them."""
 
     name: str
     problems: tuple[str, ...]
     seconds: float
     sizes: tuple[Size, ...] = ()
+    sites: tuple[Site, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -118,8 +121,9 @@ def _timed(check: Check, source: Source) -> Result:
     except TerraceError as error:
         found = str(error).splitlines()
     if not isinstance(found, Measured):
-        found = Measured(found, [])
-    return Result(check.name, tuple(found.problems), time.monotonic() - start, tuple(found.sizes))
+        found = Measured(found)
+    seconds = time.monotonic() - start
+    return Result(check.name, tuple(found.problems), seconds, tuple(found.sizes), tuple(found.sites))
 
 
 def _check_hooks(source: Source) -> list[str]:
@@ -243,6 +247,14 @@ def _check_size(source: Source) -> Measured:
     return Measured(size.problems(sizes, _budget().get("text_bytes", {})), sizes)
 
 
+def _check_nops(source: Source) -> Measured:
+    """Where functions ask for what of ours is off, there is one nop; shows a table, from the disassembly."""
+    kernel = build.build("static-keys", linux=None if source.is_debian else source.path)
+    code = [tree.overlay_dir() / name for name in tree.overlay_files() if name.endswith(".c")]
+    found = nops.sites(kernel.vmlinux, nops.keys(path.read_text(errors="replace") for path in code))
+    return Measured(nops.problems(found), sites=found)
+
+
 def _terrace_out(source: Source) -> Path:
     return build.prepare("terrace", linux=None if source.is_debian else source.path)
 
@@ -359,6 +371,7 @@ CHECKS = tuple(
         ("size", _check_size, False),
         ("series", _check_series, False),
         ("bloat", _check_bloat, False),
+        ("nops", _check_nops, True),
         ("bisect", _check_bisect, True),
         ("arch", _check_arch, True),
         ("matrix", _check_matrix, True),
