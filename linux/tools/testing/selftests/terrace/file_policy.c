@@ -334,6 +334,26 @@ static int gone_with_the_inode(void)
 	return brought(by_read, "after it was gone", 0);
 }
 
+/* As long as somebody has it open, drop the caches who will */
+static int open_it_stays(void)
+{
+	int fd, i;
+	char *p;
+
+	MT_NEED(make("1"), "no ext4 on a loop device");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	p = map();
+	MT_ASSERT(fd >= 0 && p && bind_part(p, MPOL_BIND, ON_SLOW), "mbind");
+	munmap(p, SIZE);
+	MT_ASSERT(uncache(), "cannot drop the pages");
+	for (i = 0; i < 20; i++)
+		MT_ASSERT(!mt_write("/proc/sys/vm/drop_caches", "3"), "cannot drop");
+	if (brought(by_read, "while it is open", PART_PAGES))
+		return MT_FAIL;
+	close(fd);
+	return MT_PASS;
+}
+
 /* ---- races ---- */
 
 /* One of the part's pages is given a policy, or loses it. */
@@ -416,6 +436,7 @@ int main(void)
 		MT_CHECK("R23 weights", weights_hold),
 		MT_CHECK("R23 pages that are there move when asked", pages_move),
 		MT_CHECK("R23 it is gone with the inode", gone_with_the_inode),
+		MT_CHECK("R23 it stays while the file is open", open_it_stays),
 		MT_CHECK("R26 files come and go while policies change", race),
 	};
 	static const struct mt_suite suite = {
