@@ -17,6 +17,7 @@
 #include <linux/numa_follow_types.h>
 
 struct cgroup_subsys_state;
+struct seq_file;
 struct task_struct;
 
 /* What cpuset.migrate_on_fault may be: less than this */
@@ -170,6 +171,25 @@ static inline void numa_follow_failed(struct vm_fault *vmf, int nr_pages)
 		__numa_follow_failed(vmf, nr_pages);
 }
 
+/* ---- what is marked is listed ---- */
+
+void __numa_follow_show(struct seq_file *m, struct vm_area_struct *vma,
+			struct task_struct *task);
+
+/**
+ * numa_follow_show - Add what is marked of a mapping to its line in numa_maps
+ * @m: the file
+ * @vma: the mapping, locked
+ * @task: a thread of the process
+ */
+static inline void numa_follow_show(struct seq_file *m,
+				    struct vm_area_struct *vma,
+				    struct task_struct *task)
+{
+	if (static_branch_unlikely(&numa_follow_marks))
+		__numa_follow_show(m, vma, task);
+}
+
 /* ---- by the tick ---- */
 
 void numa_follow_fork(struct task_struct *p);
@@ -279,6 +299,7 @@ static inline struct folio *numa_follow_swap(struct vm_fault *vmf,
 	migrate_misplaced_folio_prepare(folio, vma, nid)
 #define numa_follow_pulled(vmf, nr_pages, nid)			do { } while (0)
 #define numa_follow_failed(vmf, nr_pages)			do { } while (0)
+#define numa_follow_show(m, vma, task)				do { } while (0)
 #define numa_follow_fork(p)					do { } while (0)
 #define numa_follow_free(p)					do { } while (0)
 #define numa_follow_tick(p)					do { } while (0)

@@ -175,6 +175,8 @@ struct follow_trip {
  * @homes: where it was at home before
  * @trip: how its memory follows
  * @claim: in the leader of a process: who walks; its siglock
+ * @marked: in the leader of a process: last time that pages were marked; jiffies
+ * @has_marked: there was such a time
  * @pulling: the page fault under way moves a page that follows
  */
 struct numa_follow_task {
@@ -183,10 +185,13 @@ struct numa_follow_task {
 	nodemask_t homes;
 	struct follow_trip trip;
 	struct follow_claim claim;
+	unsigned long marked;
+	bool has_marked;
 	bool pulling;
 };
 
 bool follow_is_of_program(const struct numa_follow_task *state);
+void follow_note_marks(void);
 bool follow_shared_folio(struct folio *folio, unsigned int max_mapcount);
 bool follow_slice(struct follow_trip *trip);
 

@@ -62,6 +62,7 @@ static void begin(struct numa_follow_task *state, u64 exec_id)
 	follow_settle(&state->place, NUMA_NO_NODE);
 	nodes_clear(state->homes);
 	state->trip = (struct follow_trip) { 0 };
+	state->has_marked = false;
 	state->pulling = false;
 	state->exec_id = exec_id;
 }
@@ -103,6 +104,21 @@ static struct numa_follow_task *state_of(struct task_struct *p)
 		return state;
 	kfree(state);
 	return old;
+}
+
+/**
+ * follow_note_marks - The current task has marked pages of its process
+ *
+ * Nobody needs to know when: without memory for it, nobody does.
+ */
+void follow_note_marks(void)
+{
+	struct numa_follow_task *leader = state_of(current->group_leader);
+
+	if (!leader)
+		return;
+	WRITE_ONCE(leader->marked, jiffies);
+	WRITE_ONCE(leader->has_marked, true);
 }
 
 /* ---- on the way back to user mode ---- */

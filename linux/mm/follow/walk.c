@@ -249,6 +249,8 @@ void follow_account(const struct follow_walk *walk, bool tick,
 	if (!seen)
 		return;
 	follow_count(NUMA_FOLLOW_MARKED, marked);
+	if (marked)
+		follow_note_marks();
 	follow_count(NUMA_FOLLOW_MOVED, moved);
 	trace_numa_follow_walk(tick, start, walk->next, from, to, moved,
 			       walk->pages);

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pages that follow: what is marked and waits, for /proc/PID/numa_maps.
+ *
+ * Counted in the page tables, so that it is what there is, whatever has become of a mark.
+ * Those that NUMA balancing has set look the same, and are counted, too.
+ *
+ * Locks: the caller has mmap_lock for read; in it, a page table lock.
+ */
+#include <linux/hugetlb.h>
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/pagewalk.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
+#include <linux/seq_file.h>
+
+#include "follow.h"
+
+static bool is_huge_marked(pmd_t pmd)
+{
+	return pmd_present(pmd) && pmd_protnone(pmd);
+}
+
+static bool is_marked(pte_t pte)
+{
+	return pte_present(pte) && pte_protnone(pte);
+}
+
+static int count_marked(pmd_t *pmd, unsigned long addr, unsigned long end,
+			struct mm_walk *walk)
+{
+	unsigned long *marked = walk->private;
+	pte_t *first, *pte;
+	spinlock_t *ptl;	/* of this page table */
+
+	ptl = pmd_trans_huge_lock(pmd, walk->vma);
+	if (ptl) {
+		__acquire(ptl);		/* which sparse cannot see */
+		if (is_huge_marked(*pmd))
+			*marked += HPAGE_PMD_NR;
+		spin_unlock(ptl);
+		return 0;
+	}
+	first = pte_offset_map_lock(walk->mm, pmd, addr, &ptl);
+	if (!first) {
+		walk->action = ACTION_AGAIN;
+		return 0;
+	}
+	__acquire(ptl);			/* nor this */
+	for (pte = first; addr != end; pte++, addr += PAGE_SIZE)
+		*marked += is_marked(ptep_get(pte));
+	pte_unmap_unlock(first, ptl);
+	cond_resched();
+	return 0;
+}
+
+static const struct mm_walk_ops count_ops = {
+	.pmd_entry = count_marked,
+	.walk_lock = PGWALK_RDLOCK,
+};
+
+/* When the last mark of a process was set; false if it is not known */
+static bool last_mark(const struct task_struct *task, unsigned long *when)
+{
+	const struct task_struct *leader;
+	const struct numa_follow_task *state;
+	bool known = false;
+
+	rcu_read_lock();
+	leader = READ_ONCE(task->group_leader);
+	state = READ_ONCE(leader->numa_follow);
+	if (state && READ_ONCE(state->exec_id) == leader->self_exec_id) {
+		known = READ_ONCE(state->has_marked);
+		*when = READ_ONCE(state->marked);
+	}
+	rcu_read_unlock();
+	return known;
+}
+
+/**
+ * __numa_follow_show - Add what is marked of a mapping to its line in numa_maps
+ * @m: the file
+ * @vma: the mapping, locked
+ * @task: a thread of the process
+ */
+void __numa_follow_show(struct seq_file *m, struct vm_area_struct *vma,
+			struct task_struct *task)
+{
+	unsigned long marked = 0, when;
+
+	/* Elsewhere no access at all looks the same. */
+	if (!follow_walkable(vma) ||
+	    walk_page_vma(vma, &count_ops, &marked) || !marked)
+		return;
+	seq_printf(m, " marked=%lu", marked);
+	if (last_mark(task, &when))
+		seq_printf(m, " marked_s=%lu", (jiffies - when) / HZ);
+}
