@@ -176,7 +176,7 @@ struct follow_trip {
  * @trip: how its memory follows
  * @claim: in the leader of a process: who walks; its siglock
  * @marked: in the leader of a process: last time that pages were marked; jiffies
- * @has_marked: there was such a time
+ * @marked_by: self_exec_id of the program that did; 0: none
  * @pulling: the page fault under way moves a page that follows
  */
 struct numa_follow_task {
@@ -186,7 +186,7 @@ struct numa_follow_task {
 	struct follow_trip trip;
 	struct follow_claim claim;
 	unsigned long marked;
-	bool has_marked;
+	u64 marked_by;
 	bool pulling;
 };
 

@@ -70,8 +70,8 @@ static bool last_mark(const struct task_struct *task, unsigned long *when)
 	rcu_read_lock();
 	leader = READ_ONCE(task->group_leader);
 	state = READ_ONCE(leader->numa_follow);
-	if (state && READ_ONCE(state->exec_id) == leader->self_exec_id) {
-		known = READ_ONCE(state->has_marked);
+	if (state && READ_ONCE(state->marked_by) == leader->self_exec_id) {
+		known = true;
 		*when = READ_ONCE(state->marked);
 	}
 	rcu_read_unlock();

@@ -62,7 +62,6 @@ static void begin(struct numa_follow_task *state, u64 exec_id)
 	follow_settle(&state->place, NUMA_NO_NODE);
 	nodes_clear(state->homes);
 	state->trip = (struct follow_trip) { 0 };
-	state->has_marked = false;
 	state->pulling = false;
 	state->exec_id = exec_id;
 }
@@ -118,7 +117,7 @@ void follow_note_marks(void)
 	if (!leader)
 		return;
 	WRITE_ONCE(leader->marked, jiffies);
-	WRITE_ONCE(leader->has_marked, true);
+	WRITE_ONCE(leader->marked_by, current->self_exec_id);
 }
 
 /* ---- on the way back to user mode ---- */

@@ -130,6 +130,30 @@ static int ages(void)
 	return MT_PASS;
 }
 
+/* The same process, another program: the marks are gone, and their age. */
+static void marks_and_execs(void *arg)
+{
+	(void)arg;
+	if (marked(false))
+		execl("/proc/self/exe", "follow_listed", "again", NULL);
+	_exit(1);
+}
+
+static int ages_after_exec(void)
+{
+	MT_ASSERT(!mt_reap(mt_spawn(marks_and_execs, NULL)),
+		  "of the second program it is not known");
+	return MT_PASS;
+}
+
+/* That other program */
+static int again(void)
+{
+	char *p = marked(false);
+
+	return !p || age_s(p) < 0;
+}
+
 /* R24: each marked page comes to one of four ends. */
 static int adds_up(void)
 {
@@ -212,13 +236,14 @@ static int moved_by_other_threads(void)
 	return moved_by_migrate_pages(2);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static const struct mt_check checks[] = {
 		MT_CHECK("R24 what is marked is listed until it is used", counted),
 		MT_CHECK("R24 what is marked is listed, huge pages", counted_huge),
 		MT_CHECK("R24 what has no access is not listed", others_are_not),
 		MT_CHECK("R24 marks have an age", ages),
+		MT_CHECK("R24 marks have an age after exec", ages_after_exec),
 		MT_CHECK("R24 each mark is used, freed, dropped or listed", adds_up),
 		MT_CHECK("R24 mbind moves what waits", moved_by_mbind),
 		MT_CHECK("R24 migrate_pages moves what waits", moved_by_other),
@@ -226,5 +251,7 @@ int main(void)
 			 moved_by_other_threads),
 	};
 
+	if (argc == 2 && !strcmp(argv[1], "again"))
+		return again();
 	return fo_main(checks, ARRAY_LEN(checks));
 }
