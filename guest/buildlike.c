@@ -23,15 +23,16 @@
 #define HEADER_PAGES	4u
 #define OBJECT_WORDS	2048u
 #define DIRTY_EVERY	4u	/* of a slice's pages a child writes to one in so many */
+#define COPY_PATH	640u
 
 /* All that a child has to know; in exec's argument as hexadecimal numbers. */
 struct unit {
-	uint64_t number, seed, size, slice, headers, heap, unmarked;
+	uint64_t number, seed, size, slice, headers, heap, unmarked, copies;
 };
 
 static uint64_t slice_size = 256u << 10, headers = 16, heap_size = 512u << 10;
 static const char *folder;
-static unsigned int on_disk;
+static unsigned int on_disk, copies;
 static char place[512], source[600];
 static uint64_t forks, execs, failed, bad_objects, spoil = UINT64_MAX;
 static pid_t owner;
@@ -89,6 +90,34 @@ static uint64_t digest_pages(const uint64_t *word, uint64_t pages, uint64_t dige
 	return digest;
 }
 
+/*
+ * The path of the source's copy on @node, "source.0012"; 0 ends it.  Done by hand: a child that was forked
+ * beside threads may not print.
+ */
+static void path_of_copy(const char *path, unsigned int node, char copy[COPY_PATH])
+{
+	size_t length = strlen(path);
+
+	memcpy(copy, path, length);
+	copy[length] = '.';
+	copy[length + 5] = 0;
+	for (unsigned int i = 4; i; i--, node /= 10)
+		copy[length + i] = (char)('0' + node % 10);
+}
+
+/* Opens the source, or its copy on the node where the child is; a node without memory has none. */
+static int open_source(const struct unit *u, const char *path)
+{
+	char copy[COPY_PATH];
+	int fd = -1;
+
+	if (u->copies) {
+		path_of_copy(path, wl_node_here(), copy);
+		fd = open(copy, O_RDONLY | O_CLOEXEC);
+	}
+	return fd < 0 ? open(path, O_RDONLY | O_CLOEXEC) : fd;
+}
+
 static uint64_t *map_part(int fd, uint64_t offset, uint64_t bytes)
 {
 	uint64_t *part = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, (off_t)offset);
@@ -101,7 +130,7 @@ static uint64_t *map_part(int fd, uint64_t offset, uint64_t bytes)
 /* Reads slice and headers; what it changes is its own. */
 static uint64_t read_sources(const struct unit *u, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open_source(u, path);
 	uint64_t digest = u->number, *part, pages = u->slice / WL_PAGE;
 
 	if (fd < 0)
@@ -165,11 +194,12 @@ static void __attribute__((noreturn)) child(const struct unit *u, const char *fr
 static void run_as_child(char **argv)
 {
 	struct unit u;
-	unsigned long long n[7];
+	unsigned long long n[8];
 
-	if (sscanf(argv[2], "%llx,%llx,%llx,%llx,%llx,%llx,%llx", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6]) != 7)
+	if (sscanf(argv[2], "%llx,%llx,%llx,%llx,%llx,%llx,%llx,%llx", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6],
+		   &n[7]) != 8)
 		_exit(15);
-	u = (struct unit){ n[0], n[1], n[2], n[3], n[4], n[5], n[6] };
+	u = (struct unit){ n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7] };
 	child(&u, argv[3], argv[4]);
 }
 
@@ -177,15 +207,16 @@ static void run_as_child(char **argv)
 
 static int start_child(const struct unit *u, const char *object)
 {
-	char numbers[160];
+	char numbers[180];
 	char *words[] = { "buildlike", "--child", numbers, source, (char *)object, NULL };
 	bool does_exec = u->number & 1;
 	int status;
 	pid_t pid;
 
-	snprintf(numbers, sizeof(numbers), "%llx,%llx,%llx,%llx,%llx,%llx,%llx", (unsigned long long)u->number,
+	snprintf(numbers, sizeof(numbers), "%llx,%llx,%llx,%llx,%llx,%llx,%llx,%llx", (unsigned long long)u->number,
 		 (unsigned long long)u->seed, (unsigned long long)u->size, (unsigned long long)u->slice,
-		 (unsigned long long)u->headers, (unsigned long long)u->heap, (unsigned long long)u->unmarked);
+		 (unsigned long long)u->headers, (unsigned long long)u->heap, (unsigned long long)u->unmarked,
+		 (unsigned long long)u->copies);
 	pid = fork();
 	if (!pid) {
 		if (!does_exec)
@@ -224,7 +255,7 @@ static bool object_is_right(const struct unit *u, const char *path, uint64_t dig
 
 static void work(struct wl_worker *w)
 {
-	struct unit u = { 0, wl.seed, wl.size, slice_size, headers, heap_size, wl.as_burst };
+	struct unit u = { 0, wl.seed, wl.size, slice_size, headers, heap_size, wl.as_burst, copies };
 	uint64_t digest;
 	char object[600];
 
@@ -243,11 +274,23 @@ static void work(struct wl_worker *w)
 
 /* ---- start and end ---- */
 
+static void unlink_copies(void)
+{
+	char copy[COPY_PATH];
+
+	for (unsigned int node = 0; node < TG_MAX_NODES; node++) {
+		path_of_copy(source, node, copy);
+		unlink(copy);
+	}
+}
+
 static void clean_up(void)
 {
 	if (getpid() != owner)
 		return;
 	unlink(source);
+	if (copies)
+		unlink_copies();
 	if (on_disk)
 		umount2(place, MNT_DETACH);
 	rmdir(place);
@@ -265,11 +308,31 @@ static void mount_disk(void)
 		tg_die(TG_EXIT_FAILED, "--on-disk: no ext4 on a loop device; it needs root and e2fsprogs");
 }
 
+/* The source again, in page cache of this node. */
+static void make_copy(unsigned int node)
+{
+	char copy[COPY_PATH], *at;
+	int fd;
+
+	path_of_copy(source, node, copy);
+	fd = open(copy, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, (off_t)wl.size))
+		tg_die(TG_EXIT_FAILED, "--copies: %s: %s", copy, strerror(errno));
+	at = mmap(NULL, wl.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		tg_die(TG_EXIT_FAILED, "--copies: %s: mapping it: %s", copy, strerror(errno));
+	memcpy(at, wl_arena, wl.size);
+	munmap(at, wl.size);
+	close(fd);
+}
+
 static void check(void)
 {
 	if (slice_size % WL_PAGE || wl.size % slice_size)
 		tg_die(TG_EXIT_USAGE, "--slice: %llu is not a number of pages that divides --size",
 		       (unsigned long long)slice_size);
+	if (copies && on_disk)
+		tg_die(TG_EXIT_USAGE, "--copies: not with --on-disk, where the node of a page is the file system's choice");
 	if (wl.size / WL_PAGE / 8 < HEADER_PAGES)
 		tg_die(TG_EXIT_USAGE, "--size: %llu bytes are too few; at least %u", (unsigned long long)wl.size,
 		       8 * HEADER_PAGES * WL_PAGE);
@@ -315,6 +378,8 @@ static void prepare(void)
 	}
 	if (on_disk)
 		let_go();
+	if (copies)
+		wl_on_each_node(make_copy);
 }
 
 static uint64_t unit(void)
@@ -339,12 +404,26 @@ static void verify(void)
 		wl_wrong("%llu objects are wrong", (unsigned long long)bad_objects);
 }
 
+/* The first byte of every copy; the first child reads it. */
+static void spoil_copy(unsigned int node)
+{
+	char copy[COPY_PATH], byte = (char)~wl_arena[0];
+	int fd;
+
+	path_of_copy(source, node, copy);
+	fd = open(copy, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || pwrite(fd, &byte, 1, 0) != 1 || close(fd))
+		tg_die(TG_EXIT_FAILED, "--sabotage: %s: %s", copy, strerror(errno));
+}
+
 static void sabotage(const char *kind)
 {
 	if (!strcmp(kind, "object"))
 		spoil = 1;
 	else if (!strcmp(kind, "child"))
 		unlink(source);
+	else if (!strcmp(kind, "copy"))
+		wl_on_each_node(spoil_copy);
 	else
 		wl_arena[wl_below(wl_hash(99, 0), wl.size)] ^= 1;
 }
@@ -359,6 +438,8 @@ static const struct wl_option options[] = {
 	{ "headers", WL_NUMBER, &headers, 0, 4096, NULL, "pieces of 16K that it reads of what all read", false },
 	{ "heap", WL_SIZE, &heap_size, WL_PAGE, 1u << 30, NULL, "anonymous memory that it fills", false },
 	{ "on-disk", WL_FLAG, &on_disk, 0, 0, NULL, "the files are on ext4 on a loop device", false },
+	{ "copies", WL_FLAG, &copies, 0, 0, NULL,
+	  "a copy of the source on every node; a child reads the one where it starts", false },
 	{ "dir", WL_TEXT, &folder, 0, 0, NULL, "where the files are; else $TERRACE_SCRATCH or /tmp", false },
 	{ 0 },
 };

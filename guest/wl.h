@@ -122,6 +122,13 @@ uint64_t wl_sum(const void *start, uint64_t bytes);
 struct wl_placement wl_look(uint64_t first, uint64_t count, uint64_t stride);
 void wl_print_placement(const char *name, const struct wl_placement *p);
 
+/* ---- a copy on every node (wl_copies.c) ---- */
+
+/* The node of the CPU that the caller runs on; one system call, so a forked child may ask. */
+unsigned int wl_node_here(void);
+/* Calls @make for every node that has memory, with the task's memory bound there; for node 0 where the kernel knows none. */
+void wl_on_each_node(void (*make)(unsigned int node));
+
 /* Pages with a tag in the first word and a counter for each thread: see wl_arena.c. */
 #define WL_FIRST_COUNTER 8u
 

@@ -17,6 +17,8 @@
  * in each nuclide's grid; and no word of the tables may have changed.
  */
 #define _GNU_SOURCE
+#include <sys/mman.h>
+
 #include "wl.h"
 
 #define NR_XS		5u
@@ -45,10 +47,17 @@ static const unsigned int chance[NR_MATERIALS] = { 140, 52, 275, 134, 154, 64, 6
 static const unsigned int share_of[NR_MATERIALS] = { 0, 5, 4, 4, 27, 21, 21, 21, 21, 21, 9, 9 };
 
 static uint64_t nr_nuclides = 68, nr_points, nr_union;
-static struct point *grid;		/* [nuclide * nr_points + point] */
-static uint64_t *energy;		/* of the unionized grid */
-static uint32_t *place;			/* [union point * nr_nuclides + nuclide] */
-static struct material *materials;
+
+struct tables {
+	struct point *grid;		/* [nuclide * nr_points + point] */
+	uint64_t *energy;		/* of the unionized grid */
+	uint32_t *place;		/* [union point * nr_nuclides + nuclide] */
+	struct material *materials;
+};
+
+static struct tables all;		/* in the arena */
+static unsigned int copies;
+static char *copy_of[TG_MAX_NODES];	/* of the arena's used part; NULL without --copies, or without memory */
 static uint64_t sum_before;
 static uint64_t sampled[WL_MAX_THREADS];
 
@@ -56,13 +65,13 @@ static uint64_t sampled[WL_MAX_THREADS];
 
 static uint64_t bytes_of_point(void)
 {
-	return nr_nuclides * (sizeof(struct point) + sizeof(*energy) + nr_nuclides * sizeof(*place));
+	return nr_nuclides * (sizeof(struct point) + sizeof(*all.energy) + nr_nuclides * sizeof(*all.place));
 }
 
 /* Energies rise by random steps of 1/2 to 3/2 of the mean. */
 static void make_grid(uint64_t nuclide)
 {
-	struct point *p = grid + nuclide * nr_points;
+	struct point *p = all.grid + nuclide * nr_points;
 	uint64_t step = ONE / nr_points, state = wl_hash(STREAM_ENERGY, nuclide) | 1;
 
 	for (uint64_t i = 0; i < nr_points; i++) {
@@ -83,7 +92,7 @@ static void make_union(void)
 	for (uint32_t n = 0; n < size; n++) {
 		uint32_t i = n;
 
-		while (i && grid[heap[(i - 1) / 2] * nr_points].energy > grid[n * nr_points].energy) {
+		while (i && all.grid[heap[(i - 1) / 2] * nr_points].energy > all.grid[n * nr_points].energy) {
 			heap[i] = heap[(i - 1) / 2];
 			i = (i - 1) / 2;
 		}
@@ -93,19 +102,19 @@ static void make_union(void)
 		uint32_t top = heap[0], i = 0, child;
 		uint64_t key;
 
-		energy[u] = grid[top * nr_points + next[top]].energy;
+		all.energy[u] = all.grid[top * nr_points + next[top]].energy;
 		next[top]++;
 		for (uint64_t n = 0; n < nr_nuclides; n++)
-			place[u * nr_nuclides + n] = next[n] ? next[n] - 1 : 0;
-		key = next[top] < nr_points ? grid[top * nr_points + next[top]].energy : UINT64_MAX;
+			all.place[u * nr_nuclides + n] = next[n] ? next[n] - 1 : 0;
+		key = next[top] < nr_points ? all.grid[top * nr_points + next[top]].energy : UINT64_MAX;
 		for (; (child = 2 * i + 1) < size; i = child) {
 			uint64_t low, right;
 
 			low = next[heap[child]] < nr_points ?
-				grid[heap[child] * nr_points + next[heap[child]]].energy : UINT64_MAX;
+				all.grid[heap[child] * nr_points + next[heap[child]]].energy : UINT64_MAX;
 			if (child + 1 < size) {
 				right = next[heap[child + 1]] < nr_points ?
-					grid[heap[child + 1] * nr_points + next[heap[child + 1]]].energy : UINT64_MAX;
+					all.grid[heap[child + 1] * nr_points + next[heap[child + 1]]].energy : UINT64_MAX;
 				if (right < low) {
 					low = right;
 					child++;
@@ -128,12 +137,39 @@ static void make_materials(void)
 			nr = 321;
 		if (nr > nr_nuclides)
 			nr = (uint32_t)nr_nuclides;
-		materials[m].nr = nr;
+		all.materials[m].nr = nr;
 		for (uint32_t i = 0; i < nr; i++) {
-			materials[m].nuclide[i] = (uint32_t)((i + m * 7) % nr_nuclides);
-			materials[m].density[i] = wl_hash(STREAM_DENSITY, m * MAX_NUCLIDES + i) >> 32;
+			all.materials[m].nuclide[i] = (uint32_t)((i + m * 7) % nr_nuclides);
+			all.materials[m].density[i] = wl_hash(STREAM_DENSITY, m * MAX_NUCLIDES + i) >> 32;
 		}
 	}
+}
+
+static uint64_t used_bytes(void)
+{
+	return wl.size - wl_left();
+}
+
+static void make_copy(unsigned int node)
+{
+	char *copy = mmap(NULL, used_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (copy == MAP_FAILED)
+		tg_die(TG_EXIT_FAILED, "--copies: %llu bytes for node %u: %s", (unsigned long long)used_bytes(), node,
+		       strerror(errno));
+	madvise(copy, used_bytes(), wl.thp ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	copy_of[node] = memcpy(copy, wl_arena, used_bytes());
+}
+
+/* The same tables in a copy of the arena. */
+static struct tables tables_in(char *copy)
+{
+	return (struct tables) {
+		.grid = (void *)(copy + ((char *)all.grid - wl_arena)),
+		.energy = (void *)(copy + ((char *)all.energy - wl_arena)),
+		.place = (void *)(copy + ((char *)all.place - wl_arena)),
+		.materials = (void *)(copy + ((char *)all.materials - wl_arena)),
+	};
 }
 
 static void prepare(void)
@@ -149,15 +185,17 @@ static void prepare(void)
 	if (nr_points > ONE / 16)
 		tg_die(TG_EXIT_USAGE, "--size: %llu bytes are too many for %llu nuclides",
 		       (unsigned long long)wl.size, (unsigned long long)nr_nuclides);
-	materials = wl_take(tables, "the materials");
-	grid = wl_take(nr_union * sizeof(*grid), "the nuclides' grids");
-	energy = wl_take(nr_union * sizeof(*energy), "the unionized grid");
-	place = wl_take(nr_union * nr_nuclides * sizeof(*place), "the unionized grid's index");
+	all.materials = wl_take(tables, "the materials");
+	all.grid = wl_take(nr_union * sizeof(*all.grid), "the nuclides' grids");
+	all.energy = wl_take(nr_union * sizeof(*all.energy), "the unionized grid");
+	all.place = wl_take(nr_union * nr_nuclides * sizeof(*all.place), "the unionized grid's index");
 	for (uint64_t n = 0; n < nr_nuclides; n++)
 		make_grid(n);
 	make_union();
 	make_materials();
-	sum_before = wl_sum(wl_arena, wl.size - wl_left());
+	sum_before = wl_sum(wl_arena, used_bytes());
+	if (copies)
+		wl_on_each_node(make_copy);
 }
 
 /* ---- lookups ---- */
@@ -214,19 +252,19 @@ static inline uint64_t digest(uint64_t lookup, const uint64_t total[NR_XS])
 	return sum;
 }
 
-static uint64_t look_up(uint64_t lookup)
+static uint64_t look_up(const struct tables *t, uint64_t lookup)
 {
 	uint64_t total[NR_XS] = { 0 }, e;
-	const struct material *m = &materials[draw(lookup, &e)];
-	uint64_t u = search(energy, nr_union, 1, e);
-	const uint32_t *index = place + u * nr_nuclides;
+	const struct material *m = &t->materials[draw(lookup, &e)];
+	uint64_t u = search(t->energy, nr_union, 1, e);
+	const uint32_t *index = t->place + u * nr_nuclides;
 
 	for (uint32_t i = 0; i < m->nr; i++) {
 		uint64_t n = m->nuclide[i], at = index[n];
 
 		if (at == nr_points - 1)
 			at--;
-		add_nuclide(grid + n * nr_points + at, e, m->density[i], total);
+		add_nuclide(t->grid + n * nr_points + at, e, m->density[i], total);
 	}
 	return digest(lookup, total);
 }
@@ -235,10 +273,10 @@ static uint64_t look_up(uint64_t lookup)
 static uint64_t look_up_slowly(uint64_t lookup)
 {
 	uint64_t total[NR_XS] = { 0 }, e;
-	const struct material *m = &materials[draw(lookup, &e)];
+	const struct material *m = &all.materials[draw(lookup, &e)];
 
 	for (uint32_t i = 0; i < m->nr; i++) {
-		const struct point *p = grid + m->nuclide[i] * nr_points;
+		const struct point *p = all.grid + m->nuclide[i] * nr_points;
 		uint64_t at = search(&p->energy, nr_points, sizeof(*p) / 8, e);
 
 		if (at == nr_points - 1)
@@ -250,11 +288,13 @@ static uint64_t look_up_slowly(uint64_t lookup)
 
 static void work(struct wl_worker *w)
 {
+	char *copy = copy_of[wl_node_here()];
+	const struct tables mine = copy ? tables_in(copy) : all;
 	uint64_t first, n, sum = 0, some = 0;
 
 	while ((n = wl_chunk(w, &first))) {
 		for (uint64_t i = first; i < first + n; i++) {
-			uint64_t value = look_up(i);
+			uint64_t value = look_up(&mine, i);
 
 			sum += value;
 			if (i % CHECK_EVERY == 0)
@@ -277,29 +317,44 @@ static void verify(void)
 		if (sum != sampled[t])
 			wl_wrong("thread %u's lookups differ from those without the unionized grid", t);
 	}
-	if (wl_sum(wl_arena, wl.size - wl_left()) != sum_before)
+	if (wl_sum(wl_arena, used_bytes()) != sum_before)
 		wl_wrong("a word of the tables changed, and nothing writes to them");
+	for (int node = 0; node < TG_MAX_NODES; node++)
+		if (copy_of[node] && wl_sum(copy_of[node], used_bytes()) != sum_before)
+			wl_wrong("a word of the copy on node %d changed, and nothing writes to it", node);
+}
+
+/* Cross sections that are none, in the copies only: who reads those finds other sums than the check. */
+static void spoil_copies(void)
+{
+	for (int node = 0; node < TG_MAX_NODES; node++)
+		for (uint64_t i = 0; copy_of[node] && i < nr_union; i++)
+			tables_in(copy_of[node]).grid[i].xs[0] ^= 1u << 20;
 }
 
 static void sabotage(const char *kind)
 {
 	if (!strcmp(kind, "result"))
 		sampled[0]++;
+	else if (!strcmp(kind, "copy"))
+		spoil_copies();
 	else
-		((char *)grid)[wl_below(wl_hash(99, 0), nr_union * sizeof(*grid))] ^= 1;
+		((char *)all.grid)[wl_below(wl_hash(99, 0), nr_union * sizeof(*all.grid))] ^= 1;
 }
 
 static void report(void)
 {
 	printf("  \"grid\": {\"points_per_nuclide\": %llu, \"unionized_points\": %llu, \"bytes\": %llu},\n",
 	       (unsigned long long)nr_points, (unsigned long long)nr_union,
-	       (unsigned long long)(wl.size - wl_left()));
+	       (unsigned long long)used_bytes());
 	printf("  \"lookups_per_particle\": %u,\n", LOOKUPS_OF_PARTICLE);
 }
 
 static const struct wl_option options[] = {
 	{ "nuclides", WL_NUMBER, &nr_nuclides, 4, MAX_NUCLIDES, NULL,
 	  "nuclides: 68 is XSBench's small reactor, 355 the large one", false },
+	{ "copies", WL_FLAG, &copies, 0, 0, NULL,
+	  "a copy of all tables on every node; each thread reads the one where it starts", false },
 	{ 0 },
 };
 

@@ -140,6 +140,39 @@ def test_damage_fails_the_run(name: str, kind: str, said: str, run: Run, schema:
     assert not result["ok"]
 
 
+def with_copies(run: Run, name: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    done = run(name, *SMALL[name], "--copies", *words)
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("this sandbox refuses memory policies")
+    return done
+
+
+@pytest.mark.parametrize("name", [name for name, program in WORKLOADS.items() if program.copies])
+def test_copies_say_what_the_original_says(name: str, run: Run, tmp_path: Path) -> None:
+    where = ["--dir", str(tmp_path)] if name == "buildlike" else []
+    done = with_copies(run, name, *where)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["options"]["copies"] is True
+    assert result["checksum"] == small(run, name)["checksum"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        # Had they read the original they would have found nothing wrong.
+        ("xslookup", "early-copy", "lookups differ"),
+        ("xslookup", "copy", "word of the copy on node 0 changed"),
+        ("buildlike", "early-copy", "objects are wrong"),
+    ],
+)
+def test_it_is_the_copy_that_is_read(name: str, kind: str, said: str, run: Run) -> None:
+    done = with_copies(run, name, "--sabotage", kind)
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
 def test_every_workload_has_a_sabotage() -> None:
     assert {name for name, _, _ in SABOTAGE} == set(WORKLOADS) == set(SMALL)
 
@@ -194,6 +227,7 @@ def test_a_wrong_common_option_is_named(words: Sequence[str], said: str, run: Ru
         ("bfs", ["--scale", "20"], "--size: 1048576 bytes do not hold 4 searches at edge factor 16 and scale 20"),
         ("bfs", ["--iterations", "65"], "--iterations: 65: at most 64 searches"),
         ("buildlike", ["--slice", "5K"], "--slice: 5120 is not a number of pages that divides --size"),
+        ("buildlike", ["--copies", "--on-disk"], "--copies: not with --on-disk"),
         ("buildlike", ["--dir", "/no/such"], "--dir: /no/such: No such file"),
         ("kvzipf", ["--theta", "2001"], "--theta: '2001' is not a whole number from 0 to 2000"),
     ],

@@ -25,7 +25,7 @@ _PYTHON = Path("/usr/bin/python3")
 
 @dataclass(frozen=True)
 class Program:
-    """One workload: `latency` says whether its result has latency_ns.
+    """One workload: `latency` says whether its result has latency_ns, `copies` whether it has that option.
 
     `script` is a file of guest/ that it has interpreters run; the memory is theirs then, and there is no arena.
     """
@@ -34,6 +34,7 @@ class Program:
     purpose: str
     sources: tuple[str, ...] = ()
     latency: bool = False
+    copies: bool = False
     script: str = ""
 
     def compile(self) -> Path:
@@ -51,14 +52,14 @@ _PROGRAMS = (
     Program("abench", "random page accesses, all pages alike"),
     Program("stream", "bandwidth of copy, scale, add, triad"),
     Program("mlc", "latency under a load of reads and writes"),
-    Program("xslookup", "Monte Carlo cross-section lookups on a unionized grid"),
+    Program("xslookup", "Monte Carlo cross-section lookups on a unionized grid", ("wl_copies.c",), copies=True),
     Program("kvzipf", "key-value store, zipfian keys, YCSB mixes A to F", ("wl_zipf.c",), True),
     Program("pmlat", "latency of single page accesses, and the long ones", latency=True),
     Program("phase", "page accesses with a hot set that moves"),
     Program("heat", "page accesses with weights that stay, or drift", ("wl_zipf.c",)),
     Program("scanhot", "a streaming scan beside a hot set"),
     Program("bfs", "breadth-first search in a Kronecker graph"),
-    Program("buildlike", "short-lived children, private mappings, files"),
+    Program("buildlike", "short-lived children, private mappings, files", ("wl_copies.c",), copies=True),
     Program("chase", "dependent reads along a random cycle"),
 )
 WORKLOADS: Mapping[str, Program] = MappingProxyType({program.name: program for program in _PROGRAMS})
