@@ -38,6 +38,8 @@ def document(policy: str, seconds: float, seed: int = 1, **changes: Any) -> dict
         "to_95_s": None,
         "final_share": 0.5,
         "fast_hit_ratio": 0.8,
+        "near_hit_ratio": None,
+        "app_user_s": 1.0,
         "promoted_pages": 0,
         "demoted_pages": 0,
         "moved_pages": 0,

@@ -7,6 +7,7 @@ import pytest
 from bench_results import document, experiment
 
 from terrace.bench import behind, report, store
+from terrace.bench.blocks import with_block
 from terrace.errors import UsageError
 
 
@@ -66,9 +67,10 @@ def test_nowhere_behind_is_said_too() -> None:
 @pytest.mark.parametrize("page", [behind.BEGIN, behind.END, f"{behind.END}\n{behind.BEGIN}\n"])
 def test_a_page_without_its_marks_is_named(page: str) -> None:
     with pytest.raises(UsageError, match="README.md: needs one line '<!-- behind"):
-        behind.with_block(page, "text", "README.md")
+        with_block(page, "text", "README.md", (behind.BEGIN, behind.END))
 
 
 def test_what_is_between_the_marks_is_replaced() -> None:
-    good = behind.with_block(f"a\n{behind.BEGIN}\nold\n{behind.END}\nz\n", "new\n", "README.md")
+    marks = (behind.BEGIN, behind.END)
+    good = with_block(f"a\n{behind.BEGIN}\nold\n{behind.END}\nz\n", "new\n", "README.md", marks)
     assert good == f"a\n{behind.BEGIN}\nnew\n{behind.END}\nz\n"

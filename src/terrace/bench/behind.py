@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terrace.bench import tables
+from terrace.bench.blocks import with_block
 from terrace.bench.experiment import Experiment
 from terrace.bench.policies import POLICIES
 from terrace.bench.stats import Mean
 from terrace.bench.tables import Document, Group
-from terrace.errors import UsageError
 from terrace.lab.topology import load_topology
 from terrace.paths import repo_root
 
@@ -113,19 +113,11 @@ def _percent(gap: Mean) -> str:
     return f"{tables.show(gap, '.1f', 100)} %"
 
 
-def with_block(page: str, block: str, name: str) -> str:
-    """The page with its block replaced. Raises UsageError when it has no marks, or not one of each."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise UsageError(f"{name}: needs one line '{BEGIN}' and, below, one line '{END}'")
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n{block}{END}{rest.partition(END)[2]}"
-
-
 def pages(found: Sequence[tuple[Experiment, Sequence[Document]]]) -> dict[Path, str]:
     """What README and tutorial have to say, by their paths."""
     wanted = {}
     for name in PAGES:
         path = repo_root() / name
         docs = "docs/" if path.parent == repo_root() else ""
-        wanted[path] = with_block(path.read_text(encoding="utf-8"), text(found, docs), name)
+        wanted[path] = with_block(path.read_text(encoding="utf-8"), text(found, docs), name, (BEGIN, END))
     return wanted

@@ -20,7 +20,9 @@ from terrace.paths import repo_root
 from terrace.units import format_size, parse_size
 
 STARTS = ("slow", "first-touch")
-REPORTS = ("policies", "scale", "follow")
+# Those of machines whose every node has CPUs.
+EVEN_REPORTS = ("follow", "nodes")
+REPORTS = ("policies", "scale", *EVEN_REPORTS)
 # "" is the flavour of each policy; this one can run them all.
 KERNELS = ("", "terrace")
 _NEEDED = ("purpose", "expected", "workload", "sizes", "policies", "seeds")
@@ -181,6 +183,7 @@ class _Reader:
         self._refuse_machine(topology, start, policies, dram)
         burst = self._burst()
         self._refuse_beside(workload, burst)
+        self._refuse_copies(workload, policies)
         if find_workload(workload).script:
             self._refuse_places(workload, start, policies)
         return Experiment(
@@ -295,6 +298,14 @@ class _Reader:
         if self.table["report"] == "follow" and (burst is None or workload != "stream"):
             raise self.error("report", "'follow' is of the workload stream and a [burst] beside it")
 
+    def _refuse_copies(self, workload: str, policies: Sequence[str]) -> None:
+        """Not every load knows what of its memory is only read."""
+        if find_workload(workload).copies:
+            return
+        if wanted := [name for name in policies if POLICIES[name].limit == "copies"]:
+            able = ", ".join(name for name, program in WORKLOADS.items() if program.copies)
+            raise self.error("policies", f"'{wanted[0]}' needs a load that makes copies: {able}")
+
     def _topology(self) -> Topology:
         name = self.table["topology"]
         try:
@@ -316,6 +327,8 @@ class _Reader:
         strange = [name for name in policies if kind not in POLICIES[name].machines]
         if strange:
             raise self.error("policies", f"'{strange[0]}' makes no sense on machines like '{machine.name}'")
+        if kind != EVEN and self.table["report"] in EVEN_REPORTS:
+            raise self.error("report", f"'{self.table['report']}' is of machines whose every node has CPUs")
         if kind == EVEN and start == "slow":
             raise self.error("start", f"'{machine.name}' has no slow memory; it needs \"first-touch\"")
         if kind == EVEN and any(part is not None for part in dram):

@@ -71,6 +71,8 @@ def figures_of(policy: Policy, dram: Fraction | None, out: Printed, reading: Rea
         "to_95_s": time_to(out.samples, 0.95 * fits),
         "final_share": out.samples[-1][1] if out.samples else None,
         "fast_hit_ratio": reading.fast_hit_ratio,
+        "near_hit_ratio": reading.near_hit_ratio,
+        "app_user_s": reading.user_s(_APP),
         "promoted_pages": promoted,
         "demoted_pages": demoted,
         "moved_pages": moved,

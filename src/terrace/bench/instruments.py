@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from terrace.bench.ledger import Ledger, Mode, Region, Step, read_ledger
-from terrace.bench.phases import phases_of
+from terrace.bench.phases import near_ratio, node_of_each_cpu, phases_of
 from terrace.bench.policies import EVEN, FAST_NODE, machine_kind
 from terrace.bench.reading import Reading
 from terrace.kernel.build import Kernel
@@ -47,10 +47,12 @@ class Instrument:
             all_idle_s=region.all_idle_ns / 1e9,
             skew_us=region.skew_ns / 1e3,
             fast_hit_ratio=None if even else region.fast_hit_ratio(FAST_NODE),
+            user_seconds={name: kind.user.time_ns / 1e9 for name, kind in region.kinds.items()},
             kernel_seconds={name: kind.kernel.time_ns / 1e9 for name, kind in region.kinds.items()},
             ledger=_compact(region),
             series=[] if even else _series(ledger),
             phases=phases_of(ledger, self._machine),
+            near_hit_ratio=near_ratio(region, node_of_each_cpu(self._machine)) if even else None,
         )
 
     def accesses(self, pages: int) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from terrace.bench.cells import Burst, Cell, Options
 from terrace.bench.policies import CGROUP, DEMOTION, EVEN, FAST_NODE, POLICIES, SLOW_NODE, machine_kind
+from terrace.lab.topology import Topology
 from terrace.lab.workloads import ALL_WORKLOADS, compile_ballast, find_workload
 
 # Words that make a workload print what all others do.
@@ -66,7 +67,7 @@ def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str
         # its thread that goes for the first touch, too: the scheduler may move it from then on.
         command += ["--set" if even or (path, value) == DEMOTION else "--set-late", f"{path}={value}"]
     command += ["--size", str(cell.size), "--threads", str(cell.threads), "--seed", str(cell.seed)]
-    command += ["--start-node", str(start_node(cell))]
+    command += ["--start-node", str(start_node(cell)), *_place_words(cell, machine)]
     if cell.pin:
         # Where the scheduler would put them is another kind of luck.
         command += ["--pin"]
@@ -80,6 +81,14 @@ def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str
         leave = ["--node", str(FAST_NODE), "--leave", str(cell.fast_bytes)]
         command = [str(programs.ballast), *leave, "--", *command]
     return command
+
+
+def _place_words(cell: Cell, machine: Topology) -> list[str]:
+    """What a bound asks of the load, where every node is like every other."""
+    bound = POLICIES[cell.policy].limit
+    if bound == "even":
+        return ["--weights", ",".join("1" for _ in machine.nodes)]
+    return ["--copies"] if bound == "copies" else []
 
 
 def _option_words(options: Options) -> list[str]:

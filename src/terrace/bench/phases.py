@@ -41,8 +41,13 @@ def phases_of(ledger: Ledger, machine: Topology) -> dict[str, Phase]:
     """The phases by name; nothing when the run had no burst."""
     if all(region.number != REGIONS["before"] for region in ledger.regions):
         return {}
-    nodes = [number for number, node in enumerate(machine.nodes) for _ in range(node.cpus)]
+    nodes = node_of_each_cpu(machine)
     return {name: _phase(ledger.region(number), nodes) for name, number in REGIONS.items()}
+
+
+def node_of_each_cpu(machine: Topology) -> list[int]:
+    """The node of each vCPU."""
+    return [number for number, node in enumerate(machine.nodes) for _ in range(node.cpus)]
 
 
 def _phase(region: Region, nodes: Sequence[int]) -> Phase:

@@ -36,9 +36,9 @@ class Policy:
     """One row of every table.
 
     `settings` gives the kernel files to write, in order. `limit` is a bound and no competitor: "fast" has all memory
-    on fast memory, "slow" on slow, "oracle" as a profile says; a bound has no use for a limit of fast memory but
-    the oracle. `machines` says where it makes sense: "tiers" of a node with all CPUs and one with none, "even" where
-    every node has CPUs, or both.
+    on fast memory, "slow" on slow, "oracle" as a profile says, "even" on all nodes in turn, "copies" a copy of what is
+    only read on each node. Fast memory may be short for the oracle only. `machines` says where it makes sense: "tiers"
+    of a node with all CPUs and one with none, "even" where every node has CPUs, or both.
     """
 
     name: str
@@ -197,6 +197,15 @@ _TABLE = (
         scanners=("kmtierd",),
     ),
     Policy("all-slow", "bound: all memory on slow memory", "stock", _nothing, limit="slow"),
+    Policy("even", "bound: the load's pages on all nodes in turn", "terrace", _nothing, limit="even", machines=(EVEN,)),
+    Policy(
+        "copies",
+        "bound: a copy of what is only read on each node, made before",
+        "stock",
+        _nothing,
+        limit="copies",
+        machines=(EVEN,),
+    ),
     Policy("direct", "cpuset.auto_migration: memory follows at once", "terrace", _follow(False), machines=(EVEN,)),
     Policy("lazy", "and cpuset.auto_migrate_lazy: when it is used", "terrace", _follow(True), machines=(EVEN,)),
     Policy("lazy-fault-1", "lazy, cpuset.migrate_on_fault=1", "terrace", _follow(True, 1), machines=(EVEN,)),

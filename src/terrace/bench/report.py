@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from terrace.bench import behind, experiment, placements, published, shape, store, tables, validate
+from terrace.bench import behind, blocks, experiment, placements, published, shape, store, tables, validate
 from terrace.bench.experiment import Experiment
 from terrace.bench.policies import POLICIES
 from terrace.bench.scale import scale_text
@@ -65,9 +65,9 @@ def write_all(path: Path) -> list[Path]:
 
 
 def write_excerpts() -> list[Path]:
-    """Write what README and tutorial show of the results; returns what was written."""
+    """Write what other pages show of the results; returns what was written."""
     found = [(item, store.read_all(item.folder / "results")) for item in experiments()]
-    wanted = behind.pages(found)
+    wanted = {**behind.pages(found), **blocks.pages(found)}
     for path, page in wanted.items():
         path.write_text(page, encoding="utf-8")
     return list(wanted)
@@ -89,7 +89,7 @@ def has_picture(item: Experiment, documents: Sequence[Document]) -> bool:
     """Smoke tests have none, nor has what was not measured, nor where no memory is the fast one."""
     return (
         not item.tolerance
-        and item.report != "follow"
+        and item.report not in experiment.EVEN_REPORTS
         and any(group.by_policy for group in tables.groups(item, documents))
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terrace.bench.cells import SPARE
-from terrace.bench.experiment import Experiment
+from terrace.bench.experiment import EVEN_REPORTS, Experiment
 from terrace.bench.policies import POLICIES
 from terrace.bench.stats import Mean, gap_closed, mean
 from terrace.bench.store import OK
@@ -72,7 +72,7 @@ def groups(experiment: Experiment, documents: Sequence[Document]) -> list[Group]
     found = []
     for size in sorted(experiment.sizes):
         for dram in (SPARE if part is None else str(part) for part in experiment.dram):
-            group = Group(size, dram, tiers=experiment.report != "follow")
+            group = Group(size, dram, tiers=experiment.report not in EVEN_REPORTS)
             for policy in experiment.policies:
                 wanted = SPARE if _is_bound(policy) else dram
                 group.by_policy[policy] = [
@@ -238,8 +238,35 @@ FOLLOW_COLUMNS = (
     _phase("during", "during", "kernel_insns", ",.0f", 1e-6),
     _plain("clock", "clock_ratio", ".2f"),
 )
+
+
+def saved_of_copies(group: Group, document: Document) -> float | None:
+    """The time saved since all lay on one node, as a part of what a copy on each saves; None without both."""
+    still, best = group.twin("stock-0", document), group.twin("copies", document)
+    if still is None or best is None:
+        return None
+    return gap_closed(time_of(still), time_of(document), time_of(best))
+
+
+NODES_COLUMNS = (
+    Column("n", lambda group, docs: str(len(docs))),
+    Column("time s", lambda group, docs: show(average([time_of(doc) for doc in docs]), ".3f")),
+    Column(
+        "time, of stock-0's %",
+        lambda group, docs: show(average([time_of_still(group, doc) for doc in docs]), ".1f", 100),
+    ),
+    Column(
+        "of what copies save %",
+        lambda group, docs: show(average([saved_of_copies(group, doc) for doc in docs]), ".1f", 100),
+    ),
+    _plain("user s", "app_user_s", ".3f"),
+    _plain("near hits %", "near_hit_ratio", ".1f", 100),
+    _plain("moved", "moved_pages", ",.0f"),
+    _plain("kernel M insns", "kernel_insns", ",.0f", 1e-6),
+    _plain("clock", "clock_ratio", ".2f"),
+)
 # By what bench.toml says of its report.
-BY_REPORT = {"policies": COLUMNS, "scale": COLUMNS, "follow": FOLLOW_COLUMNS}
+BY_REPORT = {"policies": COLUMNS, "scale": COLUMNS, "follow": FOLLOW_COLUMNS, "nodes": NODES_COLUMNS}
 
 
 def rows(group: Group, columns: Sequence[Column] = COLUMNS) -> list[list[str]]:
