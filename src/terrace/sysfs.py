@@ -146,6 +146,18 @@ def parse_table(text: str | None) -> dict[str, int]:
     return table
 
 
+def parse_meminfo(text: str | None) -> dict[str, int]:
+    """``[Node N] Name: value kB`` lines as bytes by name."""
+    sizes: dict[str, int] = {}
+    for line in (text or "").splitlines():
+        head, colon, rest = line.partition(":")
+        words = rest.split()
+        if colon and words and words[0].isdecimal():
+            unit = 1024 if words[1:] == ["kB"] else 1
+            sizes[head.split()[-1]] = int(words[0]) * unit
+    return sizes
+
+
 def parse_nodes(text: str | None) -> list[int]:
     """A kernel list such as ``0,2-3`` as numbers; empty for None, '' or nonsense."""
     nodes: list[int] = []

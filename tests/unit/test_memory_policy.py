@@ -157,6 +157,43 @@ def test_measured_weights_are_told(
     assert "node 2 3.0 GB/s" in capsys.readouterr().err
 
 
+def test_nothing_is_measured_where_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`auto` took 256 MiB of a node that was full, from whoever had them."""
+    files = machine(tmp_path)
+    measured: list[list[int]] = []
+
+    def copying(nodes: list[int], calls: object) -> dict[int, int]:
+        measured.append(list(nodes))
+        return dict.fromkeys(nodes, 1000)
+
+    monkeypatch.setattr(place, "measured_bandwidths", copying)
+
+    def node(number: int, free_mb: int, cache_mb: int) -> None:
+        folder = tmp_path / f"sys/devices/system/node/node{number}"
+        folder.mkdir(exist_ok=True)
+        sizes = {"MemFree": free_mb, "Active(file)": cache_mb, "Inactive(file)": 1, "Inactive(anon)": 9000}
+        lines = [f"Node {number} {name}: {size << 10} kB\n" for name, size in sizes.items()]
+        (folder / "meminfo").write_text("".join(lines))
+
+    for number in range(3):
+        node(number, 256, 0)
+    place.policy_of(Placement(weights="auto"), files)
+    assert measured == [[0, 1, 2]]
+    node(2, 255, 400)
+    with pytest.raises(MissingError, match=r"auto: .* 256M of each node; free, node 2 has 255M\. Give weights"):
+        place.policy_of(Placement(weights="auto"), files)
+    place.policy_of(Placement(interleave="0-1", weights="auto"), files)
+    place.policy_of(Placement(weights="measured"), files)
+    assert measured[1:] == [[0, 1], [0, 1, 2]]
+    node(2, 255, 0)
+    node(1, 3, 4)
+    with pytest.raises(TerraceError, match=r"256M of each node; free or in the page cache, node 1 has 8M$"):
+        place.policy_of(Placement(weights="measured"), files)
+    assert len(measured) == 3
+
+
 def test_placements_become_policies(tmp_path: Path) -> None:
     files = machine(tmp_path, mbps={0: 60000, 1: 20000})
     assert place.policy_of(Placement(), files) is None

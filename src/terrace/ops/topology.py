@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from terrace.sysfs import MTIER, KernelFiles, parse_nodes, to_int
+from terrace.sysfs import MTIER, KernelFiles, parse_meminfo, parse_nodes, to_int
 
 NODES = "sys/devices/system/node"
 TIERS = "sys/devices/virtual/memory_tiering"
@@ -154,7 +154,7 @@ def parse_zoneinfo(text: str | None, page_bytes: int) -> dict[int, ZoneSums]:
 def _read_node(files: KernelFiles, number: int, zones: dict[int, ZoneSums]) -> Node:
     base = f"{NODES}/node{number}"
     node = Node(number, files.get(f"{base}/cpulist") or "")
-    sizes = _parse_meminfo(files.get(f"{base}/meminfo"))
+    sizes = parse_meminfo(files.get(f"{base}/meminfo"))
     node.total_bytes = sizes.get("MemTotal")
     node.free_bytes = sizes.get("MemFree")
     if "Active" in sizes and "Inactive" in sizes:
@@ -177,7 +177,7 @@ def _read_node(files: KernelFiles, number: int, zones: dict[int, ZoneSums]) -> N
 
 def _machine_as_node(files: KernelFiles) -> Node:
     """A kernel without NUMA: the whole machine is node 0."""
-    sizes = _parse_meminfo(files.get("proc/meminfo"))
+    sizes = parse_meminfo(files.get("proc/meminfo"))
     zones = parse_zoneinfo(files.get("proc/zoneinfo"), page_size(files))
     node = Node(0, files.get("sys/devices/system/cpu/online") or "")
     node.total_bytes = sizes.get("MemTotal")
@@ -188,18 +188,6 @@ def _machine_as_node(files: KernelFiles) -> Node:
         node.promo_bytes = zones[0].promo_bytes
         node.reclaim_gave_up = zones[0].gave_up
     return node
-
-
-def _parse_meminfo(text: str | None) -> dict[str, int]:
-    """``[Node N] Name: value kB`` lines as bytes by name."""
-    sizes: dict[str, int] = {}
-    for line in (text or "").splitlines():
-        head, colon, rest = line.partition(":")
-        words = rest.split()
-        if colon and words and words[0].isdecimal():
-            unit = 1024 if words[1:] == ["kB"] else 1
-            sizes[head.split()[-1]] = int(words[0]) * unit
-    return sizes
 
 
 def _positive(text: str | None) -> int | None:

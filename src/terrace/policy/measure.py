@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from terrace.policy.calls import BIND, Policy, PolicyCalls
+from terrace.sysfs import KernelFiles, parse_meminfo
 
 #: Memory of a node that is copied from and to: more than caches hold.
 AREA_BYTES = 256 << 20
@@ -19,6 +20,22 @@ ROUND_S = 0.1
 ROUNDS = 5
 
 Clock = Callable[[], float]
+
+
+def without_room(files: KernelFiles, nodes: Iterable[int], clean_cache: bool) -> dict[int, int]:
+    """Those of `nodes` that have less memory to give than is copied there, and how many bytes they have.
+
+    Free memory, and with `clean_cache` the page cache, which has to make room then. A node that tells nothing is none
+    of them.
+    """
+    names = ["MemFree", *(["Active(file)", "Inactive(file)"] if clean_cache else [])]
+    found = {}
+    for node in nodes:
+        sizes = parse_meminfo(files.get(f"sys/devices/system/node/node{node}/meminfo"))
+        room = sum(sizes.get(name, 0) for name in names)
+        if "MemFree" in sizes and room < AREA_BYTES:
+            found[node] = room
+    return found
 
 
 def measured_bandwidths(

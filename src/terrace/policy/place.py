@@ -16,11 +16,11 @@ from typing import Any
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.output import say, warn
 from terrace.policy.calls import BIND, INTERLEAVE, MODES, PREFERRED, PREFERRED_MANY, WEIGHTED, Policy, PolicyCalls
-from terrace.policy.measure import measured_bandwidths
+from terrace.policy.measure import AREA_BYTES, measured_bandwidths, without_room
 from terrace.policy.weights import auto_weights, format_weights, global_weights, parse_weights, weights_of
 from terrace.sysfs import KernelFiles
 from terrace.sysfs import parse_nodes as parse_kernel_list
-from terrace.units import format_nodes, parse_nodes, parse_size
+from terrace.units import format_nodes, format_size, parse_nodes, parse_size
 
 JSON_VERSION = 1
 _RANGE = re.compile(r"(.+?)(?::([^:+]+)\+([^:+]+))?")
@@ -68,6 +68,7 @@ def policy_of(wish: Placement, files: KernelFiles, calls: PolicyCalls | None = N
 
 def _weights_from(where: str, files: KernelFiles, nodes: list[int], calls: PolicyCalls) -> dict[int, int]:
     def measure(wanted: list[int]) -> dict[int, int]:
+        _check_room(where, files, wanted)
         try:
             found = measured_bandwidths(wanted, calls)
         except OSError as error:
@@ -79,6 +80,22 @@ def _weights_from(where: str, files: KernelFiles, nodes: list[int], calls: Polic
     if where == "measured":
         return weights_of(measure(nodes))
     return auto_weights(files, nodes, measure if where == "auto" else None)
+
+
+def _check_room(where: str, files: KernelFiles, nodes: list[int]) -> None:
+    """Refuse a measurement that would take memory from others, whom it would push out, or end by the OOM killer."""
+    asked = where == "measured"
+    full = without_room(files, nodes, clean_cache=asked)
+    if not full:
+        return
+    told = ", ".join(f"node {node} has {format_size(room)}" for node, room in full.items())
+    needed = f"a measurement takes {format_size(AREA_BYTES)} of each node"
+    if asked:
+        raise TerraceError(f"--weights measured: {needed}; free or in the page cache, {told}")
+    raise MissingError(
+        f"--weights auto: firmware does not tell the bandwidth of all nodes, and {needed}; free, {told}. Give weights "
+        "(--weighted-interleave 0=9,1=1), or have page cache make room for it: --weights measured"
+    )
 
 
 def apply(wish: Placement, files: KernelFiles, calls: PolicyCalls) -> None:
