@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TextIO
 
 from terrace import __version__, cli, output
+from terrace.cli import answer
 from terrace.errors import TerraceError
 
 
@@ -118,6 +119,7 @@ def _run(words: list[str]) -> int:
     module.add_arguments(parser)
     args = parser.parse_args(words[1:])
     # Neither help nor a mistake needs packages.
+    answer.check(args)
     if hasattr(module, "check_arguments"):
         module.check_arguments(args)
     if verb.needs and (not hasattr(module, "needs_packages") or module.needs_packages(args)):

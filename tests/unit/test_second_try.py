@@ -76,7 +76,7 @@ def test_what_passes_on_a_second_try_passes_and_is_told(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab.gives("a", [result("a:x"), result("a:y", "fail", "too few")], [result("a:x", "fail"), result("a:y")])
-    assert run("--json", str(tmp_path / "out.json")) == 0
+    assert run("-o", str(tmp_path / "out.json")) == 0
     # Alone: without b. What else is in the program was judged before.
     assert lab.runs == [("a", "b"), ("a",)]
     said = capsys.readouterr().out.splitlines()

@@ -238,7 +238,7 @@ def command(*words: str) -> int:
 
 def test_the_command_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--hosts", "small", "--loads", "uniform,zipf0.99", "--dram", "1/4", "--policies", "static", "--jobs", "1"]
-    assert command(*words, "--seeds", "1,2", "--json", str(tmp_path / "sim.json")) == 0
+    assert command(*words, "--seeds", "1,2", "-o", str(tmp_path / "sim.json")) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == list(HEADERS)
     assert [line.split()[1] for line in lines[1:3]] == ["uniform", "zipf0.99"]
@@ -286,7 +286,7 @@ def test_words_that_are_wrong_are_named(words: list[str], message: str) -> None:
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(TerraceError, match="nowhere/sim.json: No such file"):
         command("--hosts", "small", "--loads", "uniform", "--policies", "static", "--jobs", "1",
-                "--json", str(tmp_path / "nowhere/sim.json"))  # fmt: skip
+                "-o", str(tmp_path / "nowhere/sim.json"))  # fmt: skip
 
 
 def test_what_there_is_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:

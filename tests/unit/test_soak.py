@@ -50,7 +50,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[SelftestRun]:
 
 
 def test_every_check_is_counted(rounds: list[SelftestRun], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--soak", "5", "-k", "a", "--json", str(tmp_path / "out.json")) == 1
+    assert run("--soak", "5", "-k", "a", "-o", str(tmp_path / "out.json")) == 1
     assert len(rounds) == 5
     # On the kernel of the gate.
     assert all(run.group == "selftest" for run in rounds)

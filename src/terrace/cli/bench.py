@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from terrace import output
@@ -12,6 +13,7 @@ from terrace.bench.experiment import Experiment
 from terrace.bench.published import table_text, validation_table, worse_lines
 from terrace.bench.session import Session, expected_s, flavours_of
 from terrace.bench.validate import find_runs, is_finished, read_results, results_folder, run_and_write
+from terrace.cli import answer
 from terrace.errors import UsageError
 from terrace.host import cpu_count
 from terrace.kernel.build import build, find_built
@@ -26,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of `terrace bench`."""
     verbs = parser.add_subparsers(dest="bench_verb", required=True, metavar="list|run|report|compare|validate|worker")
     jobs = whole_number("--jobs", 1, 1024)
-    verbs.add_parser("list", help="the experiments there are, and what for")
+    answer.add_arguments(verbs.add_parser("list", help="the experiments there are, and what for"))
     run = verbs.add_parser("run", help="measure the cells that were not yet measured with these kernels")
     run.add_argument("names", nargs="+", metavar="NAME", help="experiments of `bench list`, or paths of others")
     run.add_argument("--sizes", metavar="SIZE,…", help="only these of its sizes")
@@ -39,17 +41,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--scheduler", metavar="ADDRESS", help="use the workers of this Dask scheduler (tcp://host:8786)")
     run.add_argument("--jobs", type=jobs, metavar="N", help="guests at a time on this machine (one for each CPU)")
     run.add_argument("--dry-run", action="store_true", help="print the cells and start none")
+    answer.add_arguments(run)
     report = verbs.add_parser("report", help="write docs/results.md, its pictures, and what README shows")
     report.add_argument("--output", type=Path, metavar="FILE", help="write it there (docs/results.md)")
+    answer.add_arguments(report, file=False)
     compare = verbs.add_parser("compare", help="two sets of results, or two policies, cell by cell")
     for name in ("a", "b"):
         compare.add_argument(name, metavar="RESULTS[:POLICY]", help="an experiment's name or a folder of results")
+    answer.add_arguments(compare)
     validate = verbs.add_parser("validate", help="the timing model beside published figures")
     validate.add_argument("what", choices=("run", "table"), help="measure, or print the table of what was measured")
     validate.add_argument("runs", nargs="*", metavar="RUN", help="of `run`: only these (stream-dram)")
     validate.add_argument("--again", action="store_true", help="measure also what was measured before")
     validate.add_argument("--kernel", metavar="FLAVOUR", help="boot this one (stock; terrace for weights of a range)")
     validate.add_argument("--results", type=Path, metavar="DIR", help="put or read them there (bench/validate/results)")
+    answer.add_arguments(validate)
     worker = verbs.add_parser("worker", help="run cells for a Dask scheduler until that ends")
     worker.add_argument("address", help="of the scheduler (tcp://host:8786)")
     worker.add_argument("--jobs", type=jobs, metavar="N", help="guests at a time (one for each CPU)")
@@ -63,8 +69,7 @@ def needs_packages(args: argparse.Namespace) -> bool:
 def main(args: argparse.Namespace) -> int:
     """Run the verb."""
     if args.bench_verb == "list":
-        output.table([(name, experiment.load(name).purpose) for name in experiment.names()], ("NAME", "PURPOSE"))
-        return 0
+        return _list(args)
     if args.bench_verb == "run":
         return _run(args)
     if args.bench_verb == "validate":
@@ -78,14 +83,38 @@ def main(args: argparse.Namespace) -> int:
         from terrace.bench.compare import compare
 
         rows, head = compare(args.a, args.b)
-        output.table(rows, head)
+        answer.give(
+            args, _document("comparison", a=args.a, b=args.b, **_table(rows, head)), lambda: output.table(rows, head)
+        )
         return 0
     from terrace.bench.report import write_all, write_excerpts
 
     written = write_all(args.output or repo_root() / "docs" / "results.md")
     # What is written elsewhere is for a look, and leaves the checkout as it is.
-    for path in written if args.output else [*written, *write_excerpts()]:
-        print(path)
+    written = written if args.output else [*written, *write_excerpts()]
+    return _give_files(args, written)
+
+
+def _document(kind: str, **fields: object) -> dict[str, object]:
+    return {"version": 1, "kind": kind, **fields}
+
+
+def _table(rows: Sequence[Sequence[str]], head: Sequence[str], title: str = "") -> dict[str, object]:
+    """A table as a document has it: as people see it, the cells in words."""
+    return {**({"title": title} if title else {}), "columns": list(head), "rows": [list(row) for row in rows]}
+
+
+def _give_files(args: argparse.Namespace, written: Sequence[Path]) -> int:
+    shown = [str(path) for path in written]
+    answer.give(args, _document("files", written=shown, removed=[]), lambda: print(*shown, sep="\n"))
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    found = [experiment.load(name) for name in experiment.names()]
+    shown = [{"name": item.name, "purpose": item.purpose, "file": str(item.file)} for item in found]
+    rows = [(item.name, item.purpose) for item in found]
+    answer.give(args, _document("experiments", experiments=shown), lambda: output.table(rows, ("NAME", "PURPOSE")))
     return 0
 
 
@@ -100,7 +129,7 @@ def _run(args: argparse.Namespace) -> int:
         # A file that is no result is to be known now.
         store.read_all(folder)
     if args.dry_run:
-        return _dry_run([cell for _, cells, _ in picked for cell in cells])
+        return _dry_run(args, [cell for _, cells, _ in picked for cell in cells])
     flavours = {name for _, cells, _ in picked for name in flavours_of(cells)}
     session = Session({flavour: build(flavour) for flavour in _announced(sorted(flavours))})
     for item, cells, folder in picked:
@@ -114,22 +143,31 @@ def _run(args: argparse.Namespace) -> int:
         say(f"failed: {name}: {problem}")
     if left:
         say(f"terrace: {left} guests left; the same command goes on with them")
-    return _verdict(picked, bool(session.failed), bool(left))
+    with answer.text_aside(args):
+        shown, broken = _verdict(picked, bool(left))
+    failed = [{"cell": name, "problem": problem} for name, problem in session.failed]
+    answer.give(args, _document("bench", experiments=shown, failed=failed, guests_left=left))
+    return 1 if failed or broken else 0
 
 
 def _validate(args: argparse.Namespace) -> int:
     """Measure what there is no result of, or print the table; 1 when a row is off by more than it knows of."""
     folder = args.results or results_folder()
     if args.what == "run":
-        for run in find_runs(args.runs):
-            if args.again or not is_finished(run, folder):
-                print(run_and_write(run, folder, args.kernel or run.flavour), flush=True)
+        written = []
+        with answer.text_aside(args):
+            for run in find_runs(args.runs):
+                if args.again or not is_finished(run, folder):
+                    written.append(str(run_and_write(run, folder, args.kernel or run.flavour)))
+                    print(written[-1], flush=True)
+        answer.give(args, _document("files", written=written, removed=[]))
         return 0
     if args.runs or args.again or args.kernel:
         raise UsageError("bench validate table prints what was measured; RUN, --again and --kernel are for run")
     rows = validation_table(read_results(folder))
-    print(table_text(rows), end="")
     worse = worse_lines(rows)
+    shown = [{**asdict(row), "limit": row.limit, "worse": row.worse} for row in rows]
+    answer.give(args, _document("validation", rows=shown), lambda: print(table_text(rows), end=""))
     for line in worse:
         say(f"worse than known: {line}")
     return 1 if worse else 0
@@ -159,13 +197,17 @@ def _announced(flavours: Sequence[str]) -> list[str]:
     return list(flavours)
 
 
-def _dry_run(cells: Sequence[Cell]) -> int:
-    rows = [
-        (f"{cell.experiment}/{cell.name}", format_size(cell.machine().memory), format_duration(expected_s(cell)))
-        for cell in cells
-    ]
-    output.table(rows, ("CELL", "GUEST MEMORY", "ABOUT"))
-    print(f"{len(cells)} cells, about {format_duration(sum(map(expected_s, cells)) / cpu_count())} here")
+def _dry_run(args: argparse.Namespace, cells: Sequence[Cell]) -> int:
+    planned = [(f"{cell.experiment}/{cell.name}", cell.machine().memory, expected_s(cell)) for cell in cells]
+    total_s = sum(map(expected_s, cells)) / cpu_count()
+
+    def text() -> None:
+        rows = [(name, format_size(memory), format_duration(about_s)) for name, memory, about_s in planned]
+        output.table(rows, ("CELL", "GUEST MEMORY", "ABOUT"))
+        print(f"{len(cells)} cells, about {format_duration(total_s)} here")
+
+    shown = [{"cell": name, "memory_bytes": memory, "expected_s": about_s} for name, memory, about_s in planned]
+    answer.give(args, _document("cells", cells=shown, expected_s=total_s), text)
     return 0
 
 
@@ -178,22 +220,28 @@ def _measure(session: Session, args: argparse.Namespace, open_for_s: float | Non
         return session.run(cluster, label, open_for_s)
 
 
-def _verdict(picked: Sequence[tuple[Experiment, list[Cell], Path]], failed: bool, left: bool) -> int:
-    """Tables of what there is now, and the shape of those that promise one."""
+def _verdict(picked: Sequence[tuple[Experiment, list[Cell], Path]], left: bool) -> tuple[list[dict[str, object]], bool]:
+    """Print tables of what there is now, and the shape of those that promise one; the same for JSON, is one broken."""
     from terrace.bench import tables
 
+    shown: list[dict[str, object]] = []
     broken = False
     for item, _, folder in picked:
+        found: list[dict[str, object]] = []
+        shape_shown: list[dict[str, object]] = []
+        shown.append({"name": item.name, "results": str(folder), "tables": found, "shape": shape_shown})
         results = store.read_all(folder)
         print(f"{item.name}: {item.purpose}")
         for title, rows, head in tables.plain(item, results):
             print(f"\n{title}")
             output.table(rows, head)
+            found.append(_table(rows, head, title))
         if item.tolerance and not left:
             for check in shape.check(results, item.tolerance):
                 print(f"{'ok' if check.met else 'BROKEN'}: {check.text}")
+                shape_shown.append({"met": check.met, "text": check.text})
                 broken |= not check.met
-    return 1 if failed or broken else 0
+    return shown, broken
 
 
 def _numbers(text: str) -> list[int]:

@@ -2,16 +2,15 @@
 """terrace demo: promotion at work, beside what the stock kernel does."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from terrace import output
+from terrace.cli import answer
 from terrace.demo.cases import ALL, FUNCTIONS, MAIN, Workload
 from terrace.demo.functions import functions_headers, functions_rows
 from terrace.demo.report import as_json, caption, headers, quiet_headers, quiet_rows, rows, verdicts
 from terrace.demo.runner import Outcome, kernels_for, run_cases
-from terrace.errors import TerraceError, UsageError
 from terrace.units import parse_size, whole_number
 
 DEFAULT_SIZE = "64M"
@@ -27,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     threads, seed = whole_number("--threads", 1, 64), whole_number("--seed", 0, (1 << 32) - 1)
     parser.add_argument("--threads", type=threads, default=8, metavar="N", help="its threads, 1 to 64 (%(default)s)")
     parser.add_argument("--seed", type=seed, default=1, metavar="N", help="of its random numbers (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured here, as JSON")
+    answer.add_arguments(parser)
     parser.add_argument(
         "--picture",
         type=Path,
@@ -47,8 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check_arguments(args: argparse.Namespace) -> None:
     """Refuse what cannot be run before anything is installed or built."""
     _workload(args)
-    for path in (args.json, args.picture):
-        _check_writable(path)
+    answer.check_writable("--picture", args.picture)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -63,50 +61,37 @@ def main(args: argparse.Namespace) -> int:
     kernels = kernels_for(cases, workload)
     outcomes = run_cases(cases, workload, kernels, "demo")
     by_name = {outcome.case.name: outcome for outcome in outcomes}
-    if args.json:
-        _write(args.json, json.dumps(as_json(workload, kernels, outcomes), indent=1) + "\n")
     draw(by_name, caption(workload, kernels), args.picture)
-    return _show(args, by_name, caption(workload, kernels))
+    answer.give(args, as_json(workload, kernels, outcomes), lambda: _print(args, by_name, caption(workload, kernels)))
+    return 1 if args.check and not all(check.met for check in verdicts(by_name)) else 0
 
 
 def _functions(args: argparse.Namespace, workload: Workload) -> int:
     kernels = kernels_for(FUNCTIONS, workload)
     outcomes = run_cases(FUNCTIONS, workload, kernels, "demo", functions=True)
-    if args.json:
-        _write(args.json, json.dumps(as_json(workload, kernels, outcomes), indent=1) + "\n")
     pages = {outcome.case.name: max(outcome.figures.promoted_pages, 1) for outcome in outcomes}
-    print(caption(workload, kernels) + "\n")
     found = {outcome.case.name: outcome.functions for outcome in outcomes}
-    output.table(functions_rows(found, pages), functions_headers())
+
+    def text() -> None:
+        print(caption(workload, kernels) + "\n")
+        output.table(functions_rows(found, pages), functions_headers())
+
+    answer.give(args, as_json(workload, kernels, outcomes), text)
     return 0
 
 
-def _show(args: argparse.Namespace, by_name: Mapping[str, Outcome], line: str) -> int:
+def _print(args: argparse.Namespace, by_name: Mapping[str, Outcome], line: str) -> None:
     print(line + "\n")
     output.table(rows(by_name), headers())
     print()
     if quiet := quiet_rows(by_name):
         output.table(quiet, quiet_headers())
         print()
-    checks = verdicts(by_name)
-    for check in checks:
+    for check in verdicts(by_name):
         word = output.style("met   ", "green") if check.met else output.style("missed", "red")
         print(f"{word}  {check.text}")
-    print(f"\ntimeline: {args.picture}" + (f", everything measured: {args.json}" if args.json else ""))
-    return 1 if args.check and not all(check.met for check in checks) else 0
+    print(f"\ntimeline: {args.picture}" + (f", everything measured: {args.json_file}" if args.json_file else ""))
 
 
 def _workload(args: argparse.Namespace) -> Workload:
     return Workload(size=parse_size(args.size), threads=args.threads, seed=args.seed)
-
-
-def _check_writable(path: Path | None) -> None:
-    if path is not None and not path.absolute().parent.is_dir():
-        raise UsageError(f"{path}: there is no folder {path.absolute().parent}; make it first or name another")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise TerraceError(f"{path}: {error.strerror}") from error

@@ -6,12 +6,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
+from terrace.cli import answer
 from terrace.errors import MissingError
 from terrace.ops import snapshot
 from terrace.ops.calls import Calls
 from terrace.ops.checks import Check, lab_checks, machine_checks
 from terrace.ops.probe import Prober
-from terrace.output import emit_json, style
+from terrace.output import style
 from terrace.paths import repo_root
 from terrace.sysfs import KernelFiles
 
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("--for", dest="role", choices=("machine", "lab", "all"), help="the role to look at")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/reference/json.md)")
+    answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
 
 
@@ -47,11 +48,9 @@ def main(args: argparse.Namespace) -> int:
     if role in ("lab", "all"):
         checks += lab_checks(files, repo_root() / "build")
     failed = [check for check in checks if check.status == "fail"]
-    if args.json:
-        shown = [asdict(check) for check in checks]
-        emit_json({"version": JSON_VERSION, "kind": "doctor", "ok": not failed, "checks": shown})
-    else:
-        print(_text(checks))
+    shown = [asdict(check) for check in checks]
+    document = {"version": JSON_VERSION, "kind": "doctor", "ok": not failed, "checks": shown}
+    answer.give(args, document, lambda: print(_text(checks)))
     return MissingError.exit_code if failed else 0
 
 

@@ -9,9 +9,9 @@ import os
 import signal
 import sys
 
+from terrace.cli import answer
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.ops.calls import SCALE_MAX, Calls
-from terrace.output import emit_json
 from terrace.policy.calls import PolicyCalls
 from terrace.policy.place import JSON_VERSION, Placement, apply, describe, shown
 from terrace.sysfs import KernelFiles
@@ -21,7 +21,8 @@ NODES is a set as numactl writes it: 0,2-3  all  !1. WEIGHTS is a list of NODE=W
 on node 0; a node without a weight, or with 0, has the one that holds for everybody. Children inherit the policy
 and it is kept over exec; weights of a task need a kernel of ours, the other policies do not.
 --weights takes weights in the ratio of the nodes' bandwidths: as firmware tells them (HMAT, CDAT), measured now by
-copying memory of each node, or auto: firmware's, measured where it does not tell all of them.
+copying memory of each node, or auto: firmware's, measured where it does not tell all of them and all have
+256M free.
 --range-file gives the policy to a file in memory (tmpfs, hugetlbfs) or to a range of it, instead of to the
 program; it stays with the file until it is deleted.
 
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fallback", action="store_true", help="without weights per task use those that hold for everybody, and say so"
     )
     parser.add_argument("--show", action="store_true", help="show the policy a program would have, and run none")
-    parser.add_argument("--json", action="store_true", help="with --show")
+    answer.add_arguments(parser)
     parser.add_argument("--scan-scale", type=int, metavar="N", help=f"0 (never looked at) to {SCALE_MAX}; 5 is usual")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the program and its arguments")
 
@@ -60,8 +61,8 @@ def main(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command and not args.show:
         raise UsageError("give the program to run: terrace exec --scan-scale 0 -- CMD [ARG …]")
-    if args.json and not args.show:
-        raise UsageError("--json goes with --show")
+    if (args.json or args.json_file) and not args.show:
+        raise UsageError("--json and -o go with --show")
     files, calls = KernelFiles(), PolicyCalls()
     wish = Placement(
         weighted=args.weighted_interleave,
@@ -76,7 +77,10 @@ def main(args: argparse.Namespace) -> int:
     if args.scan_scale is not None:
         set_scale(Calls(), args.scan_scale)
     if args.show:
-        return _show(files, calls, args.json)
+        about = describe(files, calls)
+        document = {"version": JSON_VERSION, "kind": "policy", **about}
+        answer.give(args, document, lambda: print("\n".join(shown(about))))
+        return 0
     sys.stdout.flush()
     # Python ignores these, and what is ignored stays so over exec: the program is to end by a closed pipe, as ever.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -89,16 +93,6 @@ def main(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"terrace: cannot run '{command[0]}': {error.strerror}", file=sys.stderr)
         return 126
-
-
-def _show(files: KernelFiles, calls: PolicyCalls, json: bool) -> int:
-    about = describe(files, calls)
-    if json:
-        emit_json({"version": JSON_VERSION, "kind": "policy", **about})
-        return 0
-    for line in shown(about):
-        print(line)
-    return 0
 
 
 def set_scale(calls: Calls, scale: int) -> None:

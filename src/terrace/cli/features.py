@@ -6,10 +6,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
+from terrace.cli import answer
 from terrace.ops.calls import Calls
-from terrace.ops.probe import Prober
+from terrace.ops.probe import Feature, Prober
 from terrace.ops.snapshot import kernel_release
-from terrace.output import emit_json, style, table
+from terrace.output import style, table
 from terrace.sysfs import KernelFiles
 
 JSON_VERSION = 1
@@ -19,7 +20,7 @@ _WORDS = {True: ("yes", "green"), False: ("no", "dim"), None: ("?", "yellow")}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the verb."""
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/reference/json.md)")
+    answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
 
 
@@ -27,17 +28,18 @@ def main(args: argparse.Namespace) -> int:
     """Run the verb. Always 0: a missing feature is an answer; `terrace doctor` judges."""
     files = KernelFiles(args.root)
     found = Prober(files, Calls()).all()
-    if args.json:
-        emit_json(
-            {
-                "version": JSON_VERSION,
-                "kind": "features",
-                "kernel": kernel_release(files),
-                "features": [asdict(feature) for feature in found],
-                "unreadable": [{"path": path, "error": why} for path, why in sorted(files.unreadable.items())],
-            }
-        )
-        return 0
+    document = {
+        "version": JSON_VERSION,
+        "kind": "features",
+        "kernel": kernel_release(files),
+        "features": [asdict(feature) for feature in found],
+        "unreadable": [{"path": path, "error": why} for path, why in sorted(files.unreadable.items())],
+    }
+    answer.give(args, document, lambda: _print(files, found))
+    return 0
+
+
+def _print(files: KernelFiles, found: list[Feature]) -> None:
     print(f"Linux {kernel_release(files)}")
     width = max(len(feature.name) for feature in found)
     group = ""
@@ -50,4 +52,3 @@ def main(args: argparse.Namespace) -> int:
     if files.unreadable:
         print("\nUnreadable here (as root more may be):")
         table([("  " + path, why) for path, why in sorted(files.unreadable.items())])
-    return 0

@@ -4,10 +4,12 @@
 import argparse
 import re
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from terrace import output
+from terrace.cli import answer
 from terrace.errors import UsageError
 from terrace.kernel import build as builder
 from terrace.kernel import check, config, deb, edit, nops, series, size
@@ -52,7 +54,7 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
         "flavours", nargs="*", metavar="FLAVOUR", help=f"{', '.join(config.FLAVOURS)} (default: terrace)"
     )
     _add_jobs(parser)
-    parser.add_argument("--json", action="store_true", help="print the finished kernels as JSON")
+    answer.add_arguments(parser)
     _add_linux(parser)
     parser.set_defaults(run=_build)
 
@@ -65,8 +67,7 @@ def _build(args: argparse.Namespace) -> int:
         took = output.format_duration(time.monotonic() - start)
         output.say(f"{name}: Linux {kernel.version}, {took}: {kernel.vmlinux}")
         kernels.append(kernel)
-    if args.json:
-        output.emit_json({"version": 1, "kind": "kernels", "kernels": [_kernel_facts(kernel) for kernel in kernels]})
+    answer.give(args, {"version": 1, "kind": "kernels", "kernels": [_kernel_facts(kernel) for kernel in kernels]})
     return 0
 
 
@@ -85,6 +86,7 @@ def _add_tree(parser: argparse.ArgumentParser) -> None:
     parser.description = "Make a git tree of the patched kernel: Linux, the overlay, one commit for each hook."
     parser.add_argument("path", nargs="?", type=Path, help="where (default: build/linux-edit)")
     parser.add_argument("--force", action="store_true", help="throw away edits that were not saved")
+    answer.add_arguments(parser)
     _add_linux(parser)
     parser.set_defaults(run=_tree)
 
@@ -93,37 +95,49 @@ def _tree(args: argparse.Namespace) -> int:
     folder = args.path or edit.default_dir()
     edit.make(linux_source.find(args.linux), folder, force=args.force)
     output.say(f"edit in {folder}, then run: terrace kernel save")
-    return 0
+    return _give_files(args, [folder], lambda: None)
 
 
 def _add_save(parser: argparse.ArgumentParser) -> None:
     parser.description = "Bring edits back: new files into the overlay, changes of Linux files into their hooks."
     parser.add_argument("path", nargs="?", type=Path, help="the edited tree (default: build/linux-edit)")
     parser.add_argument("--hook", metavar="NAME.patch", help="the hook, new or not, that takes changes of Linux files")
+    answer.add_arguments(parser)
     parser.set_defaults(run=_save)
 
 
 def _save(args: argparse.Namespace) -> int:
-    return _report(edit.save(args.path or edit.default_dir(), args.hook))
+    return _report(args, edit.save(args.path or edit.default_dir(), args.hook))
 
 
 def _add_refresh(parser: argparse.ArgumentParser) -> None:
     parser.description = "Write every hook anew as it applies now: right line numbers, one format of diffs."
+    answer.add_arguments(parser)
     _add_linux(parser)
     parser.set_defaults(run=_refresh)
 
 
 def _refresh(args: argparse.Namespace) -> int:
-    return _report(edit.refresh(linux_source.find(args.linux)))
+    return _report(args, edit.refresh(linux_source.find(args.linux)))
 
 
-def _report(saved: edit.Saved) -> int:
-    for name in saved.written:
-        print(f"wrote {name}")
-    for name in saved.removed:
-        print(f"removed {name}")
-    if not saved.written and not saved.removed:
-        output.say("nothing to write")
+def _report(args: argparse.Namespace, saved: edit.Saved) -> int:
+    def text() -> None:
+        for name in saved.written:
+            print(f"wrote {name}")
+        for name in saved.removed:
+            print(f"removed {name}")
+        if not saved.written and not saved.removed:
+            output.say("nothing to write")
+
+    return _give_files(args, saved.written, text, saved.removed)
+
+
+def _give_files(
+    args: argparse.Namespace, written: Iterable[object], text: Callable[[], None], removed: Iterable[object] = ()
+) -> int:
+    shown = {"written": [str(path) for path in written], "removed": [str(path) for path in removed]}
+    answer.give(args, {"version": 1, "kind": "files", **shown}, text)
     return 0
 
 
@@ -135,26 +149,30 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="CHECK", help="the checks to run (default: all but slow ones)")
     parser.add_argument("--full", action="store_true", help="the slow ones too")
     parser.add_argument("--list", action="store_true", help="name the checks and do nothing")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    answer.add_arguments(parser)
     _add_linux(parser)
     parser.set_defaults(run=_check)
 
 
 def _check(args: argparse.Namespace) -> int:
     if args.list:
-        output.table([(item.name, item.purpose + (" (slow)" if item.slow else "")) for item in check.CHECKS])
+        rows = [(item.name, item.purpose + (" (slow)" if item.slow else "")) for item in check.CHECKS]
+        known = [{"check": item.name, "purpose": item.purpose, "slow": item.slow} for item in check.CHECKS]
+        answer.give(args, {"version": 1, "kind": "known-checks", "checks": known}, lambda: output.table(rows))
         return 0
     results = check.run_checks(args.names, full=args.full, linux=args.linux)
     passed = all(result.passed for result in results)
-    if args.json:
-        output.emit_json({"version": 1, "kind": "checks", "passed": passed, "checks": [_as_json(r) for r in results]})
-    else:
-        for result in results:
-            print(f"{'ok' if result.passed else 'FAILED':6} {result.name} ({output.format_duration(result.seconds)})")
-            shown = [*size.table(result.sizes).splitlines(), *nops.table(result.sites).splitlines()]
-            for line in [*shown, *result.problems]:
-                print(f"    {line}")
+    document = {"version": 1, "kind": "checks", "passed": passed, "checks": [_as_json(r) for r in results]}
+    answer.give(args, document, lambda: _print_results(results))
     return 0 if passed else 1
+
+
+def _print_results(results: Sequence[check.Result]) -> None:
+    for result in results:
+        print(f"{'ok' if result.passed else 'FAILED':6} {result.name} ({output.format_duration(result.seconds)})")
+        shown = [*size.table(result.sizes).splitlines(), *nops.table(result.sites).splitlines()]
+        for line in [*shown, *result.problems]:
+            print(f"    {line}")
 
 
 def _as_json(result: check.Result) -> dict[str, object]:
@@ -177,6 +195,7 @@ def _add_series(parser: argparse.ArgumentParser) -> None:
     number = whole_number("--version", 1, 999)
     parser.add_argument("--version", "-v", type=number, default=1, metavar="N", help="the N of [PATCH vN]")
     parser.add_argument("--rfc", action="store_true", help="mark it as a request for comments")
+    answer.add_arguments(parser, file=False)
     _add_linux(parser)
     parser.set_defaults(run=_series)
 
@@ -184,14 +203,14 @@ def _add_series(parser: argparse.ArgumentParser) -> None:
 def _series(args: argparse.Namespace) -> int:
     out = args.output or build_dir() / "series"
     source = linux_source.find(args.linux)
-    for path in series.generate(series.load(), source, out, version=args.version, rfc=args.rfc):
-        print(path)
-    return 0
+    written = series.generate(series.load(), source, out, version=args.version, rfc=args.rfc)
+    return _give_files(args, written, lambda: print(*written, sep="\n"))
 
 
 def _add_deb(parser: argparse.ArgumentParser) -> None:
     parser.description = "Make Debian packages of our kernel, from the running kernel's configuration or a given one."
     parser.add_argument("--config", type=Path, metavar="PATH", help="the configuration to start from")
+    answer.add_arguments(parser)
     parser.add_argument("--only-loaded", action="store_true", help="leave out modules that are not loaded now")
     _add_jobs(parser)
     _add_linux(parser)
@@ -201,9 +220,8 @@ def _add_deb(parser: argparse.ArgumentParser) -> None:
 def _deb(args: argparse.Namespace) -> int:
     base, origin = (_read_config(args.config), str(args.config)) if args.config else deb.running_config()
     source = linux_source.find(args.linux)
-    for path in deb.make(source, base, origin, only_loaded=args.only_loaded, jobs=args.jobs):
-        print(path)
-    return 0
+    written = deb.make(source, base, origin, only_loaded=args.only_loaded, jobs=args.jobs)
+    return _give_files(args, written, lambda: print(*written, sep="\n"))
 
 
 def _read_config(path: Path) -> str:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from terrace import output
+from terrace.cli import answer
 from terrace.errors import UsageError
 from terrace.kernel import config
 from terrace.lab.accel import ACCELERATORS, choose_accel
@@ -31,16 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run = verbs.add_parser("run", help="run one command in the guest and exit with its code")
     _add_machine(run)
     run.add_argument("--dry-run", action="store_true", help="print the QEMU command line and start nothing")
+    run.add_argument("--json", action="store_true", help="with --dry-run: as JSON")
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …", help="the command and its arguments")
     shell = verbs.add_parser("shell", help="a terminal in the guest; all files writable, changes are lost")
     _add_machine(shell)
     shell.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …", help="instead of your shell")
     kunit = verbs.add_parser("kunit", help="boot and run the kernel's own unit tests")
     _add_machine(kunit)
+    answer.add_arguments(kunit)
     kunit.add_argument("-v", "--verbose", action="store_true", help="a line for every test")
     kunit.add_argument("glob", nargs="?", default="", help="suite or suite.test, with * (default: all)")
     listing = verbs.add_parser("list", help="the topologies there are")
-    listing.add_argument("--json", action="store_true", help="print as JSON")
+    answer.add_arguments(listing)
 
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +97,7 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run the verb; the exit code is the command's own where there is one."""
     if args.lab_verb == "list":
-        return _list(args.json)
+        return _list(args)
     _check_machine(args)
     if args.lab_verb == "run":
         return _run(args)
@@ -155,8 +158,14 @@ def _run(args: argparse.Namespace) -> int:
     words = _words(args.command)
     if not words:
         raise UsageError("lab run: no command; write it behind --, as in: terrace lab run -- numactl --hardware")
+    if args.json and not args.dry_run:
+        raise UsageError("lab run: what is printed is what the command prints; --json goes with --dry-run")
     if args.dry_run:
-        print(shlex.join(_dry_argv(args)))
+        argv = _dry_argv(args)
+        if args.json:
+            output.emit_json({"version": 1, "kind": "machine", "argv": argv})
+        else:
+            print(shlex.join(argv))
         return 0
     return finish(_in_guest(args, words, _kernel_and_accel(args)))
 
@@ -266,33 +275,28 @@ def _kunit(args: argparse.Namespace) -> int:
         memory_scale=args.memory_scale,
         console=args.console,
     )
-    reporter = Reporter(verbose=args.verbose)
-    for result in judge_kunit(guest, "kunit"):
-        reporter.add(result)
-    print(reporter.summary())
+    with answer.text_aside(args):
+        reporter = Reporter(verbose=args.verbose)
+        for result in judge_kunit(guest, "kunit"):
+            reporter.add(result)
+        print(reporter.summary())
+    answer.give(args, reporter.as_json())
     if guest.verdict != "ok":
         return guest.exit_code
     return 1 if reporter.count("fail") else 0
 
 
-def _list(as_json: bool) -> int:
+def _list(args: argparse.Namespace) -> int:
     machines = [load_topology(name) for name in topology_names()]
-    if as_json:
-        output.emit_json(
-            {
-                "version": 1,
-                "kind": "topologies",
-                "topologies": [
-                    {
-                        "name": machine.name,
-                        "description": machine.description,
-                        "nodes": [{"memory_bytes": node.memory, "cpus": node.cpus} for node in machine.nodes],
-                    }
-                    for machine in machines
-                ],
-            }
-        )
-        return 0
+    shown = [
+        {
+            "name": machine.name,
+            "description": machine.description,
+            "nodes": [{"memory_bytes": node.memory, "cpus": node.cpus} for node in machine.nodes],
+        }
+        for machine in machines
+    ]
     rows = [(m.name, m.cpus, "+".join(format_size(n.memory) for n in m.nodes), m.description) for m in machines]
-    output.table(rows, headers=("NAME", "CPUS", "MEMORY", "WHAT IT IS"))
+    head = ("NAME", "CPUS", "MEMORY", "WHAT IT IS")
+    answer.give(args, {"version": 1, "kind": "topologies", "topologies": shown}, lambda: output.table(rows, head))
     return 0

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 
+from terrace.cli import answer
 from terrace.errors import TerraceError, UsageError
 from terrace.ops import knobs
 from terrace.ops.knobs import Knob
-from terrace.output import emit_json, style, table
+from terrace.output import style, table
 from terrace.sysfs import MTIER, KernelFiles
 
 JSON_VERSION = 1
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="all knobs: value, default, what is allowed, what it does")
     parser.add_argument("--dry-run", action="store_true", help="check and print the writes, do none")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/reference/json.md)")
+    answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
 
 
@@ -43,13 +45,13 @@ def main(args: argparse.Namespace) -> int:
     if args.list:
         if args.knob:
             raise UsageError("--list takes no knob; `terrace set KNOB` shows one")
-        return _show(files, list(knobs.KNOBS), args.json)
+        return _show(args, files, list(knobs.KNOBS))
     if not args.knob:
         raise UsageError("give a KNOB and a VALUE, or --list to see the knobs")
     wanted = _pairs(args.knob)
     if isinstance(wanted, Knob):
-        return _show(files, [wanted], args.json)
-    return _change(files, wanted, args.json)
+        return _show(args, files, [wanted])
+    return _change(args, files, wanted)
 
 
 def _pairs(words: list[str]) -> Knob | list[tuple[Knob, str]]:
@@ -66,7 +68,7 @@ def _pairs(words: list[str]) -> Knob | list[tuple[Knob, str]]:
     return [(knob, knobs.parse_value(knob, value)) for knob, value in found]
 
 
-def _change(files: KernelFiles, wanted: list[tuple[Knob, str]], as_json: bool) -> int:
+def _change(args: argparse.Namespace, files: KernelFiles, wanted: list[tuple[Knob, str]]) -> int:
     done: list[tuple[Knob, str | None, str]] = []
     changes: list[dict[str, object]] = []
     try:
@@ -75,13 +77,12 @@ def _change(files: KernelFiles, wanted: list[tuple[Knob, str]], as_json: bool) -
             done.append((knob, before, value))
             after = knobs.apply(files, knob, value)
             changes.append(_record(knob, before, after))
-            if not as_json:
+            if not args.json:
                 _say(files, knob, before, value, after)
     except (TerraceError, KeyboardInterrupt):
         _put_back(files, done[:-1])
         raise
-    if as_json:
-        emit_json({"version": JSON_VERSION, "kind": "set", "dry_run": files.dry_run, "changes": changes})
+    answer.give(args, {"version": JSON_VERSION, "kind": "set", "dry_run": files.dry_run, "changes": changes})
     return 0
 
 
@@ -110,18 +111,19 @@ def _record(knob: Knob, before: str | None, after: str | None) -> dict[str, obje
     return {"knob": knob.name, "path": "/" + knob.path, "unit": knob.unit, "before": before, "after": after}
 
 
-def _show(files: KernelFiles, shown: list[Knob], as_json: bool) -> int:
+def _show(args: argparse.Namespace, files: KernelFiles, shown: list[Knob]) -> int:
     values = {knob.name: knobs.current(files, knob) for knob in shown}
-    if as_json:
-        emit_json(
-            {"version": JSON_VERSION, "kind": "knobs", "knobs": [_described(files, k, values[k.name]) for k in shown]}
-        )
-        return 0
+    described = [_described(files, knob, values[knob.name]) for knob in shown]
+    document = {"version": JSON_VERSION, "kind": "knobs", "knobs": described}
+    answer.give(args, document, lambda: _print(files, shown, values))
+    return 0
+
+
+def _print(files: KernelFiles, shown: list[Knob], values: Mapping[str, str | None]) -> None:
     rows = [(k.name, _state(files, k, values[k.name]), k.default, k.allowed, k.summary) for k in shown]
     table(rows, ("KNOB", "NOW", "DEFAULT", "ALLOWED", "WHAT IT IS"))
     if not files.exists(MTIER) and any(knob.path.startswith(MTIER) for knob in shown):
         print(style("\n-: this kernel has no promotion engine; `terrace doctor` says what is needed", "dim"))
-    return 0
 
 
 def _described(files: KernelFiles, knob: Knob, value: str | None) -> dict[str, object]:

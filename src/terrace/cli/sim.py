@@ -2,13 +2,13 @@
 """terrace sim: the kernel's decision about placement on simulated loads."""
 
 import argparse
-import json
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from terrace import output
+from terrace.cli import answer
 from terrace.errors import TerraceError, UsageError
 from terrace.host import cpu_count
 from terrace.output import Progress, say
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", metavar="N,…", default="1", help="of the random numbers (%(default)s)")
     parser.add_argument("--jobs", type=jobs, metavar="N", help="runs at a time (one for each CPU)")
     parser.add_argument("--list", action="store_true", help="print loads and policies and run nothing")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    answer.add_arguments(parser)
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw how four of the runs went")
     parser.add_argument(
         "--report", type=Path, metavar="FILE", help="write the page of the documentation, with its picture"
@@ -54,11 +54,18 @@ def main(args: argparse.Namespace) -> int:
     from terrace.sim.tables import HEADERS, MEANING, rows
 
     if args.list:
-        output.table([(name, text) for name, (text, _) in LOADS.items()], ("load", "what it is"))
-        print()
+        loads = [(name, text) for name, (text, _) in LOADS.items()]
         named = [("static", "nothing moves"), ("informed", "knows all rates"), ("place", "mm/mtier/place.c")]
         parts = [*PARTS.items(), *TRIED.items(), *((name, text) for name, (text, _) in COSTS.items())]
-        output.table(named + [(f"place-{name}", text) for name, text in parts], ("policy", "who decides"))
+        named += [(f"place-{name}", text) for name, text in parts]
+
+        def text() -> None:
+            output.table(loads, ("load", "what it is"))
+            print()
+            output.table(named, ("policy", "who decides"))
+
+        known = {"loads": [_named(*pair) for pair in loads], "policies": [_named(*pair) for pair in named]}
+        answer.give(args, {"version": JSON_VERSION, "kind": "known-loads", **known}, text)
         return 0
     cells = _cells(args)
     results = {}
@@ -66,16 +73,22 @@ def main(args: argparse.Namespace) -> int:
         for cell, found in run_all(cells, args.jobs or cpu_count()):
             results[cell] = found
             progress.step()
-    if args.json:
-        found_cells = [{**asdict(cell), **asdict(found)} for cell, found in results.items()]
-        _write(args.json, json.dumps({"version": JSON_VERSION, "kind": "sim", "cells": found_cells}, indent=1) + "\n")
     if args.picture:
         _draw(args.picture, cells[0].seed)
     if args.report:
         _report(args, results)
-    output.table([row.words() for row in rows(results)], HEADERS)
-    print("\n" + MEANING)
+    found_cells = [{**asdict(cell), **asdict(found)} for cell, found in results.items()]
+
+    def table() -> None:
+        output.table([row.words() for row in rows(results)], HEADERS)
+        print("\n" + MEANING)
+
+    answer.give(args, {"version": JSON_VERSION, "kind": "sim", "cells": found_cells}, table)
     return 0
+
+
+def _named(name: str, what: str) -> dict[str, str]:
+    return {"name": name, "what": what}
 
 
 def _cells(args: argparse.Namespace) -> "list[Cell]":

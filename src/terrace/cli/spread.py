@@ -8,8 +8,9 @@ import mmap
 import os
 from pathlib import Path
 
+from terrace.cli import answer
 from terrace.errors import TerraceError, UsageError
-from terrace.output import emit_json, table
+from terrace.output import table
 from terrace.policy.maps import Mapping, bytes_by_node, parse_numa_maps
 from terrace.policy.weights import format_weights
 from terrace.units import format_size, parse_size
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("size", nargs="?", metavar="SIZE", help="memory to allocate: 256M")
     parser.add_argument("--pid", type=int, help="a process, instead of memory of its own")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/reference/json.md)")
+    answer.add_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -37,10 +38,7 @@ def main(args: argparse.Namespace) -> int:
     if (args.size is None) == (args.pid is None):
         raise UsageError("give a size to allocate (terrace spread 256M) or a process (terrace spread --pid 1234)")
     found = allocated(parse_size(args.size)) if args.pid is None else read_maps(args.pid)
-    if args.json:
-        emit_json(as_json(found, args.pid))
-        return 0
-    _print(found)
+    answer.give(args, as_json(found, args.pid), lambda: _print(found))
     return 0
 
 

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
+from functools import partial
 
+from terrace.cli import answer
 from terrace.errors import UsageError
 from terrace.ops import report, snapshot
-from terrace.output import emit_json
 from terrace.sysfs import KernelFiles
 from terrace.units import parse_interval_s
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", metavar="TIME", help="seconds, or 500ms, that rates are taken over (1s; --watch: 2s)"
     )
     parser.add_argument("--count", type=int, metavar="N", help="with --watch: stop after N")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/reference/json.md)")
+    answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
 
 
@@ -49,12 +49,14 @@ def main(args: argparse.Namespace) -> int:
     files = KernelFiles(args.root)
     before = snapshot.take(files) if seconds else None
     time.sleep(seconds)
-    _print(args, report.make(snapshot.take(files), before, files.unreadable))
+    shown = report.make(snapshot.take(files), before, files.unreadable)
+    answer.give(args, report.as_json(shown), lambda: print(report.as_text(shown), flush=True))
     return 0
 
 
 def _watch(args: argparse.Namespace, seconds: float) -> int:
     """Print until Ctrl-C, which is how one leaves and no failure."""
+    lines = answer.Lines(args)
     try:
         before = snapshot.take(KernelFiles(args.root))
         left = args.count
@@ -62,20 +64,18 @@ def _watch(args: argparse.Namespace, seconds: float) -> int:
             time.sleep(seconds)
             files = KernelFiles(args.root)
             now = snapshot.take(files)
-            _print(args, report.make(now, before, files.unreadable), live=True)
+            shown = report.make(now, before, files.unreadable)
+            lines.give(report.as_json(shown), partial(_print_live, shown))
             before = now
             left = None if left is None else left - 1
     except KeyboardInterrupt:
-        print()
+        if not args.json:
+            print()
     return 0
 
 
-def _print(args: argparse.Namespace, shown: report.Report, live: bool = False) -> None:
-    if args.json and live:
-        print(json.dumps(report.as_json(shown)), flush=True)
-    elif args.json:
-        emit_json(report.as_json(shown))
-    elif live and sys.stdout.isatty():
+def _print_live(shown: report.Report) -> None:
+    if sys.stdout.isatty():
         print("\033[H\033[J" + report.as_text(shown), flush=True)
     else:
-        print(report.as_text(shown) + ("\n" if live else ""), flush=True)
+        print(report.as_text(shown) + "\n", flush=True)

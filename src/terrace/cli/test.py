@@ -2,14 +2,13 @@
 """terrace test: the gate that every change passes, the suite of all there is, or some of it."""
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from terrace.cli import answer
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.host import require_packages
 from terrace.kernel import matrix, tree
@@ -134,7 +133,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="print the tests and run none")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for every test")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE")
+    answer.add_arguments(parser)
     parser.add_argument(
         "--vmlinux", type=Path, metavar="FILE", help="boot this kernel instead of building the flavours"
     )
@@ -190,18 +189,21 @@ def _check_mutants_alone(args: argparse.Namespace) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run the tests; 0 when none failed and at least one ran."""
     wanted = parse_selector(args.k)
+    if args.list:
+        return _list(args, wanted)
+    with answer.text_aside(args):
+        code, document = _run(args, wanted)
+    answer.give(args, document)
+    return code
+
+
+def _run(args: argparse.Namespace, wanted: Selector) -> tuple[int, answer.Document]:
+    """The exit code, and all results; they are told as they come."""
     if args.mutants:
         from terrace.testing.mutants import run as mutants
 
-        if args.list:
-            return mutants.list_mutants(wanted)
-        return mutants.main(wanted, args.k, time.monotonic() + args.within, args.json)
-    groups = _choose(args.group)
-    gate = None if args.all or args.k is not None or args.group is not None else _gate()
-    if gate:
-        groups = [group for group in groups if group.in_gate]
-    if args.list:
-        return _list(groups, wanted, gate)
+        return mutants.main(wanted, args.k, time.monotonic() + args.within)
+    groups, gate = _groups(args)
     if args.soak is not None:
         return _soak(args, groups, wanted)
     reporter = Reporter(verbose=args.verbose)
@@ -217,8 +219,6 @@ def main(args: argparse.Namespace) -> int:
             _tell_failures(reporter)
             _tell_not_run(journal, groups, request)
         raise
-    if args.json:
-        _write_json(args.json, reporter.as_json())
     _tell_failures(reporter)
     left = journal is not None and _tell_not_run(journal, groups, request)
     if journal and (spent := describe_time(reporter.results)):
@@ -230,9 +230,15 @@ def main(args: argparse.Namespace) -> int:
     if passed := reporter.on_second_try():
         print(f"{len(passed)} passed on a second try: {', '.join(passed)}", flush=True)
     print(reporter.summary(), flush=True)
-    if reporter.count("fail"):
-        return 1
-    return _UNFINISHED if left else 0
+    code = 1 if reporter.count("fail") else _UNFINISHED if left else 0
+    return code, reporter.as_json()
+
+
+def _groups(args: argparse.Namespace) -> tuple[list[Group], Gate | None]:
+    """The groups that are asked for, and the gate when it is what runs."""
+    groups = _choose(args.group)
+    gate = None if args.all or args.k is not None or args.group is not None else _gate()
+    return [group for group in groups if gate is None or group.in_gate], gate
 
 
 def _journal(args: argparse.Namespace, groups: Sequence[Group]) -> Journal:
@@ -276,11 +282,7 @@ def _left_of(group: Group, request: Request) -> str:
     return f"{len(names)} of {group.name} ({', '.join(names)})"
 
 
-def _write_json(file: Path, document: dict[str, Any]) -> None:
-    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
-def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -> int:
+def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -> tuple[int, answer.Document]:
     """Every round in fresh guests; 0 when all that was picked passed in all of them."""
     # -k alone means the gate's groups: on another kernel the same program would be no evidence.
     picked = [group for group in groups if (group.in_gate or args.group) and _may_have(group, wanted)]
@@ -302,15 +304,13 @@ def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -
         for number in soak.run(one_round, lambda: time.monotonic() < deadline):
             failed = sum(count.failed for count in soak.counts.values())
             print(f"round {number} of {args.soak}: {failed} failed so far", flush=True)
-    if args.json:
-        _write_json(args.json, soak.as_json())
     for line in soak.lines():
         print(line)
     if soak.final:
         print("ended early: a kernel report, a hang or wrong data needs no count")
     elif soak.done < soak.rounds:
         print(f"{OVERTIME}: {soak.done} of {soak.rounds} rounds")
-    return 0 if soak.good else 1
+    return 0 if soak.good else 1, soak.as_json()
 
 
 def _prepare(groups: Sequence[Group], request: Request) -> None:
@@ -331,11 +331,23 @@ def _choose(names: list[str] | None) -> list[Group]:
     return [group for name, group in GROUPS.items() if (name in names if names else not group.named_only)]
 
 
-def _list(groups: list[Group], wanted: Selector, gate: Gate | None) -> int:
-    for group in groups:
-        for name in _names(group, gate):
-            if wanted(f"{group.name}/{name}"):
-                print(f"{group.name}/{name}")
+def _list(args: argparse.Namespace, wanted: Selector) -> int:
+    if args.mutants:
+        from terrace.testing.mutants import run as mutants
+
+        picked = mutants.picked(wanted)
+        found = [f"mutants/{mutant.name}" for mutant in picked]
+        lines = [f"mutants/{mutant.name}: {mutant.kind}: {mutant.breaks}" for mutant in picked]
+    else:
+        groups, gate = _groups(args)
+        every = [f"{group.name}/{name}" for group in groups for name in _names(group, gate)]
+        lines = found = [name for name in every if wanted(name)]
+
+    def text() -> None:
+        for line in lines:
+            print(line)
+
+    answer.give(args, {"version": 1, "kind": "test-names", "names": found}, text)
     return 0
 
 

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
+from functools import partial
 
+from terrace.cli import answer
 from terrace.errors import UsageError
 from terrace.ops import residents, top
 from terrace.ops.residents import Resident
 from terrace.ops.topology import read_nodes
-from terrace.output import emit_json
 from terrace.sysfs import KernelFiles
 from terrace.units import parse_interval_s
 
@@ -20,6 +20,7 @@ EPILOG = """\
 Who has the most memory on slow nodes comes first. Control groups count what is below them, and
 the kernel keeps their numbers anyway. For a process it has to walk all of its page tables, with
 mmap_lock held for reading: the largest are looked at first, until no other can belong to the lines.
+With --count the JSON is a document a line.
 """
 
 
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--depth", type=int, default=3, metavar="N", help="levels of control groups (3)")
     parser.add_argument("--interval", default="2s", metavar="TIME", help="between two looks: seconds, or 500ms (2s)")
     parser.add_argument("--count", type=int, metavar="N", help="stop after N; default: on a terminal never, else 1")
-    parser.add_argument("--json", action="store_true", help="print JSON, with --count one document a line")
+    answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
 
 
@@ -45,6 +46,7 @@ def main(args: argparse.Namespace) -> int:
     seconds = parse_interval_s(args.interval)
     if seconds <= 0:
         raise UsageError(f"--interval {args.interval}: use a time above 0")
+    lines = answer.Lines(args)
     live = args.count is None and sys.stdout.isatty() and not args.json
     left = args.count or 1
     try:
@@ -53,11 +55,19 @@ def main(args: argparse.Namespace) -> int:
             time.sleep(seconds)
             files = KernelFiles(args.root)
             now, at = _look(args, files), time.monotonic()
-            _print(args, files, top.rows(now, before, at - since), at - since, live)
+            nodes, _ = read_nodes(files)
+            shown = top.order(top.rows(now, before, at - since), nodes, args.limit)
+            document = top.as_json(shown, nodes, args.by, at - since, files.unreadable)
+            text = partial(_print, top.as_text(shown, nodes, args.by), live)
+            if args.count is None and not live:
+                answer.give(args, document, text)
+            else:
+                lines.give(document, text)
             before, since = now, at
             left -= 1
     except KeyboardInterrupt:
-        print()
+        if not args.json:
+            print()
     return 0
 
 
@@ -68,15 +78,5 @@ def _look(args: argparse.Namespace, files: KernelFiles) -> list[Resident]:
     return residents.cgroups(files, args.depth)
 
 
-def _print(args: argparse.Namespace, files: KernelFiles, shown: list[top.Row], seconds: float, live: bool) -> None:
-    nodes, _ = read_nodes(files)
-    shown = top.order(shown, nodes, args.limit)
-    if args.json:
-        document = top.as_json(shown, nodes, args.by, seconds, files.unreadable)
-        if args.count is None:
-            emit_json(document)
-        else:
-            print(json.dumps(document), flush=True)
-        return
-    text = top.as_text(shown, nodes, args.by)
+def _print(text: str, live: bool) -> None:
     print("\033[H\033[J" + text if live else text, flush=True)

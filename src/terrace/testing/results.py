@@ -65,7 +65,7 @@ class Reporter:
             for line in lines[:_DETAIL_LINES]:
                 self._print(f"       {line}")
             if len(lines) > _DETAIL_LINES:
-                self._print(f"       … {len(lines) - _DETAIL_LINES} more lines (--json FILE keeps all)")
+                self._print(f"       … {len(lines) - _DETAIL_LINES} more lines (-o FILE keeps all)")
         elif self.verbose:
             why = f": {result.detail.splitlines()[0]}" if result.detail and result.status == "skip" else ""
             self._print(f"  {result.status} {result.group}/{result.name}{took}{why}")
@@ -110,7 +110,7 @@ class Reporter:
         return f"{passed} passed, {failed} failed, {skipped} skipped"
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for --json (docs/reference/test.md has the schema)."""
+        """Everything, for --json and -o (docs/reference/test.md has the schema)."""
         return {
             "version": 1,
             "kind": "tests",

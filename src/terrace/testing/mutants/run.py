@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """terrace test --mutants: kernels with several mutants each, and the checks that have to notice them."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from terrace.errors import TerraceError, UsageError
 from terrace.kernel import build, tree
@@ -38,15 +38,8 @@ def picked(wanted: Selector) -> list[Mutant]:
     return [mutant for mutant in load_mutants() if wanted(f"mutants/{mutant.name} {mutant.kind}")]
 
 
-def list_mutants(wanted: Selector) -> int:
-    """Print their names, and what each breaks."""
-    for mutant in picked(wanted):
-        print(f"mutants/{mutant.name}: {mutant.kind}: {mutant.breaks}")
-    return 0
-
-
-def main(wanted: Selector, expression: str | None, deadline: float, file: Path | None) -> int:
-    """Try the mutants that are wanted; 0 when all are caught."""
+def main(wanted: Selector, expression: str | None, deadline: float) -> tuple[int, dict[str, Any]]:
+    """Try the mutants that are wanted; 0 when all are caught, and the document with the table."""
     mutants = picked(wanted)
     if not mutants:
         raise UsageError(f"-k '{expression}' picks no mutant; terrace test --mutants --list shows their names")
@@ -65,14 +58,12 @@ def main(wanted: Selector, expression: str | None, deadline: float, file: Path |
     done = try_all(mutants, memory, lab, deadline)
     left = [mutant.name for mutant in mutants if mutant.name not in done]
     found = [done[mutant.name] for mutant in mutants if mutant.name in done]
-    if file:
-        document = verdicts.as_json(found, left)
-        file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(verdicts.shown(found), flush=True)
     if left:
         print(f"not run yet: {', '.join(left)}; the same command goes on with that")
     print(verdicts.summary(found), flush=True)
-    return 0 if not left and all(verdict.verdict == verdicts.CAUGHT for verdict in found) else 1
+    good = not left and all(verdict.verdict == verdicts.CAUGHT for verdict in found)
+    return 0 if good else 1, verdicts.as_json(found, left)
 
 
 def _note(text: str) -> None:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The answer of a verb as JSON: what --json and -o FILE mean, the same in all of them.
+
+--json: stdout has the document and nothing else. -o FILE: the document goes into FILE, stdout has the text as ever.
+Both: the document goes into FILE, and stdout stays empty.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from terrace import output
+from terrace.errors import TerraceError, UsageError
+
+Document = Mapping[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser, file: bool = True) -> None:
+    """The words --json and, unless -o of this verb is something else it writes, -o FILE."""
+    parser.add_argument("--json", action="store_true", help="print JSON, and nothing else (docs/reference/json.md)")
+    if file:
+        parser.add_argument(
+            "-o", "--output", dest="json_file", type=Path, metavar="FILE", help="write the JSON to FILE"
+        )
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse a FILE that cannot be written, before anything long is run. Raises UsageError."""
+    if getattr(args, "json_file", None):
+        check_writable("-o", args.json_file)
+
+
+def check_writable(option: str, path: Path) -> None:
+    """Raise UsageError when the file `path`, the value of `option`, can surely not be written."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise UsageError(f"{option} {path}: this is a folder; name a file in it")
+    if not folder.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {folder}; make it first or name another")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{option} {path}: you may not write there; name another file")
+
+
+def give(args: argparse.Namespace, document: Document, text: Callable[[], None] | None = None) -> None:
+    """The answer where it is wanted: as JSON, by calling `text`, which prints it for people, or both.
+
+    Raises TerraceError when the file cannot be written.
+    """
+    if path := getattr(args, "json_file", None):
+        _write(path, document)
+    elif args.json:
+        output.emit_json(document)
+    if text and not args.json:
+        text()
+
+
+def _write(path: Path, document: Document) -> None:
+    try:
+        path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise TerraceError(f"-o {path}: {error.strerror}") from error
+
+
+class Lines:
+    """As `give`, again and again: a document a line, each there as soon as it is given."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._file: TextIO | None = None
+
+    def give(self, document: Document, text: Callable[[], None]) -> None:
+        """The next one. Raises TerraceError when the file cannot be written."""
+        if self._args.json_file:
+            self._write(json.dumps(document))
+        elif self._args.json:
+            print(json.dumps(document), flush=True)
+        if not self._args.json:
+            text()
+
+    def _write(self, line: str) -> None:
+        path = self._args.json_file
+        try:
+            if self._file is None:
+                self._file = path.open("w", encoding="utf-8")
+            self._file.write(f"{line}\n")
+            self._file.flush()
+        except OSError as error:
+            raise TerraceError(f"-o {path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def text_aside(args: argparse.Namespace) -> Iterator[None]:
+    """With --json, what is printed meanwhile (long work tells as it goes) goes to stderr; `give` comes afterwards."""
+    with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
+        yield
