@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The `terrace` command: picks the verb, makes sure of what it needs, runs it, and turns errors into messages."""
 
-import argparse
 import contextlib
 import importlib
 import os
@@ -14,6 +13,7 @@ from typing import TextIO
 from terrace import __version__, cli, output
 from terrace.cli import answer
 from terrace.errors import TerraceError
+from terrace.words import Parser, did_you_mean
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,22 +100,20 @@ def _run(words: list[str]) -> int:
     if not words:
         print(_help(verbs), file=sys.stderr)
         return 2
+    if words[0] == "help":
+        # `help VERB …` is `VERB … --help`, which also says what is wrong with a VERB that there is not.
+        words = [*words[1:], "--help"]
+        if len(words) == 1:
+            print(_help(verbs))
+            return 0
     name = words[0]
-    if name == "help":
-        print(_help(verbs))
-        return 0
     if name not in verbs:
-        print(f"terrace: there is no verb '{name}'; the verbs are {', '.join(verbs)}", file=sys.stderr)
+        hint = did_you_mean(name, verbs)
+        print(f"terrace: there is no verb '{name}'; {hint}the verbs are {', '.join(verbs)}", file=sys.stderr)
         return 2
     verb = verbs[name]
-    own = words[1 : words.index("--")] if "--" in words else words[1:]
-    if "--yes" in own:
-        os.environ["TERRACE_YES"] = "1"
     module = importlib.import_module(verb.module)
-    parser = argparse.ArgumentParser(
-        prog=f"terrace {name}", description=f"{verb.summary[0].upper()}{verb.summary[1:]}."
-    )
-    parser.add_argument("--yes", action="store_true", help="install missing Debian packages without asking")
+    parser = Parser(prog=f"terrace {name}", description=f"{verb.summary[0].upper()}{verb.summary[1:]}.")
     module.add_arguments(parser)
     args = parser.parse_args(words[1:])
     # Neither help nor a mistake needs packages.
@@ -140,7 +138,7 @@ def _help(verbs: dict[str, cli.Verb]) -> str:
             "",
             output.format_table(rows),
             "",
-            "terrace VERB --help says more. --yes: install missing Debian packages without asking.",
+            "terrace help VERB says more. --yes: install missing Debian packages without asking.",
         ]
     )
 

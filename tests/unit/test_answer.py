@@ -23,6 +23,7 @@ from terrace.kernel import edit
 from terrace.lab import qemu
 from terrace.paths import repo_root
 from terrace.testing.results import TestResult
+from terrace.words import Parser
 
 REFERENCE = repo_root() / "docs/reference"
 #: What these print is what a program prints, or nothing.
@@ -37,10 +38,10 @@ def validate(document: Any) -> None:
     jsonschema.validate(document, schema)
 
 
-def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+def parsers() -> Iterator[tuple[str, Parser]]:
     """Each verb, and each of its own verbs where it has some."""
     for name, verb in cli.verbs().items():
-        parser = argparse.ArgumentParser(prog=f"terrace {name}")
+        parser = Parser(prog=f"terrace {name}")
         importlib.import_module(verb.module).add_arguments(parser)
         below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
         for action in below:
@@ -50,7 +51,7 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 
 
 @pytest.mark.parametrize(("name", "parser"), list(parsers()), ids=[name for name, _ in parsers()])
-def test_every_verb_has_both_words(name: str, parser: argparse.ArgumentParser) -> None:
+def test_every_verb_has_both_words(name: str, parser: Parser) -> None:
     options = {option: action for action in parser._actions for option in action.option_strings}
     if name in WITHOUT:
         assert "--json" not in options
@@ -68,7 +69,7 @@ def test_stdout_and_file(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     answer.add_arguments(parser)
     args = parser.parse_args(words)
     with answer.text_aside(args):
@@ -89,7 +90,7 @@ def test_again_and_again_it_is_a_document_a_line(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     answer.add_arguments(parser)
     lines = answer.Lines(parser.parse_args(words))
     for number in range(2):

@@ -18,6 +18,7 @@ from terrace import __main__ as door
 from terrace import cli, host, output, paths, venv
 from terrace.errors import MissingError, UsageError
 from terrace.lab import qemu
+from terrace.words import did_you_mean
 
 DOOR = paths.repo_root() / "terrace"
 
@@ -94,6 +95,58 @@ def test_unknown_words_are_usage_errors(tmp_path: Path) -> None:
     assert _run(str(DOOR), "--loud", cwd=tmp_path).returncode == 2
     assert _run(str(DOOR), cwd=tmp_path).returncode == 2
     assert _run(str(DOOR), "kernel", cwd=tmp_path).returncode == 2
+
+
+def test_help_of_a_verb_is_what_the_verb_says(tmp_path: Path) -> None:
+    """It printed the list of verbs, whatever came behind it."""
+    for words in (["top"], ["bench", "run"], ["kernel", "check"]):
+        asked, said = _run(str(DOOR), "help", *words, cwd=tmp_path), _run(str(DOOR), *words, "--help", cwd=tmp_path)
+        assert (asked.returncode, asked.stdout) == (0, said.stdout)
+        assert asked.stdout.startswith(f"usage: terrace {' '.join(words)} [-h]")
+    assert "usage: terrace [--yes] VERB" in _run(str(DOOR), "help", cwd=tmp_path).stdout
+    wrong = _run(str(DOOR), "help", "bnech", cwd=tmp_path)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "no verb 'bnech'; did you mean bench? the verbs are" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("stattuss", "no verb 'stattuss'; did you mean status? the verbs are demo"),
+        ("bench listt", "; did you mean list?"),
+        ("bench run smoke --sises 32M", "unrecognized arguments: --sises 32M; did you mean --sizes"),
+        ("kernel check --lits", "unrecognized arguments: --lits; did you mean --list"),
+        ("kernel check sizze", "no check 'sizze'; did you mean size"),
+        ("bench run smok --dry-run", "no experiment 'smok'; did you mean smoke"),
+        ("lab run --topology three-teir --dry-run -- true", "no topology 'three-teir'; did you mean three-tier"),
+        ("set promote.rat_mbps 5", "no knob 'promote.rat_mbps'; did you mean promote.rate_mbps"),
+        ("top --by procss", "did you mean process"),
+    ],
+)
+def test_a_mistyped_word_gets_a_suggestion(words: str, hint: str, tmp_path: Path) -> None:
+    done = _run(str(DOOR), *words.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert hint in done.stderr
+
+
+def test_what_is_like_nothing_gets_none() -> None:
+    assert did_you_mean("fly", ["demo", "test", "bench"]) == ""
+    assert (
+        did_you_mean("delya", ["scan.delay_ms", "delay"], {"delay": "scan.delay_ms"}) == "did you mean scan.delay_ms? "
+    )
+
+
+def test_yes_is_taken_where_options_are_and_not_from_a_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`bench list --yes` was refused, and `exec -- apt --yes` agreed to what nobody had asked it."""
+    for words in (["--yes", "lab", "list"], ["lab", "--yes", "list"], ["lab", "list", "--yes"]):
+        monkeypatch.delenv("TERRACE_YES", raising=False)
+        assert door._run(words) == 0
+        assert os.environ.pop("TERRACE_YES") == "1"
+    assert door._run(["lab", "run", "--dry-run", "apt", "--yes"]) == 0
+    assert "TERRACE_YES" not in os.environ
+    capsys.readouterr()
 
 
 def test_old_python_is_refused_in_words(tmp_path: Path) -> None:

@@ -271,8 +271,8 @@ def test_every_host_has_loads_that_there_are() -> None:
     ("words", "message"),
     [
         (["--hosts", "M"], "no host 'M'; there are L, S"),
-        (["--loads", "zipf"], "no load 'zipf'; there are uniform"),
-        (["--policies", "place-luck"], "no policy 'place-luck'; there are static, informed, place"),
+        (["--loads", "zipf"], "no load 'zipf'; did you mean zipf.* there are uniform"),
+        (["--policies", "place-luck"], "no policy 'place-luck'; .*there are static, informed, place"),
         (["--dram", "2"], "'2' is no part of the load"),
         (["--dram", "1/0"], "'1/0' is no part of the load"),
         (["--seeds", "one"], "--seeds"),

@@ -11,6 +11,7 @@ from terrace.bench.stats import mean
 from terrace.bench.tables import figures, show, time_of
 from terrace.errors import UsageError
 from terrace.units import format_size
+from terrace.words import did_you_mean
 
 Document = Mapping[str, Any]
 _FIELDS = ("workload", "size", "dram", "seed", "repetition", "threads", "options", "start", "topology")
@@ -57,7 +58,9 @@ def _row(pairs: list[tuple[Document, Document]]) -> list[str]:
 def _read(text: str) -> tuple[list[Document], str]:
     name, _, policy = text.partition(":")
     if policy and policy not in POLICIES:
-        raise UsageError(f"compare {text}: '{policy}' is not one of {', '.join(POLICIES)}")
+        raise UsageError(
+            f"compare {text}: {did_you_mean(policy, POLICIES)}'{policy}' is not one of {', '.join(POLICIES)}"
+        )
     folder = Path(name)
     if not folder.is_dir() or (name in experiment.names() and "/" not in name):
         folder = experiment.load(name).folder / "results"

@@ -18,6 +18,7 @@ from terrace.lab.topology import MIB, Topology, load_topology
 from terrace.lab.workloads import WORKLOADS, find_workload
 from terrace.paths import repo_root
 from terrace.units import format_size, parse_size
+from terrace.words import did_you_mean
 
 STARTS = ("slow", "first-touch")
 # Those of machines whose every node has CPUs.
@@ -141,7 +142,9 @@ def load(name: str) -> Experiment:
             raise UsageError(f"{name}: there is no {file}")
     else:
         if name not in names():
-            raise UsageError(f"there is no experiment '{name}'; there are {', '.join(names()) or 'none'}")
+            known = names()
+            hint = did_you_mean(name, known)
+            raise UsageError(f"there is no experiment '{name}'; {hint}there are {', '.join(known) or 'none'}")
         file = repo_root() / "bench" / name / "bench.toml"
     try:
         text = file.read_text(encoding="utf-8")

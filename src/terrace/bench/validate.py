@@ -21,6 +21,7 @@ from terrace.lab.plugin import TimingOptions, compile_plugin, read_symbols, timi
 from terrace.lab.run import choose_topology, run_in_guest
 from terrace.lab.workloads import find_workload
 from terrace.paths import repo_root
+from terrace.words import did_you_mean
 
 SCHEMA = "terrace.validate"
 VERSION = 2
@@ -100,7 +101,9 @@ def find_runs(names: Sequence[str]) -> list[Run]:
     """The runs of these names in the order of RUNS; all without any. Raises UsageError for a name there is not."""
     unknown = sorted(set(names) - {run.name for run in RUNS})
     if unknown:
-        raise UsageError(f"there is no run '{unknown[0]}'; there are {', '.join(run.name for run in RUNS)}")
+        known = [run.name for run in RUNS]
+        hint = did_you_mean(unknown[0], known)
+        raise UsageError(f"there is no run '{unknown[0]}'; {hint}there are {', '.join(known)}")
     return [run for run in RUNS if not names or run.name in names]
 
 

@@ -13,6 +13,7 @@ from terrace.errors import TerraceError, UsageError
 from terrace.host import cpu_count
 from terrace.output import Progress, say
 from terrace.units import whole_number
+from terrace.words import did_you_mean
 
 if TYPE_CHECKING:
     from terrace.sim.runs import Cell
@@ -102,11 +103,11 @@ def _cells(args: argparse.Namespace) -> "list[Cell]":
     hosts = _words(args.hosts) or list(USUAL_HOSTS)
     for name in hosts:
         if name not in HOSTS:
-            raise UsageError(f"--hosts: no host '{name}'; there are {', '.join(HOSTS)}")
+            raise UsageError(f"--hosts: no host '{name}'; {did_you_mean(name, HOSTS)}there are {', '.join(HOSTS)}")
     loads = _words(args.loads)
     for name in loads:
         if name not in LOADS:
-            raise UsageError(f"--loads: no load '{name}'; there are {', '.join(LOADS)}")
+            raise UsageError(f"--loads: no load '{name}'; {did_you_mean(name, LOADS)}there are {', '.join(LOADS)}")
     policies = _words(args.policies) or list(POLICIES)
     for name in policies:
         policy_named(name)

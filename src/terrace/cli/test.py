@@ -31,6 +31,7 @@ from terrace.testing.selftest import OVERTIME, SelftestRun, run_selftests
 from terrace.testing.soak import BUSY_LOOPS, Soak, busy_loops
 from terrace.testing.suites import run_suites, suite_names
 from terrace.units import parse_time_ns, whole_number
+from terrace.words import did_you_mean
 
 # The exit code of a suite that has not run whole, though nothing failed.
 _UNFINISHED = 4
@@ -327,7 +328,7 @@ def _gate() -> Gate:
 def _choose(names: list[str] | None) -> list[Group]:
     for name in names or []:
         if name not in GROUPS:
-            raise UsageError(f"--group {name}: the groups are {', '.join(GROUPS)}")
+            raise UsageError(f"--group {name}: {did_you_mean(name, GROUPS)}the groups are {', '.join(GROUPS)}")
     return [group for name, group in GROUPS.items() if (name in names if names else not group.named_only)]
 
 

@@ -21,6 +21,7 @@ from terrace.kernel.nops import Site
 from terrace.kernel.size import Size
 from terrace.kernel.source import Source
 from terrace.paths import build_dir, repo_root
+from terrace.words import did_you_mean
 
 # There is no git history to look at, and MAINTAINERS is one patch of the series, not a part of each.
 _CHECKPATCH_IGNORE = "FILE_PATH_CHANGES,GIT_COMMIT_ID,UNKNOWN_COMMIT_ID"
@@ -107,7 +108,9 @@ def run_checks(names: Sequence[str], *, full: bool = False, linux: Path | None =
     known = {check.name: check for check in CHECKS}
     for name in names:
         if name not in known:
-            raise UsageError(f"there is no check '{name}'; the checks are {', '.join(known)}")
+            raise UsageError(
+                f"there is no check '{name}'; {did_you_mean(name, known)}the checks are {', '.join(known)}"
+            )
     chosen = [known[name] for name in names] or [check for check in CHECKS if full or not check.slow]
     require_packages(build.PACKAGES, "build a kernel")
     source = linux_source.find(linux)

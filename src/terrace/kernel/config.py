@@ -8,6 +8,7 @@ from pathlib import Path
 
 from terrace.errors import BuildError, UsageError
 from terrace.paths import repo_root
+from terrace.words import did_you_mean
 
 _SET = re.compile(r"(CONFIG_\w+)=(.*)")
 _UNSET = re.compile(r"# (CONFIG_\w+) is not set")
@@ -56,7 +57,9 @@ class Wish:
 def flavour(name: str) -> Flavour:
     """The flavour called `name`; UsageError when there is none."""
     if name not in FLAVOURS:
-        raise UsageError(f"there is no kernel flavour '{name}'; the flavours are {', '.join(FLAVOURS)}")
+        raise UsageError(
+            f"there is no kernel flavour '{name}'; {did_you_mean(name, FLAVOURS)}the flavours are {', '.join(FLAVOURS)}"
+        )
     return FLAVOURS[name]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from terrace.errors import UsageError
 from terrace.paths import repo_root
 from terrace.units import format_size, parse_nodes, parse_size, parse_time_ns
+from terrace.words import did_you_mean
 
 MIB = 1 << 20
 MAX_NODES = 64
@@ -191,8 +192,11 @@ def load_topology(name: str) -> Topology:
     if path.suffix != ".toml":
         path = repo_root() / "topologies" / f"{name}.toml"
         if name not in topology_names():
-            known = ", ".join(topology_names())
-            raise UsageError(f"there is no topology '{name}'; there are {known}, or give the path of a .toml file")
+            known = topology_names()
+            raise UsageError(
+                f"there is no topology '{name}'; {did_you_mean(name, known)}there are {', '.join(known)}, or give the "
+                "path of a .toml file"
+            )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.host import require_packages
 from terrace.lab.initramfs import compile_static, copy_script
+from terrace.words import did_you_mean
 
 _COMMON = ("wl_options.c", "wl_arena.c", "wl_sample.c", "wl_run.c", "wl_json.c")
 # The arena of every workload lies here: page N of a profile is page (address - ARENA) / 4096.
@@ -79,7 +80,9 @@ def find_workload(name: str) -> Program:
     try:
         return ALL_WORKLOADS[name]
     except KeyError:
-        raise UsageError(f"no workload '{name}'; there are {', '.join(ALL_WORKLOADS)}") from None
+        raise UsageError(
+            f"no workload '{name}'; {did_you_mean(name, ALL_WORKLOADS)}there are {', '.join(ALL_WORKLOADS)}"
+        ) from None
 
 
 @cache

@@ -6,7 +6,6 @@ This table is the source of `terrace set --list` and is checked against docs/ref
 
 from __future__ import annotations
 
-import difflib
 import errno
 import re
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from fractions import Fraction
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.sysfs import MTIER, KernelFileError, KernelFiles
 from terrace.units import parse_size, parse_time_ns
+from terrace.words import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,7 @@ def find(name: str) -> Knob:
     if short:
         raise UsageError(f"'{name}' could be {' or '.join(knob.name for knob in short)}; write one of them")
     known = {alias: knob.name for knob in KNOBS for alias in (knob.name, *_short_names(knob), *knob.aliases)}
-    near = dict.fromkeys(known[hit] for hit in difflib.get_close_matches(wanted, known, 3))
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    hint = did_you_mean(wanted, known, known)
     raise UsageError(f"there is no knob '{name}'; {hint}`terrace set --list` shows all")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from terrace.errors import UsageError
+from terrace.words import did_you_mean
 
 Rates = NDArray[np.float64]
 Rng = np.random.Generator
@@ -347,5 +348,5 @@ LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
 def make_load(name: str, at: Setting, rng: Rng) -> Load:
     """One of LOADS. Raises UsageError, which names them."""
     if name not in LOADS:
-        raise UsageError(f"no load '{name}'; there are {', '.join(LOADS)}")
+        raise UsageError(f"no load '{name}'; {did_you_mean(name, LOADS)}there are {', '.join(LOADS)}")
     return LOADS[name][1](at, rng)

@@ -26,6 +26,7 @@ from terrace.sim.decision import (
 )
 from terrace.sim.loads import BLOCK, Rates
 from terrace.sim.world import LOW_NS, MOVE_NS, TOP_NS, Pages, World
+from terrace.words import did_you_mean
 
 #: Of a range at least so many pages are looked at by `place-parts`, and of so many ranges at most; bursts of which so
 #: many meet all there is have whole ranges. By so many parts another one is looked at than in the range before.
@@ -337,5 +338,5 @@ def policy_named(name: str) -> Callable[[World], None]:
     known |= {f"place-{word}": partial(place, tried=frozenset((word,))) for word in TRIED}
     known |= {f"place-{word}": partial(place, cost=cost) for word, (_, cost) in COSTS.items()}
     if name not in known:
-        raise UsageError(f"no policy '{name}'; there are {', '.join(known)}")
+        raise UsageError(f"no policy '{name}'; {did_you_mean(name, known)}there are {', '.join(known)}")
     return known[name]
