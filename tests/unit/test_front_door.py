@@ -60,7 +60,7 @@ def test_looking_at_experiments_downloads_nothing(
     assert door._run(["bench", "list"]) == 0
     assert "smoke" in capsys.readouterr().out
     assert door._run(["bench", "run", "smoke", "--dry-run"]) == 0
-    assert "smoke/32M-dram1of2-terrace-seed1" in capsys.readouterr().out
+    assert "smoke/64M-dram1of2-terrace-seed1" in capsys.readouterr().out
     for words in (["bench", "run", "smoke"], ["bench", "report"]):
         with pytest.raises(DownloadError):
             door._run(words)
