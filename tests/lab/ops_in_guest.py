@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from terrace.ops.counters import WHY
-from terrace.ops.knobs import KNOBS, Knob
+from terrace.ops.knob_table import KNOBS, Knob
 from terrace.ops.snapshot import PLACE, PLACE_NUMBERS
 from terrace.sysfs import MTIER, KernelFileError, KernelFiles
 

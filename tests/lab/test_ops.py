@@ -106,6 +106,40 @@ def test_refusals_name_file_value_and_range(vmlinux: Path) -> None:
 
 
 @pytest.mark.usefixtures("engine")
+def test_every_capability_can_be_set_and_is_told(vmlinux: Path) -> None:
+    """set knew the engine and three files of the stock kernel, status two capabilities."""
+    script = (
+        "mkdir /sys/fs/cgroup/db && echo +cpuset > /sys/fs/cgroup/cgroup.subtree_control || exit 99;"
+        "./terrace set enabled=1 demotion_enabled=1 numa_balancing=1 tlb_defer.mode=quarantine weights.auto=on "
+        "file_policy=on migrate_on_fault.rate=64M >&2 && "
+        "./terrace set --cgroup db auto_migration=1 migrate_on_fault=2 >&2 && "
+        "./terrace status --json --interval 0 -o $TERRACE_SCRATCH/on && "
+        "./terrace set weights.node0=9 file_policy=2 >&2; ./terrace set --list --json -o $TERRACE_SCRATCH/list;"
+        "./terrace set --cgroup db auto_migration=2 >&2; rmdir /sys/fs/cgroup/db; "
+        "cat $TERRACE_SCRATCH/on $TERRACE_SCRATCH/list"
+    )
+    done = guest(vmlinux, script, "--topology", "two-socket-cxl")
+    assert done.returncode == 0, done.stderr
+    decoder = json.JSONDecoder()
+    status, end = decoder.raw_decode(done.stdout)
+    knobs, _ = decoder.raw_decode(done.stdout[end:].lstrip())
+    validate(status, "status")
+    validate(knobs, "knobs")
+    told = {item["name"]: item for item in status["capabilities"]}
+    assert all(item["on"] for item in told.values()) and len(told) == 8
+    assert told["tlb_defer"]["settings"] == {"tlb_defer.mode": "quarantine"}
+    assert told["weights"]["settings"]["weights.auto"] == "true"
+    assert told["auto_migration"]["cgroups"] == {"db": "1"}
+    assert told["migrate_on_fault"]["cgroups"] == {"db": "2"}
+    assert told["migrate_on_fault"]["settings"] == {"migrate_on_fault.rate_mbps": "64"}
+    # The weight that was set before a refusal is back, and so is auto, which it had ended.
+    values = {knob["knob"]: knob["value"] for knob in knobs["knobs"]}
+    assert all(knob["present"] for knob in knobs["knobs"])
+    assert {name: values[name] for name in told["weights"]["settings"]} == told["weights"]["settings"]
+    assert "file_policy cannot be '2'" in done.stderr and "auto_migration cannot be '2'; allowed: 0-1" in done.stderr
+
+
+@pytest.mark.usefixtures("engine")
 def test_an_ordinary_user_reads_and_cannot_write(vmlinux: Path) -> None:
     # The checkout may lie where only its owner gets, as below /root.
     script = (

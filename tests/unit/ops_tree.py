@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from terrace.ops.knobs import KNOBS
+from terrace.ops.knob_table import CGROUP_KNOBS, CGROUPS, KNOBS, WEIGHTS
 from terrace.ops.snapshot import PLACE, PLACE_NUMBERS
 from terrace.sysfs import MTIER
 
@@ -83,6 +83,19 @@ class Tree:
         self.put(f"proc/{pid}/comm", name)
         self.put(f"proc/{pid}/schedstat", f"{nanoseconds} 0 1")
 
+    def capabilities(self) -> None:
+        """All of ours that are not the engine's, as after boot, and a control group with one below it."""
+        for knob in KNOBS:
+            if knob.option and not knob.path.startswith(MTIER):
+                self.put(knob.path, knob.default)
+        self.vmstat(numa_follow_tasks=0)
+        self.put(f"{CGROUPS}/cgroup.controllers", "cpuset memory")
+        for group in ("db", "db/old"):
+            self.put(f"{CGROUPS}/{group}/cgroup.procs", "")
+            for knob in CGROUP_KNOBS:
+                self.put(f"{CGROUPS}/{group}/{knob.path}", knob.default)
+                self.put(f"{CGROUPS}/{group}/{knob.path}.effective", knob.default)
+
     def place(self, **values: str) -> None:
         """What the last burst said: BURST, but for these."""
         for name, text in (BURST | values).items():
@@ -99,6 +112,8 @@ def build(root: Path, nodes: list[FakeNode], *, engine: bool = True, enabled: bo
         tree.put("proc/sys/kernel/numa_balancing_scan_windows", "0")
     tree.put("proc/sys/kernel/numa_balancing_promote_rate_limit_MBps", "65536")
     tree.put("sys/kernel/mm/numa/demotion_enabled", "true")
+    for node in nodes:
+        tree.put(f"{WEIGHTS}/node{node.number}", "1")
     tree.put("proc/2/comm", "kthreadd")
     tree.put("proc/2/task/2/children", "40 41")
     tree.thread(40, "kswapd0", 2_000_000)

@@ -18,7 +18,7 @@ from terrace.kernel.build import Kernel
 from terrace.kernel.check import Result
 from terrace.kernel.size import Size
 from terrace.ops import counters, diagnose
-from terrace.ops.knobs import KNOBS, Knob
+from terrace.ops.knob_table import CGROUP_KNOBS, KNOBS, NODE_WEIGHT, Knob
 from terrace.ops.snapshot import PLACE, PLACE_NUMBERS
 from terrace.sysfs import MTIER
 from terrace.testing.results import Reporter, TestResult
@@ -48,7 +48,26 @@ def test_every_knob_has_its_row_and_its_paragraph() -> None:
             return f"its row has {cells}"
         return "" if re.search(rf"\*\*[^*]*`{re.escape(knob.name)}`[^*]*\*\*", text) else "no paragraph"
 
-    assert complaints(check, KNOBS) == []
+    assert complaints(check, [*KNOBS, NODE_WEIGHT, *CGROUP_KNOBS]) == []
+
+
+def test_the_kernels_pages_have_the_same_defaults_and_ranges() -> None:
+    """The knobs of other capabilities than the engine: ABI files and admin pages against the table."""
+    abi = (ABI.parent / "sysfs-kernel-mm-tlb_defer").read_text()
+
+    def check(knob: Knob) -> str:
+        entry = next((part for part in abi.split("What:\t\t") if part.startswith(f"/{knob.path}\n")), "")
+        wanted = [f"Default {knob.default}", f"{knob.low} to\n\t\t{knob.high}"]
+        flat = " ".join(entry.split())
+        return ", ".join(f"no '{words}'" for words in wanted if " ".join(words.split()) not in flat)
+
+    assert (
+        complaints(check, [knob for knob in KNOBS if knob.name.startswith("tlb_defer.") and knob.low is not None]) == []
+    )
+    follow = (ADMIN.parent / "numa_follow.rst").read_text()
+    rows = dict(re.findall(r"^``(cpuset\.\w+)`` +``(\d+)``", follow, re.MULTILINE))
+    assert rows == {knob.path: knob.default for knob in CGROUP_KNOBS}
+    assert "``vm.migrate_on_fault_mbps`` (256; 1 to 1048576) MiB a second" in " ".join(follow.split())
 
 
 def test_every_knob_is_in_the_abi_file_with_default_and_range() -> None:

@@ -13,6 +13,7 @@ from ops_tree import Tree, build, cxl, dram
 
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.ops import knobs
+from terrace.ops.knob_table import KNOBS
 from terrace.sysfs import MTIER, KernelFileError, KernelFiles
 
 
@@ -47,7 +48,7 @@ def test_names(given: str, name: str) -> None:
 
 
 def test_every_name_finds_its_own_knob() -> None:
-    for knob in knobs.KNOBS:
+    for knob in KNOBS:
         assert knobs.find(knob.name) is knob
         assert knobs.find("/" + knob.path if knob.path.startswith(MTIER) else knob.name) is knob
 
@@ -180,10 +181,116 @@ def test_list(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_as_json(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("set", "--root", str(tree.root), "--list", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["version"], shown["kind"], len(shown["knobs"])) == (1, "knobs", len(knobs.KNOBS))
+    assert (shown["version"], shown["kind"], len(shown["knobs"])) == (1, "knobs", len(KNOBS) + 2)
 
 
 def test_change_as_json(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("set", "--root", str(tree.root), "--json", "rate", "2G/s") == 0
     (changed,) = json.loads(capsys.readouterr().out)["changes"]
     assert (changed["knob"], changed["before"], changed["after"]) == ("promote.rate_mbps", "1024", "2048")
+
+
+@pytest.fixture
+def whole(tree: Tree) -> Tree:
+    tree.capabilities()
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("tlb_defer.mode", "tlb_defer.mode"),
+        ("tlb_defer/backoff", "tlb_defer.backoff_ms"),
+        ("vm.mapped_file_policy", "file_policy"),
+        ("migrate_on_fault.rate", "migrate_on_fault.rate_mbps"),
+        ("weighted_interleave.auto", "weights.auto"),
+        ("weights.node12", "weights.node12"),
+    ],
+)
+def test_names_of_other_capabilities(given: str, name: str) -> None:
+    assert knobs.find(given).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "written"),
+    [
+        ("tlb_defer.held_limit_bp", "0.5%", "50"),
+        ("tlb_defer.backoff_ms", "2s", "2000"),
+        ("tlb_defer.mode", "default", "off"),
+        ("weights.node1", "7", "7"),
+        ("weights.auto", "on", "true"),
+        ("file_policy", "on", "1"),
+    ],
+)
+def test_values_of_other_capabilities(name: str, given: str, written: str) -> None:
+    assert knobs.parse_value(knobs.find(name), given) == written
+
+
+def test_knobs_of_a_cgroup(whole: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["set", "--root", str(whole.root), "--cgroup"]
+    assert run(*words, "/sys/fs/cgroup/db", "cpuset.auto_migration=on", "auto_migrate_interval=2min", "--json") == 0
+    changes = json.loads(capsys.readouterr().out)["changes"]
+    assert [(change["knob"], change["after"]) for change in changes] == [
+        ("auto_migration", "1"),
+        ("auto_migrate_interval_s", "120"),
+    ]
+    assert changes[0]["path"] == "/sys/fs/cgroup/db/cpuset.auto_migration"
+    assert run(*words, "db", "--list") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in shown[1:3]] == [["auto_migration", "1"], ["auto_migrate_interval_s", "120"]]
+    with pytest.raises(UsageError, match=r"migrate_on_fault cannot be '4'; allowed: 0-3 .*/sys/fs/cgroup/db/cpuset"):
+        run(*words, "db", "migrate_on_fault", "4")
+
+
+def test_a_cgroup_that_cannot_be_meant(whole: Tree) -> None:
+    words = ["set", "--root", str(whole.root)]
+    for path, message in (
+        ("/", "the root cgroup has no knobs"),
+        ("../x", "no cgroup"),
+        ("web", "no cgroup /sys/fs/cgr"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            run(*words, "--cgroup", path, "auto_migration", "1")
+    with pytest.raises(UsageError, match="'auto_migration' is set for each cgroup: say which with --cgroup"):
+        run(*words, "auto_migration", "1")
+    with pytest.raises(UsageError, match="no knob 'tlb_defer.mode'; a cgroup has auto_migration, "):
+        run(*words, "--cgroup", "db", "tlb_defer.mode", "off")
+    whole.put("sys/fs/cgroup/bare/cgroup.procs", "")
+    with pytest.raises(MissingError, match=r"bare has no cpuset.auto_migration: it has no cpuset controller"):
+        run(*words, "--cgroup", "bare", "auto_migration", "1")
+
+
+def test_a_kernel_without_a_capability_is_told_which_option_it_lacks(tree: Tree) -> None:
+    for knob, why in (("tlb_defer.mode=off", "CONFIG_TLB_DEFER"), ("weights.auto=1", "CONFIG_MEMPOLICY2")):
+        with pytest.raises(MissingError, match=f"built without {why}"):
+            run("set", "--root", str(tree.root), knob)
+    with pytest.raises(MissingError, match="node9: no node of that number has memory"):
+        run("set", "--root", str(tree.root), "weights.node9", "2")
+
+
+class Weights(KernelFiles):
+    """A kernel in which a weight ends auto, and auto sets the weights to 3 and 1."""
+
+    def write(self, name: str, value: str) -> None:
+        super().write(name, value)
+        folder = self.real_path(name).parent
+        if name.endswith("/auto") and value == "true":
+            (folder / "node0").write_text("3\n")
+            (folder / "node1").write_text("1\n")
+        elif folder.name == "weighted_interleave" and not name.endswith("/auto"):
+            (folder / "auto").write_text("false\n")
+
+
+@pytest.mark.parametrize("before", ["false 5 2", "true 3 1"])
+@pytest.mark.parametrize("words", [["weights.auto=on"], ["weights.node0=9", "weights.node1=4"]], ids=" ".join)
+def test_weights_and_auto_are_put_back_together(
+    whole: Tree, before: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A weight switches auto off, auto writes all weights: undoing one write alone would lose the rest."""
+    names = [f"sys/kernel/mm/mempolicy/weighted_interleave/{name}" for name in ("auto", "node0", "node1")]
+    for name, value in zip(names, before.split(), strict=True):
+        whole.put(name, value)
+    monkeypatch.setattr("terrace.cli.set.KernelFiles", Weights)
+    with pytest.raises(UsageError, match="file_policy cannot be '2'"):
+        run("set", "--root", str(whole.root), *words, "file_policy=2")
+    assert [(whole.root / name).read_text().strip() for name in names] == before.split()

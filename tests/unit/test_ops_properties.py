@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from terrace.errors import UsageError
 from terrace.ops import counters, knobs
 from terrace.ops.diagnose import diagnose
+from terrace.ops.knob_table import KNOBS, Knob
 from terrace.ops.snapshot import Change, Place, Snapshot
 from terrace.ops.topology import Node, Tier, parse_zoneinfo
 from terrace.sysfs import parse_nodes, parse_table
@@ -20,8 +21,8 @@ from terrace.units import format_nodes
 LINES = st.text(alphabet="0123456789 -,.:xN\n\t²٣pagesfreelowpromoNodezone", max_size=200)
 
 
-@given(st.sampled_from(knobs.KNOBS), st.text() | LINES | st.integers().map(str))
-def test_a_value_is_written_as_a_plain_number_or_word_or_refused(knob: knobs.Knob, text: str) -> None:
+@given(st.sampled_from(KNOBS), st.text() | LINES | st.integers().map(str))
+def test_a_value_is_written_as_a_plain_number_or_word_or_refused(knob: Knob, text: str) -> None:
     try:
         value = knobs.parse_value(knob, text)
     except UsageError:

@@ -156,3 +156,29 @@ def test_ctrl_c_ends_watching_without_a_complaint(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr("terrace.cli.status.time.sleep", interrupt)
     assert run("status", "--root", str(tmp_path), "--watch") == 0
+
+
+def test_every_capability_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only two of them were, the engine and demotion."""
+    tree = build(tmp_path, [dram(), cxl()])
+    tree.capabilities()
+    off = {item["name"]: item for item in json.loads(status(tmp_path, capsys, "--json"))["capabilities"]}
+    assert all(item["present"] for item in off.values())
+    assert [name for name, item in off.items() if item["on"]] == ["promotion", "demotion"]
+    tree.put("sys/kernel/mm/tlb_defer/mode", "quarantine")
+    tree.put("sys/kernel/mm/tlb_defer/limit_ticks", "5")
+    tree.put("sys/kernel/mm/mempolicy/weighted_interleave/node0", "3")
+    tree.put("proc/sys/kernel/numa_balancing", "1")
+    tree.put("proc/sys/kernel/numa_balancing_scan_mode", "async")
+    tree.put("proc/sys/vm/mapped_file_policy", "1")
+    tree.put("proc/sys/vm/migrate_on_fault_mbps", "64")
+    tree.put("sys/fs/cgroup/db/cpuset.auto_migration.effective", "1")
+    tree.put("sys/fs/cgroup/db/cpuset.migrate_on_fault.effective", "2")
+    tree.put("sys/fs/cgroup/db/old/cpuset.migrate_on_fault.effective", "1")
+    tree.vmstat(numa_follow_tasks=3, numa_follow_moved=256, numa_follow_pulled=256, tlb_defer_pages=1024)
+    check("status-capabilities.txt", status(tmp_path, capsys))
+    on = {item["name"]: item for item in json.loads(status(tmp_path, capsys, "--json"))["capabilities"]}
+    assert all(item["on"] for item in on.values())
+    assert on["tlb_defer"]["settings"] == {"tlb_defer.mode": "quarantine", "tlb_defer.limit_ticks": "5"}
+    assert on["migrate_on_fault"]["cgroups"] == {"db": "2", "db/old": "1"}
+    assert on["auto_migration"]["pages"] == 512

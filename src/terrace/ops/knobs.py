@@ -1,130 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The knobs: name, file, unit, default, range, and how to read and write their values.
-
-This table is the source of `terrace set --list` and is checked against docs/reference/knobs.md.
-"""
+"""The knobs: finding one by what people call it, reading and writing its value."""
 
 from __future__ import annotations
 
 import errno
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 
 from terrace.errors import MissingError, TerraceError, UsageError
-from terrace.sysfs import MTIER, KernelFileError, KernelFiles
+from terrace.ops.knob_table import CGROUP_KNOBS, CGROUPS, KNOBS, WEIGHTS, Knob, in_cgroup, node_weight
+from terrace.sysfs import MTIER, KernelFileError, KernelFiles, parse_table
 from terrace.units import parse_size, parse_time_ns
 from terrace.words import did_you_mean
 
-
-@dataclass(frozen=True)
-class Knob:
-    """One knob. ``low`` and ``high`` bound a number in ``unit``; ``words`` are further values."""
-
-    name: str
-    path: str
-    unit: str
-    default: str
-    summary: str
-    low: int | None = None
-    high: int | None = None
-    words: tuple[str, ...] = ()
-    #: What else a number has to be.
-    condition: str = ""
-    #: Other names people know it by.
-    aliases: tuple[str, ...] = ()
-
-    @property
-    def allowed(self) -> str:
-        """What may be written, for people: ``0-3600000 ms``, ``whole, split``."""
-        parts = list(self.words)
-        if self.low is not None:
-            unit = f" {self.unit}" if self.unit else ""
-            parts.append(f"{self.low}-{self.high}{unit}{self.condition and f' ({self.condition})'}")
-        return ", ".join(parts)
-
-
-def _mtier(name: str, unit: str, default: object, low: int, high: int, summary: str) -> Knob:
-    return Knob(name, f"{MTIER}/{name.replace('.', '/')}", unit, str(default), summary, low, high)
-
-
-KNOBS: tuple[Knob, ...] = (
-    _mtier("enabled", "", 0, 0, 1, "the engine: look at pages, and move them"),
-    _mtier("charge", "", 0, 0, 1, "charge the CPU time of looks and moves to the processes whose pages they are"),
-    _mtier("scan.delay_ms", "ms", 100, 0, 3_600_000, "how long a new address space is left alone"),
-    _mtier("scan.cpu_percent", "%", 25, 1, 100, "most CPU time that looks may take, of one CPU"),
-    _mtier("promote.rate_mbps", "MiB/s", 1024, 1, 1 << 20, "most promotion into each target node"),
-    Knob(
-        "promote.target_node",
-        f"{MTIER}/promote/target_node",
-        "node",
-        "auto",
-        "where pages go: by who uses them, or always one node of the top tier",
-        0,
-        1023,
-        words=("auto",),
-        condition="online, top tier",
-    ),
-    Knob(
-        "promote.thp",
-        f"{MTIER}/promote/thp",
-        "",
-        "whole",
-        "a huge page when the target has no free huge page: wait, or split it",
-        words=("whole", "split"),
-    ),
-    _mtier("promote.move_fast", "", 1, 0, 1, "private anonymous pages move by address space, not one by one"),
-    Knob(
-        "numa_balancing",
-        "proc/sys/kernel/numa_balancing",
-        "",
-        "0 or 1",
-        "stock NUMA balancing: 1 between sockets, 2 promotion by hint faults, 3 both",
-        0,
-        3,
-        aliases=("kernel.numa_balancing",),
-    ),
-    Knob(
-        "numa_balancing.scan_mode",
-        "proc/sys/kernel/numa_balancing_scan_mode",
-        "",
-        "sync",
-        "stock NUMA balancing scans in the task at once, in the task in slices, or beside it",
-        words=("sync", "async", "sliced"),
-        aliases=("kernel.numa_balancing_scan_mode",),
-    ),
-    Knob(
-        "numa_balancing.scan_windows",
-        "proc/sys/kernel/numa_balancing_scan_windows",
-        "",
-        "0",
-        "stock NUMA balancing scans only where memory was used lately",
-        0,
-        1,
-        aliases=("kernel.numa_balancing_scan_windows",),
-    ),
-    Knob(
-        "numa_balancing.rate_mbps",
-        "proc/sys/kernel/numa_balancing_promote_rate_limit_MBps",
-        "MiB/s",
-        "65536",
-        "most promotion by stock NUMA balancing into each node",
-        0,
-        2_147_483_647,
-        aliases=("kernel.numa_balancing_promote_rate_limit_MBps", "numa_balancing_promote_rate_limit_MBps"),
-    ),
-    Knob(
-        "demotion_enabled",
-        "sys/kernel/mm/numa/demotion_enabled",
-        "",
-        "false",
-        "reclaim moves cold pages to a slower node instead of dropping or swapping them",
-        words=("true", "false", "1", "0"),
-        aliases=("demotion", "numa.demotion_enabled"),
-    ),
-)
-
-_SUFFIX = re.compile(r"_(ms|mbps|percent)$")
+_SUFFIX = re.compile(r"_(ms|s|mbps|percent|bp|ticks)$")
+_TIME_NS = {"ms": 1_000_000, "s": 1_000_000_000}
+_OF_A_PERCENT = {"%": 1, "bp": 100}
+_WEIGHT = re.compile(r"(?:weights|weighted_interleave)\.node(\d{1,4})", re.ASCII)
 
 
 def find(name: str) -> Knob:
@@ -134,17 +27,63 @@ def find(name: str) -> Knob:
     Raises UsageError with the nearest names when there is none.
     """
     wanted = name.strip().removeprefix("/" + MTIER).strip("/").replace("/", ".")
-    for knob in KNOBS:
+    if weight := _WEIGHT.fullmatch(wanted):
+        return node_weight(int(weight[1]))
+    if any(wanted in (knob.name, *knob.aliases, *_short_names(knob)) for knob in CGROUP_KNOBS):
+        raise UsageError(f"'{name}' is set for each cgroup: say which with --cgroup (--cgroup system.slice {name} …)")
+    return _find(name, wanted, KNOBS, "`terrace set --list` shows all")
+
+
+def find_in_cgroup(name: str, cgroup: str) -> Knob:
+    """The knob of a cgroup called ``name``, as in `find`; ``cgroup`` is one that `cgroup_path` gave."""
+    known = [in_cgroup(knob, cgroup) for knob in CGROUP_KNOBS]
+    return _find(name, name.strip(), known, f"a cgroup has {', '.join(knob.name for knob in known)}")
+
+
+def _find(name: str, wanted: str, among: Sequence[Knob], where: str) -> Knob:
+    for knob in among:
         if wanted in (knob.name, *knob.aliases):
             return knob
-    short = [knob for knob in KNOBS if wanted in _short_names(knob)]
+    short = [knob for knob in among if wanted in _short_names(knob)]
     if len(short) == 1:
         return short[0]
     if short:
         raise UsageError(f"'{name}' could be {' or '.join(knob.name for knob in short)}; write one of them")
-    known = {alias: knob.name for knob in KNOBS for alias in (knob.name, *_short_names(knob), *knob.aliases)}
+    known = {alias: knob.name for knob in among for alias in (knob.name, *_short_names(knob), *knob.aliases)}
     hint = did_you_mean(wanted, known, known)
-    raise UsageError(f"there is no knob '{name}'; {hint}`terrace set --list` shows all")
+    raise UsageError(f"there is no knob '{name}'; {hint}{where}")
+
+
+def cgroup_path(files: KernelFiles, text: str) -> str:
+    """The cgroup that ``text`` names, as a path below /sys/fs/cgroup, whole or not.
+
+    Raises UsageError when there is none, or it is the root, which has no knobs; MissingError without cgroups of
+    version 2.
+    """
+    if not files.exists(f"{CGROUPS}/cgroup.controllers"):
+        raise MissingError(f"--cgroup {text}: there are no cgroups of version 2 at /{CGROUPS}")
+    path = text.strip().removeprefix(f"/{CGROUPS}").strip("/")
+    if not path:
+        raise UsageError(f"--cgroup {text}: the root cgroup has no knobs; name one below it, such as system.slice")
+    if ".." in path.split("/") or not files.exists(f"{CGROUPS}/{path}/cgroup.procs"):
+        raise UsageError(f"--cgroup {text}: there is no cgroup /{CGROUPS}/{path}")
+    return path
+
+
+def present(files: KernelFiles) -> list[Knob]:
+    """All knobs that are not of a cgroup, with the weights of the nodes there are."""
+    numbers = sorted(int(name[4:]) for name in files.names(WEIGHTS) if re.fullmatch(r"node\d+", name, re.ASCII))
+    behind = next(place for place, knob in enumerate(KNOBS, 1) if knob.name == "weights.auto")
+    return [*KNOBS[:behind], *map(node_weight, numbers), *KNOBS[behind:]]
+
+
+def affected(files: KernelFiles, knob: Knob) -> list[Knob]:
+    """The knobs that a write to this one may change, in the order in which old values put all of them back."""
+    if not knob.path.startswith(WEIGHTS):
+        return [knob]
+    # Any weight ends auto, and auto sets all weights.
+    weights = [other for other in present(files) if other.path.startswith(WEIGHTS)]
+    return sorted(weights, key=lambda other: other.name == "weights.auto")
 
 
 def _short_names(knob: Knob) -> set[str]:
@@ -186,15 +125,15 @@ def parse_value(knob: Knob, text: str) -> str:
 def _with_unit(knob: Knob, word: str) -> Fraction:
     """``word``, which carries a unit, in the knob's unit. Raises UsageError."""
     try:
-        if knob.unit == "ms":
-            return Fraction(parse_time_ns(word), 1_000_000)
+        if knob.unit in _TIME_NS:
+            return Fraction(parse_time_ns(word), _TIME_NS[knob.unit])
         if knob.unit == "MiB/s":
             return Fraction(parse_size(word.removesuffix("/s")), 1 << 20)
     except UsageError:
         raise _bad(knob, word) from None
-    number = word.removesuffix("%").strip()
-    if knob.unit == "%" and number.isdecimal():
-        return Fraction(int(number))
+    percent = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", word, re.ASCII)
+    if knob.unit in _OF_A_PERCENT and percent:
+        return Fraction(percent[1]) * _OF_A_PERCENT[knob.unit]
     raise _bad(knob, word)
 
 
@@ -250,7 +189,25 @@ def absent(files: KernelFiles, knob: Knob) -> str:
     """Why a knob's file is not there, and what to do."""
     if knob.path.startswith(MTIER) and not files.exists(MTIER):
         return f"this kernel has no /{knob.path}: it has no promotion engine. `terrace doctor` says what is needed"
-    return f"this kernel has no /{knob.path}, so that {knob.name} cannot be set; `terrace features` shows what it has"
+    if knob.path.startswith(CGROUPS) and "numa_follow_tasks" in parse_table(files.get("proc/vmstat")):
+        folder, _, file = knob.path.rpartition("/")
+        above = folder.rpartition("/")[0]
+        return (
+            f"/{folder} has no {file}: it has no cpuset controller. Where systemd runs give its unit "
+            f"AllowedMemoryNodes=, elsewhere: echo +cpuset > /{above}/cgroup.subtree_control"
+        )
+    if knob.path.startswith(WEIGHTS) and files.exists(WEIGHTS) and knob.name != "weights.auto":
+        return f"there is no /{knob.path}: no node of that number has memory"
+    built = f": it was built without {knob.option}" if knob.option else ""
+    so = f"so that {knob.name} cannot be set; `terrace features` shows what it has"
+    return f"this kernel has no /{knob.path}{built}, {so}"
+
+
+def _words(knob: Knob) -> str:
+    """How `terrace set` is told of it."""
+    if not knob.path.startswith(CGROUPS):
+        return knob.name
+    return f"--cgroup {knob.path.removeprefix(CGROUPS).rpartition('/')[0].strip('/')} {knob.name}"
 
 
 def explain(files: KernelFiles, knob: Knob, value: str, number: int) -> TerraceError:
@@ -262,7 +219,7 @@ def explain(files: KernelFiles, knob: Knob, value: str, number: int) -> TerraceE
             f"the kernel refuses {what} ({errno.errorcode[number]}); allowed: {knob.allowed}. It stays at {kept}"
         )
     if number in (errno.EACCES, errno.EPERM):
-        return TerraceError(f"may not write {what}: run as root (sudo terrace set {knob.name} {value})")
+        return TerraceError(f"may not write {what}: run as root (sudo terrace set {_words(knob)} {value})")
     if number == errno.ENOMEM:
         return TerraceError(f"cannot write {what}: the kernel has not enough memory for it; it stays as it was")
     if number == errno.EOPNOTSUPP:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from terrace.ops import kconfig
 from terrace.ops.calls import Calls
-from terrace.ops.knobs import KNOBS
+from terrace.ops.knob_table import KNOBS
 from terrace.ops.topology import Node, read_nodes
 from terrace.sysfs import MTIER, KernelFiles, parse_table
 from terrace.units import format_nodes

@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from terrace.ops import counters
+from terrace.ops.capabilities import settings_text
 from terrace.ops.daemons import Daemon
 from terrace.ops.diagnose import Reason, diagnose, is_moving
 from terrace.ops.snapshot import Change, Place, Snapshot, change
@@ -60,6 +61,7 @@ def as_json(report: Report) -> dict[str, object]:
             "observing": now.observing,
             "place": None if now.place is None else asdict(now.place),
         },
+        "capabilities": [asdict(capability) for capability in now.capabilities],
         "numa_balancing": now.numa_balancing,
         "demotion_enabled": now.demotion_enabled,
         "tiers": [asdict(tier) for tier in now.tiers],
@@ -115,7 +117,15 @@ def _daemon(report: Report, daemon: Daemon) -> dict[str, object]:
 def as_text(report: Report) -> str:
     """The page `terrace status` prints."""
     now = report.now
-    parts = [_head(now), _nodes(now), _last_burst(now), _flow(report), _threads(report), _why(report)]
+    parts = [
+        _head(now),
+        _nodes(now),
+        _capabilities(now),
+        _last_burst(now),
+        _flow(report),
+        _threads(report),
+        _why(report),
+    ]
     if report.unreadable:
         parts.append(_unreadable(report.unreadable))
     return "\n\n".join(part for part in parts if part)
@@ -196,6 +206,22 @@ def _reading(node: Node) -> str:
     if node.read_bandwidth_mbps:
         parts.append(f"{format_size(node.read_bandwidth_mbps << 20)}/s")
     return " ".join(parts) or "-"
+
+
+def _capabilities(now: Snapshot) -> str:
+    """What this kernel can do beside promotion, which has the rest of the page."""
+    states = {True: "on", False: "off", None: "unreadable"}
+    rows = [
+        (
+            item.name,
+            states[item.on],
+            "-" if item.pages is None else format_size(item.pages * page_bytes()),
+            settings_text(item),
+        )
+        for item in now.capabilities
+        if item.present
+    ]
+    return format_table(rows, ("CAPABILITY", "STATE", "SINCE BOOT", "SETTING")) if rows else ""
 
 
 def _last_burst(now: Snapshot) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, fields
 
+from terrace.ops.capabilities import Capability, read_capabilities
 from terrace.ops.daemons import Daemon, read_daemons
 from terrace.ops.topology import Node, Tier, read_nodes
 from terrace.sysfs import MTIER, KernelFiles, parse_table
@@ -23,6 +24,8 @@ COMMON_COUNTERS = (
     "pgmigrate_fail",
 )
 
+#: How the names of our own begin.
+OWN_COUNTERS = ("mtier_", "tlb_defer_", "numa_follow_", "numa_scan_")
 
 #: What the last burst said, one value per file.
 PLACE = f"{MTIER}/place"
@@ -77,6 +80,7 @@ class Snapshot:
     daemons: list[Daemon] = field(default_factory=list)
     place: Place | None = None
     observing: bool | None = None
+    capabilities: list[Capability] = field(default_factory=list)
 
     @property
     def slow_nodes(self) -> list[Node]:
@@ -111,11 +115,12 @@ def take(files: KernelFiles) -> Snapshot:
         nodes=nodes,
         tiers=tiers,
         counters={
-            name: value for name, value in vmstat.items() if name in COMMON_COUNTERS or name.startswith("mtier_")
+            name: value for name, value in vmstat.items() if name in COMMON_COUNTERS or name.startswith(OWN_COUNTERS)
         },
         daemons=read_daemons(files),
         place=_read_place(files),
         observing=files.get_int(OBSERVE) == 1 if files.exists(OBSERVE) else None,
+        capabilities=read_capabilities(files, vmstat),
     )
 
 

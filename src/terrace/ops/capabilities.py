@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every capability of the kernel in one look: is it there, is it on, how is it set, how many pages was it about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from terrace.ops import knobs
+from terrace.ops.counters import DEMOTED
+from terrace.ops.knob_table import CGROUPS, KNOBS, WEIGHTS, Knob
+from terrace.sysfs import MTIER, KernelFiles
+
+#: Control groups that are named; the others are counted.
+_NAMED = 3
+_ON = ("1", "true")
+_FAULTED = tuple(f"numa_follow_faulted_{kind}" for kind in ("anon", "shmem", "file"))
+_FOLLOWED = ("numa_follow_moved", "numa_follow_pulled")
+_EFFECTIVE = "cpuset.{}.effective"
+
+
+@dataclass(frozen=True)
+class Capability:
+    """One of them. ``on`` is None where it is not in this kernel or may not be read."""
+
+    #: As its knobs begin.
+    name: str
+    present: bool
+    on: bool | None
+    #: Knobs of `terrace set` that say how it is set, with their values; those of a control group are in `cgroups`.
+    settings: dict[str, str] = field(default_factory=dict)
+    #: Control groups, below /sys/fs/cgroup, that have it on, with what holds there (`cpuset.….effective`).
+    cgroups: dict[str, str] = field(default_factory=dict)
+    #: Pages since boot: moved, or left for a later flush; None where nothing is counted.
+    pages: int | None = None
+
+
+def read_capabilities(files: KernelFiles, counters: Mapping[str, int]) -> list[Capability]:
+    """All of them; ``counters`` are those of /proc/vmstat."""
+
+    def pages(*names: str) -> int | None:
+        known = [counters[name] for name in names if name in counters]
+        return sum(known) if known else None
+
+    follow = "numa_follow_tasks" in counters
+    return [
+        _by_knob(files, "promotion", "enabled", pages("pgpromote_success")),
+        _by_knob(files, "demotion", "demotion_enabled", pages(*DEMOTED)),
+        _by_knob(files, "tlb_defer", "tlb_defer.mode", pages("tlb_defer_pages"), lambda mode: mode != "off"),
+        _weights(files),
+        _by_knob(files, "numa_balancing", "numa_balancing", pages("numa_pages_migrated"), lambda mode: mode != "0"),
+        _in_cgroups(files, "auto_migration", follow, pages(*_FOLLOWED)),
+        _in_cgroups(files, "migrate_on_fault", follow, pages(*_FAULTED)),
+        _by_knob(files, "file_policy", "file_policy", None),
+    ]
+
+
+def _by_knob(
+    files: KernelFiles, name: str, switch: str, pages: int | None, is_on: Callable[[str], bool] = _ON.__contains__
+) -> Capability:
+    """What one knob switches on; the knobs of its group that are not at their defaults are told with it."""
+    own = knobs.find(switch)
+    value = knobs.current(files, own)
+    if not files.exists(own.path):
+        return Capability(name, False, None)
+    settings = {} if value is None else {own.name: value}
+    settings |= {knob.name: now for knob in _beside(own) if (now := _changed(files, knob))}
+    return Capability(name, True, None if value is None else is_on(value), settings, pages=pages)
+
+
+def _beside(switch: Knob) -> list[Knob]:
+    """The other knobs of what a knob switches."""
+    group = {"enabled": MTIER, "tlb_defer.mode": "sys/kernel/mm/tlb_defer/"}.get(switch.name, f"{switch.path}_")
+    return [knob for knob in KNOBS if knob.path.startswith(group) and knob is not switch]
+
+
+def _changed(files: KernelFiles, knob: Knob) -> str | None:
+    value = knobs.current(files, knob)
+    return None if value is None or knobs.same(value, knob.default) else value
+
+
+def _weights(files: KernelFiles) -> Capability:
+    found = {knob.name: knobs.current(files, knob) for knob in knobs.present(files) if knob.path.startswith(WEIGHTS)}
+    known = {name: value for name, value in found.items() if value is not None}
+    auto = known.get("weights.auto") in _ON
+    on = auto or any(value != "1" for name, value in known.items() if name != "weights.auto")
+    here = files.exists(WEIGHTS)
+    return Capability("weights", here, on if known else None, known if here else {})
+
+
+def _in_cgroups(files: KernelFiles, name: str, present: bool, pages: int | None) -> Capability:
+    """What is switched on in control groups, which inherit it when they are made."""
+    if not present:
+        return Capability(name, False, None)
+    found: dict[str, str] = {}
+    _walk(files, CGROUPS, _EFFECTIVE.format(name), found)
+    settings = {}
+    if name == "migrate_on_fault" and (rate := _changed(files, knobs.find("migrate_on_fault.rate_mbps"))):
+        settings = {"migrate_on_fault.rate_mbps": rate}
+    return Capability(name, True, bool(found), settings, found, pages)
+
+
+def _walk(files: KernelFiles, folder: str, file: str, found: dict[str, str]) -> None:
+    """Whoever is off, or has no cpuset controller, is so for all below: no more folders are read than have it on."""
+    for name in files.names(folder):
+        path = f"{folder}/{name}"
+        value = files.get(f"{path}/{file}")
+        if value and value != "0":
+            found[path.removeprefix(f"{CGROUPS}/")] = value
+            _walk(files, path, file, found)
+
+
+def settings_text(capability: Capability) -> str:
+    """How it is set, in a line for people; of what is off, and of what only can be on, there is nothing to say."""
+    if not capability.on:
+        return ""
+    parts = [f"{name} {value}" for name, value in capability.settings.items() if not _is_switch(name, value)]
+    named = [name if level == "1" else f"{name} ({level})" for name, level in capability.cgroups.items()]
+    if len(named) > _NAMED:
+        named = [*named[:_NAMED], f"and {len(named) - _NAMED} more"]
+    return ", ".join([*parts, *named])
+
+
+def _is_switch(name: str, value: str) -> bool:
+    return value == "false" or name == "demotion_enabled" or knobs.find(name).high == 1

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The table of knobs: what `terrace set --list` shows, and docs/reference/knobs.md is checked against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from terrace.sysfs import MTIER
+
+CGROUPS = "sys/fs/cgroup"
+WEIGHTS = "sys/kernel/mm/mempolicy/weighted_interleave"
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One knob. ``low`` and ``high`` bound a number in ``unit``; ``words`` are further values."""
+
+    name: str
+    path: str
+    unit: str
+    default: str
+    summary: str
+    low: int | None = None
+    high: int | None = None
+    words: tuple[str, ...] = ()
+    #: What else a number has to be.
+    condition: str = ""
+    #: Other names people know it by.
+    aliases: tuple[str, ...] = ()
+    #: Option of the kernel's configuration that it takes; "": the stock kernel has it.
+    option: str = ""
+
+    @property
+    def allowed(self) -> str:
+        """What may be written, for people: ``0-3600000 ms``, ``whole, split``."""
+        parts = list(self.words)
+        if self.low is not None:
+            unit = f" {self.unit}" if self.unit else ""
+            parts.append(f"{self.low}-{self.high}{unit}{self.condition and f' ({self.condition})'}")
+        return ", ".join(parts)
+
+
+def _mtier(name: str, unit: str, default: object, low: int, high: int, summary: str) -> Knob:
+    return Knob(
+        name, f"{MTIER}/{name.replace('.', '/')}", unit, str(default), summary, low, high, option="CONFIG_MTIER"
+    )
+
+
+def _defer(name: str, unit: str, default: int, low: int, high: int, summary: str) -> Knob:
+    path = f"sys/kernel/mm/tlb_defer/{name}"
+    return Knob(f"tlb_defer.{name}", path, unit, str(default), summary, low, high, option="CONFIG_TLB_DEFER")
+
+
+def _follow(name: str, unit: str, default: int, low: int, high: int, summary: str) -> Knob:
+    """One of a cgroup's: its file lies in the cgroup's folder (`in_cgroup`)."""
+    file = f"cpuset.{name.removesuffix('_s')}"
+    option, own = "CONFIG_NUMA_FOLLOW", (file,)
+    return Knob(name, file, unit, str(default), summary, low, high, aliases=own, option=option)
+
+
+KNOBS: tuple[Knob, ...] = (
+    _mtier("enabled", "", 0, 0, 1, "the engine: look at pages, and move them"),
+    _mtier("charge", "", 0, 0, 1, "charge the CPU time of looks and moves to the processes whose pages they are"),
+    _mtier("scan.delay_ms", "ms", 100, 0, 3_600_000, "how long a new address space is left alone"),
+    _mtier("scan.cpu_percent", "%", 25, 1, 100, "most CPU time that looks may take, of one CPU"),
+    _mtier("promote.rate_mbps", "MiB/s", 1024, 1, 1 << 20, "most promotion into each target node"),
+    Knob(
+        "promote.target_node",
+        f"{MTIER}/promote/target_node",
+        "node",
+        "auto",
+        "where pages go: by who uses them, or always one node of the top tier",
+        0,
+        1023,
+        words=("auto",),
+        condition="online, top tier",
+        option="CONFIG_MTIER",
+    ),
+    Knob(
+        "promote.thp",
+        f"{MTIER}/promote/thp",
+        "",
+        "whole",
+        "a huge page when the target has no free huge page: wait, or split it",
+        words=("whole", "split"),
+        option="CONFIG_MTIER",
+    ),
+    _mtier("promote.move_fast", "", 1, 0, 1, "private anonymous pages move by address space, not one by one"),
+    Knob(
+        "tlb_defer.mode",
+        "sys/kernel/mm/tlb_defer/mode",
+        "",
+        "off",
+        "old frames of read-only pages that moved wait for the flush of their translations",
+        words=("off", "quarantine"),
+        option="CONFIG_TLB_DEFER",
+    ),
+    _defer("limit_ticks", "ticks", 3, 1, 100, "when CPUs that have not flushed by themselves are interrupted"),
+    _defer("held_limit_bp", "bp", 50, 0, 1000, "most frames of a node that wait, in 1/10000 of its memory"),
+    _defer("backoff_ms", "ms", 1000, 0, 60_000, "how long nothing waits of who had to be flushed early"),
+    Knob(
+        "weights.auto",
+        f"{WEIGHTS}/auto",
+        "",
+        "false",
+        "weights of all nodes follow from the bandwidth that firmware tells of",
+        words=("true", "false", "1", "0"),
+        aliases=("weighted_interleave.auto",),
+        option="CONFIG_MEMPOLICY2",
+    ),
+    Knob(
+        "file_policy",
+        "proc/sys/vm/mapped_file_policy",
+        "",
+        "0",
+        "memory policies of mappings of files hold for the pages of the file",
+        0,
+        1,
+        aliases=("vm.mapped_file_policy", "mapped_file_policy"),
+        option="CONFIG_MAPPED_FILE_POLICY",
+    ),
+    Knob(
+        "migrate_on_fault.rate_mbps",
+        "proc/sys/vm/migrate_on_fault_mbps",
+        "MiB/s",
+        "256",
+        "most that page faults move to each node, in cgroups with migrate_on_fault",
+        1,
+        1 << 20,
+        aliases=("vm.migrate_on_fault_mbps", "migrate_on_fault_mbps"),
+        option="CONFIG_NUMA_FOLLOW",
+    ),
+    Knob(
+        "numa_balancing",
+        "proc/sys/kernel/numa_balancing",
+        "",
+        "0 or 1",
+        "stock NUMA balancing: 1 between sockets, 2 promotion by hint faults, 3 both",
+        0,
+        3,
+        aliases=("kernel.numa_balancing",),
+    ),
+    Knob(
+        "numa_balancing.scan_mode",
+        "proc/sys/kernel/numa_balancing_scan_mode",
+        "",
+        "sync",
+        "stock NUMA balancing scans in the task at once, in the task in slices, or beside it",
+        words=("sync", "async", "sliced"),
+        aliases=("kernel.numa_balancing_scan_mode",),
+        option="CONFIG_NUMA_SCAN_MODES",
+    ),
+    Knob(
+        "numa_balancing.scan_windows",
+        "proc/sys/kernel/numa_balancing_scan_windows",
+        "",
+        "0",
+        "stock NUMA balancing scans only where memory was used lately",
+        0,
+        1,
+        aliases=("kernel.numa_balancing_scan_windows",),
+        option="CONFIG_NUMA_SCAN_MODES",
+    ),
+    Knob(
+        "numa_balancing.rate_mbps",
+        "proc/sys/kernel/numa_balancing_promote_rate_limit_MBps",
+        "MiB/s",
+        "65536",
+        "most promotion by stock NUMA balancing into each node",
+        0,
+        2_147_483_647,
+        aliases=("kernel.numa_balancing_promote_rate_limit_MBps", "numa_balancing_promote_rate_limit_MBps"),
+    ),
+    Knob(
+        "demotion_enabled",
+        "sys/kernel/mm/numa/demotion_enabled",
+        "",
+        "false",
+        "reclaim moves cold pages to a slower node instead of dropping or swapping them",
+        words=("true", "false", "1", "0"),
+        aliases=("demotion", "numa.demotion_enabled"),
+    ),
+)
+
+#: Of each cgroup but the root; their paths are names in its folder.
+CGROUP_KNOBS: tuple[Knob, ...] = (
+    _follow("auto_migration", "", 0, 0, 1, "memory follows its task to another node"),
+    _follow("auto_migrate_interval_s", "s", 30, 1, 86_400, "time from one such move to the next, at least"),
+    _follow("auto_migrate_lazy", "", 0, 0, 1, "what follows moves when it is used next, not soon"),
+    _follow("migrate_max_mapcount", "", 1, 1, 1_000_000, "pages that more processes share stay"),
+    _follow("migrate_on_fault", "", 0, 0, 3, "faults move what nobody maps: 1 in memory, 2 files with policies, 3 all"),
+)
+
+#: The knob of each node with memory, `weights.node0` and so on.
+NODE_WEIGHT = Knob("weights.nodeN", f"{WEIGHTS}/nodeN", "", "1", "weight of the node for weighted interleave", 1, 255)
+
+
+def node_weight(node: int) -> Knob:
+    """The weight of one node, for everybody who has none of his own."""
+    name = f"weights.node{node}"
+    return replace(NODE_WEIGHT, name=name, path=f"{WEIGHTS}/node{node}", aliases=(f"weighted_interleave.node{node}",))
+
+
+def in_cgroup(knob: Knob, cgroup: str) -> Knob:
+    """One of CGROUP_KNOBS in the folder of a cgroup, a path below /sys/fs/cgroup."""
+    return replace(knob, path=f"{CGROUPS}/{cgroup}/{knob.path}")
