@@ -294,3 +294,14 @@ def test_weights_and_auto_are_put_back_together(
     with pytest.raises(UsageError, match="file_policy cannot be '2'"):
         run("set", "--root", str(whole.root), *words, "file_policy=2")
     assert [(whole.root / name).read_text().strip() for name in names] == before.split()
+
+
+def test_a_value_that_the_kernel_made_another_of_is_put_back(whole: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rounding(KernelFiles):
+        def write(self, name: str, value: str) -> None:
+            super().write(name, "8" if value == "7" else value)
+
+    monkeypatch.setattr("terrace.cli.set.KernelFiles", Rounding)
+    with pytest.raises(TerraceError, match="the kernel has '8' after '7' was written"):
+        run("set", "--root", str(whole.root), "weights.node0", "7")
+    assert (whole.root / "sys/kernel/mm/mempolicy/weighted_interleave/node0").read_text() == "1\n"

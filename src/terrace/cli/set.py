@@ -85,8 +85,9 @@ def _change(args: argparse.Namespace, files: KernelFiles, wanted: list[tuple[Kno
         for knob, value in wanted:
             before = knobs.current(files, knob)
             touched = [(other, knobs.current(files, other)) for other in knobs.affected(files, knob)]
-            after = knobs.apply(files, knob, value)
+            # Before the write: what it did is undone even if the kernel takes another value than the one asked for.
             done = [*touched, *done]
+            after = knobs.apply(files, knob, value)
             changes.append(_record(knob, before, after))
             if not args.json:
                 _say(files, knob, before, value, after)
