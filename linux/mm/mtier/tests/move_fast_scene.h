@@ -222,7 +222,7 @@ static unsigned long fast_land(struct fast_scene *s)
 	unsigned long arrived;
 
 	arrived = mtier_fast_settle(s->mv, s->flight.page, s->flight.nr);
-	tlb_defer_flight_end(&s->mv->fast->defer);
+	(void)tlb_defer_flight_end(&s->mv->fast->defer);
 	mtier_fast_give_back(s->mv->fast);
 	s->mv->fast->nr = 0;
 	return arrived + mtier_move_run(s->mv);
