@@ -2,6 +2,7 @@
 """status, set, features, doctor and exec on the kernel they are for, in the guest."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -137,6 +138,38 @@ def test_every_capability_can_be_set_and_is_told(vmlinux: Path) -> None:
     assert all(knob["present"] for knob in knobs["knobs"])
     assert {name: values[name] for name in told["weights"]["settings"]} == told["weights"]["settings"]
     assert "file_policy cannot be '2'" in done.stderr and "auto_migration cannot be '2'; allowed: 0-1" in done.stderr
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_file_of_settings_is_applied_and_taken_back(vmlinux: Path) -> None:
+    """On this kernel: every knob that the example has, all or nothing, saved, and back to where it was after boot."""
+    script = """
+mkdir /sys/fs/cgroup/db && echo +cpuset > /sys/fs/cgroup/cgroup.subtree_control || exit 99
+file=$TERRACE_SCRATCH/terrace.toml
+every() { ./terrace set --list --json; ./terrace set --cgroup db --list --json; }
+every > $TERRACE_SCRATCH/boot
+./terrace apply --example |
+    sed 's/^#\\([^ ]\\)/\\1/; s/^# \\(.cgroup.*\\).system.slice.]/\\1db]/; /^weights.node0/d' > $file
+to() { sed -i "s/^$1 = .*/$1 = $2/" $file; }
+to engine.enabled true; to weights.auto true; to auto_migration true; to tlb_defer.mode '"quarantine"'
+./terrace apply --file $file --json -o $TERRACE_SCRATCH/applied && ./terrace apply --file $file >&2 || exit 98
+every > $TERRACE_SCRATCH/on
+to engine.promote.target_node 2; to engine.scan.delay_ms 7
+./terrace apply --file $file >&2 && exit 97
+every | cmp - $TERRACE_SCRATCH/on || exit 96
+./terrace apply --undo >&2 && every | cmp - $TERRACE_SCRATCH/boot || exit 95
+rmdir /sys/fs/cgroup/db
+cat $TERRACE_SCRATCH/applied
+"""
+    done = guest(vmlinux, script, "--topology", "two-socket-cxl")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    validate(document, "apply")
+    changed = {change["knob"]: change["after"] for change in document["changes"]}
+    wanted = {"enabled": "1", "tlb_defer.mode": "quarantine", "weights.auto": "true", "auto_migration": "1"}
+    assert changed | wanted == changed
+    assert "settings, all in force already" in done.stderr
+    assert re.search(r"refuses '2' to /sys/kernel/mm/mtier/promote/target_node \(E", done.stderr)
 
 
 @pytest.mark.usefixtures("engine")

@@ -40,6 +40,7 @@ _TABLE = (
     Verb("status", "terrace.cli.status", "which node is which tier, what moves, why nothing moves"),
     Verb("top", "terrace.cli.top", "whose memory lies on which tier, and what of it moves, live"),
     Verb("set", "terrace.cli.set", "read and write knobs"),
+    Verb("apply", "terrace.cli.apply", "set what /etc/terrace/terrace.toml says"),
     Verb("exec", "terrace.cli.exec", "run a program with a placement of its own"),
     Verb("spread", "terrace.cli.spread", "over which nodes memory is spread"),
     Verb("features", "terrace.cli.features", "what this kernel can do"),

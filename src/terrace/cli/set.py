@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Mapping
 
 from terrace.cli import answer
 from terrace.errors import TerraceError, UsageError
-from terrace.ops import knobs
+from terrace.ops import changes, knobs, settings
+from terrace.ops.applied import Applied, Entry, alone, replace
 from terrace.ops.knob_table import CGROUP_KNOBS, Knob, in_cgroup
 from terrace.output import style, table
 from terrace.sysfs import MTIER, KernelFiles
@@ -22,7 +24,8 @@ unit at the end may be left out, and so may the part before the dot: scan.delay_
 delay are one knob. Values are in the knob's unit, or carry one: 500ms 2s 512M 1G/s 20%.
 'default' sets the default. Several knobs: terrace set scan.cpu=30% promote.rate=2G/s;
 they are set in the order given, and when one is refused those before it are put back.
-Nothing outlives a reboot: put the commands into a unit that runs at boot.
+Nothing outlives a reboot but what --save wrote into /etc/terrace/terrace.toml: `terrace apply` sets
+it again, and the unit that `terrace apply --unit` prints does that at boot.
 """
 
 
@@ -35,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="all knobs: value, default, what is allowed, what it does")
     parser.add_argument("--cgroup", metavar="PATH", help="the knobs of a cgroup, below /sys/fs/cgroup: system.slice")
+    parser.add_argument(
+        "--save", action="store_true", help="and write it to the file of settings; without a KNOB: all that is set now"
+    )
     parser.add_argument("--dry-run", action="store_true", help="check and print the writes, do none")
     answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
@@ -45,15 +51,21 @@ def main(args: argparse.Namespace) -> int:
     files = KernelFiles(args.root, dry_run=args.dry_run)
     cgroup = None if args.cgroup is None else knobs.cgroup_path(files, args.cgroup)
     if args.list:
-        if args.knob:
-            raise UsageError("--list takes no knob; `terrace set KNOB` shows one")
+        if args.knob or args.save:
+            raise UsageError("--list takes no knob and no --save; `terrace set KNOB` shows one")
         return _show(args, files, _all(files, cgroup))
     if not args.knob:
+        if args.save:
+            return _save_all(args, files, cgroup)
         raise UsageError("give a KNOB and a VALUE, or --list to see the knobs")
     wanted = _pairs(args.knob, cgroup)
     if isinstance(wanted, Knob):
+        if args.save:
+            raise UsageError(
+                f"--save {args.knob[0]}: give the value, too, or no knob: then all that is set now is saved"
+            )
         return _show(args, files, [wanted])
-    return _change(args, files, wanted)
+    return _change(args, files, wanted, cgroup)
 
 
 def _all(files: KernelFiles, cgroup: str | None) -> list[Knob]:
@@ -78,49 +90,109 @@ def _pairs(words: list[str], cgroup: str | None) -> Knob | list[tuple[Knob, str]
     return [(knob, knobs.parse_value(knob, value)) for knob, value in found]
 
 
-def _change(args: argparse.Namespace, files: KernelFiles, wanted: list[tuple[Knob, str]]) -> int:
-    done: list[tuple[Knob, str | None]] = []
-    changes: list[dict[str, object]] = []
-    try:
-        for knob, value in wanted:
-            before = knobs.current(files, knob)
-            touched = [(other, knobs.current(files, other)) for other in knobs.affected(files, knob)]
-            # Before the write: what it did is undone even if the kernel takes another value than the one asked for.
-            done = [*touched, *done]
-            after = knobs.apply(files, knob, value)
-            changes.append(_record(knob, before, after))
-            if not args.json:
-                _say(files, knob, before, value, after)
-    except (TerraceError, KeyboardInterrupt):
-        _put_back(files, done)
-        raise
-    answer.give(args, {"version": JSON_VERSION, "kind": "set", "dry_run": files.dry_run, "changes": changes})
+def _change(args: argparse.Namespace, files: KernelFiles, wanted: list[tuple[Knob, str]], cgroup: str | None) -> int:
+    with contextlib.ExitStack() as stack:
+        if args.save and not files.dry_run:
+            stack.enter_context(alone(files))
+        saved = _Saved(files, wanted, cgroup) if args.save else None
+        written = changes.write(
+            files,
+            wanted,
+            lambda one: None if args.json else _say(files, one),
+            _say_back,
+            saved.write if saved else _nothing,
+        )
+    document = {
+        "version": JSON_VERSION,
+        "kind": "set",
+        "dry_run": files.dry_run,
+        "changes": [one.as_json() for one in written],
+        "saved": str(saved.path) if saved else None,
+    }
+    answer.give(args, document, saved.say if saved else None)
     return 0
 
 
-def _put_back(files: KernelFiles, done: list[tuple[Knob, str | None]]) -> None:
-    """Give knobs the values they had before a command that failed, in this order: the last one written comes first."""
-    for knob, before in done:
-        if files.dry_run or before is None or knobs.same(knobs.current(files, knob), before):
-            continue
-        knobs.apply(files, knob, before)
-        print(f"{knob.name}: back at {_with_unit(knob, before)}", file=sys.stderr)
+def _save_all(args: argparse.Namespace, files: KernelFiles, cgroup: str | None) -> int:
+    """Into the file of settings goes what is in force; to the kernel nothing."""
+    with contextlib.nullcontext() if files.dry_run else alone(files):
+        saved = _Saved(files, None, cgroup)
+        saved.write()
+    document = {
+        "version": JSON_VERSION,
+        "kind": "set",
+        "dry_run": files.dry_run,
+        "changes": [],
+        "saved": str(saved.path),
+    }
+    answer.give(args, document, saved.say)
+    return 0
 
 
-def _say(files: KernelFiles, knob: Knob, before: str | None, value: str, after: str | None) -> None:
+class _Saved:
+    """Values on their way into the file of settings; made, and so found right or wrong, before the kernel gets them.
+
+    ``wanted`` None: all that is not at its default, or is in the file already.
+    """
+
+    def __init__(self, files: KernelFiles, wanted: list[tuple[Knob, str]] | None, cgroup: str | None) -> None:
+        self.path = files.real_path(settings.DEFAULT)
+        self._files = files
+        text = settings.read(self.path) if self.path.exists() else ""
+        if wanted is None:
+            wanted = settings.kept(files, settings.parse(text, self.path), _all(files, cgroup))
+            self._before = []
+        else:
+            self._before = changes.touched(files, [knob for knob, _ in wanted])
+        self._wanted = wanted
+        self._cgroup = cgroup
+        for knob, value in wanted:
+            text = settings.with_value(text, self.path, knob, value, cgroup)
+        self._text = text
+
+    def write(self) -> None:
+        """Write the file, and note what to put back should its lines go. Raises TerraceError."""
+        if self._files.dry_run:
+            return
+        named = {knob.path for knob, _ in self._wanted}
+        applied = Applied(self._files)
+        more = [Entry(knob, before, knob.path in named) for knob, before in self._before]
+        applied.keep(applied.with_more(more, named))
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            replace(self.path, self._text)
+        except OSError as error:
+            raise TerraceError(f"cannot write {self.path}: {error.strerror}") from error
+
+    def say(self) -> None:
+        """What went where."""
+        lines = [settings.line_of(knob, value, self._cgroup) for knob, value in self._wanted]
+        if not self._files.dry_run:
+            print(f"{self.path}: has it now" if lines else f"{self.path}: nothing to save, all is at its default")
+            return
+        for line in lines:
+            print(f"would save in {self.path}: {line}")
+
+
+def _nothing() -> None:
+    pass
+
+
+def _say(files: KernelFiles, one: changes.Change) -> None:
+    knob, before, value = one.knob, one.before, one.after
     if files.dry_run:
         print(f"would write '{value}' to /{knob.path} (now {before if before is not None else 'unreadable'})")
         return
-    was = "" if before is None else f" (was {_with_unit(knob, before)})"
-    print(f"{knob.name}: {_with_unit(knob, after if after is not None else value)}{was}")
+    was = "" if before is None else f" (was {knobs.with_unit(knob, before)})"
+    print(f"{knob.name}: {knobs.with_unit(knob, value) if value is not None else 'written, and cannot be read'}{was}")
     if knob.name == "enabled" and value == "1":
         state = files.get(f"{MTIER}/state")
         if state is not None:
             print(f"state: {state}; `terrace status` shows what moves")
 
 
-def _record(knob: Knob, before: str | None, after: str | None) -> dict[str, object]:
-    return {"knob": knob.name, "path": "/" + knob.path, "unit": knob.unit, "before": before, "after": after}
+def _say_back(knob: Knob, value: str) -> None:
+    print(f"{knob.name}: back at {knobs.with_unit(knob, value)}", file=sys.stderr)
 
 
 def _show(args: argparse.Namespace, files: KernelFiles, shown: list[Knob]) -> int:
@@ -157,7 +229,3 @@ def _state(files: KernelFiles, knob: Knob, value: str | None) -> str:
     if value is not None:
         return value
     return "unreadable" if files.exists(knob.path) else "-"
-
-
-def _with_unit(knob: Knob, value: str) -> str:
-    return f"{value} {knob.unit}" if knob.unit and value.isdecimal() else value

@@ -39,11 +39,17 @@ class Knob:
             parts.append(f"{self.low}-{self.high}{unit}{self.condition and f' ({self.condition})'}")
         return ", ".join(parts)
 
+    @property
+    def key(self) -> str:
+        """Its name in a file of settings, where one that has others below it cannot have a value."""
+        if self.path.startswith(f"{MTIER}/"):
+            return f"engine.{self.name}"
+        return "numa_balancing.mode" if self.name == "numa_balancing" else self.name
+
 
 def _mtier(name: str, unit: str, default: object, low: int, high: int, summary: str) -> Knob:
-    return Knob(
-        name, f"{MTIER}/{name.replace('.', '/')}", unit, str(default), summary, low, high, option="CONFIG_MTIER"
-    )
+    path = f"{MTIER}/{name.replace('.', '/')}"
+    return Knob(name, path, unit, str(default), summary, low, high, option="CONFIG_MTIER")
 
 
 def _defer(name: str, unit: str, default: int, low: int, high: int, summary: str) -> Knob:
@@ -138,7 +144,7 @@ KNOBS: tuple[Knob, ...] = (
         "stock NUMA balancing: 1 between sockets, 2 promotion by hint faults, 3 both",
         0,
         3,
-        aliases=("kernel.numa_balancing",),
+        aliases=("kernel.numa_balancing", "numa_balancing.mode"),
     ),
     Knob(
         "numa_balancing.scan_mode",

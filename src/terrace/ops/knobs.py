@@ -27,6 +27,10 @@ def find(name: str) -> Knob:
     Raises UsageError with the nearest names when there is none.
     """
     wanted = name.strip().removeprefix("/" + MTIER).strip("/").replace("/", ".")
+    if (bare := wanted.removeprefix("engine.")) != wanted:
+        return _find(
+            name, bare, [knob for knob in KNOBS if knob.option == "CONFIG_MTIER"], "`terrace set --list` shows all"
+        )
     if weight := _WEIGHT.fullmatch(wanted):
         return node_weight(int(weight[1]))
     if any(wanted in (knob.name, *knob.aliases, *_short_names(knob)) for knob in CGROUP_KNOBS):
@@ -62,11 +66,22 @@ def cgroup_path(files: KernelFiles, text: str) -> str:
     """
     if not files.exists(f"{CGROUPS}/cgroup.controllers"):
         raise MissingError(f"--cgroup {text}: there are no cgroups of version 2 at /{CGROUPS}")
+    try:
+        path = below_cgroups(text)
+    except UsageError as error:
+        raise UsageError(f"--cgroup {text}: {error}") from None
+    if not files.exists(f"{CGROUPS}/{path}/cgroup.procs"):
+        raise UsageError(f"--cgroup {text}: there is no cgroup /{CGROUPS}/{path}")
+    return path
+
+
+def below_cgroups(text: str) -> str:
+    """The path of a cgroup below /sys/fs/cgroup, there or not, given whole or from there on. Raises UsageError."""
     path = text.strip().removeprefix(f"/{CGROUPS}").strip("/")
     if not path:
-        raise UsageError(f"--cgroup {text}: the root cgroup has no knobs; name one below it, such as system.slice")
-    if ".." in path.split("/") or not files.exists(f"{CGROUPS}/{path}/cgroup.procs"):
-        raise UsageError(f"--cgroup {text}: there is no cgroup /{CGROUPS}/{path}")
+        raise UsageError("the root cgroup has no knobs; name one below it, such as system.slice")
+    if not {"", ".", ".."}.isdisjoint(path.split("/")) or "\0" in path:
+        raise UsageError(f"there is no cgroup /{CGROUPS}/{path}")
     return path
 
 
@@ -116,13 +131,13 @@ def parse_value(knob: Knob, text: str) -> str:
         return "1" if word in ("on", "true", "yes") else "0"
     if re.fullmatch(r"-?\d+", word):
         return str(int(word))
-    amount = _with_unit(knob, word)
+    amount = _amount(knob, word)
     if amount.denominator != 1:
         raise UsageError(f"{knob.name} takes a whole number of {knob.unit}; '{text}' is {float(amount):g}")
     return str(amount.numerator)
 
 
-def _with_unit(knob: Knob, word: str) -> Fraction:
+def _amount(knob: Knob, word: str) -> Fraction:
     """``word``, which carries a unit, in the knob's unit. Raises UsageError."""
     try:
         if knob.unit in _TIME_NS:
@@ -172,6 +187,11 @@ def apply(files: KernelFiles, knob: Knob, value: str) -> str | None:
     if after is not None and not same(after, value):
         raise TerraceError(f"{knob.name}: the kernel has '{after}' after '{value}' was written to /{knob.path}")
     return after
+
+
+def with_unit(knob: Knob, value: str) -> str:
+    """A value for people."""
+    return f"{value} {knob.unit}" if knob.unit and value.isdecimal() else value
 
 
 def check_range(knob: Knob, value: str) -> None:

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Bringing the kernel to what a file of settings says, and back to what it was before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import MissingError, TerraceError, UsageError
+from terrace.ops import changes, knobs
+from terrace.ops.applied import Applied, Entry
+from terrace.ops.changes import Change
+from terrace.ops.knob_table import CGROUPS, Knob
+from terrace.ops.settings import Setting
+from terrace.sysfs import KernelFiles
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done; nothing of it is done yet."""
+
+    #: All settings that can be in force, in the order in which they are written.
+    settings: list[Setting]
+    #: Those whose value is another one now.
+    differ: list[Setting]
+    #: What an earlier file set, and this one does not any more: to be put back, in this order.
+    withdrawn: list[Entry]
+    #: Settings of cgroups that are not there.
+    without_cgroup: list[Setting]
+
+    @property
+    def writes(self) -> list[tuple[Knob, str]]:
+        """Knobs and what to write: old values first, since putting them back may touch others."""
+        back = [(entry.knob, entry.before) for entry in self.withdrawn if entry.before is not None]
+        return [*back, *((one.knob, one.value) for one in self.differ)]
+
+
+def of_cgroup(settings: Sequence[Setting], cgroup: str) -> list[Setting]:
+    """The settings of one cgroup. Raises UsageError with those that have some when it has none."""
+    own = [one for one in settings if one.cgroup == cgroup]
+    if not own:
+        others = sorted({one.cgroup for one in settings if one.cgroup is not None})
+        raise UsageError(f"--cgroup {cgroup}: the file has nothing of it; it has {', '.join(others) or 'no cgroups'}")
+    return own
+
+
+def plan(
+    files: KernelFiles, path: Path, settings: Sequence[Setting], applied: Applied, cgroup: str | None = None
+) -> Plan:
+    """What brings the kernel to ``settings``, from the file ``path``; with ``cgroup`` they are of that one alone.
+
+    Raises MissingError, with a line for each, when the kernel has not all of the knobs.
+    """
+    gone = [one for one in settings if one.cgroup is not None and not files.exists(f"{CGROUPS}/{one.cgroup}")]
+    here = [one for one in settings if one not in gone]
+    if missing := [one for one in here if not files.exists(one.knob.path)]:
+        missing.sort(key=lambda one: one.line)
+        raise MissingError("\n".join(f"{path}, line {one.line}: {knobs.absent(files, one.knob)}" for one in missing))
+    return Plan(
+        settings=here,
+        differ=[one for one in here if not knobs.same(knobs.current(files, one.knob), one.value)],
+        withdrawn=_withdrawn(files, here, applied, cgroup),
+        without_cgroup=gone,
+    )
+
+
+def _withdrawn(files: KernelFiles, settings: Sequence[Setting], applied: Applied, cgroup: str | None) -> list[Entry]:
+    wanted = {one.knob.path for one in settings}
+    touched = {knob.path for knob, _ in changes.touched(files, [one.knob for one in settings])}
+    return [
+        entry
+        for entry in applied.entries
+        if entry.knob.path not in (wanted if entry.named else touched)
+        and (cgroup is None or entry.knob.path.startswith(f"{CGROUPS}/{cgroup}/cpuset."))
+        and files.exists(entry.knob.path)
+        and entry.before is not None
+    ]
+
+
+def carry_out(
+    files: KernelFiles,
+    planned: Plan,
+    applied: Applied,
+    tell: Callable[[Change], None],
+    tell_back: Callable[[Knob, str], None],
+) -> list[Change]:
+    """Do it; when the kernel refuses a value all is as it was. Raises what `knobs.apply` does."""
+    named = {one.knob.path for one in planned.settings}
+    more = [
+        Entry(knob, before, knob.path in named)
+        for knob, before in changes.touched(files, [one.knob for one in planned.differ])
+    ]
+    later = [entry for entry in applied.with_more(more, named) if entry not in planned.withdrawn]
+    if files.dry_run:
+        return changes.write(files, planned.writes, tell, tell_back)
+    known = applied.entries
+    # Before the writes: what a machine that stops in between has changed can be put back.
+    applied.keep([*planned.withdrawn, *later])
+    try:
+        return changes.write(files, planned.writes, tell, tell_back, lambda: applied.keep(later))
+    except (TerraceError, KeyboardInterrupt):
+        applied.keep(known)
+        raise
+
+
+def undo(files: KernelFiles, applied: Applied, tell: Callable[[Change], None]) -> list[Change]:
+    """Give every knob the value from before the first `carry_out`, as far as it is still there.
+
+    What cannot be written is tried once more by the next call. Raises TerraceError for it, after all others.
+    """
+    done: list[Change] = []
+    failed: dict[Entry, TerraceError] = {}
+    for entry in applied.entries:
+        now = knobs.current(files, entry.knob)
+        if entry.before is None or not files.exists(entry.knob.path) or knobs.same(now, entry.before):
+            continue
+        try:
+            done.append(Change(entry.knob, now, knobs.apply(files, entry.knob, entry.before)))
+            tell(done[-1])
+        except TerraceError as error:
+            failed[entry] = error
+    if not files.dry_run:
+        applied.keep([entry for entry in applied.entries if entry in failed])
+    if failed:
+        raise TerraceError("\n".join(map(str, failed.values())))
+    return done

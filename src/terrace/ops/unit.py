@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The unit by which systemd applies the file of settings at boot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from terrace.ops.knob_table import KNOBS
+from terrace.ops.settings import DEFAULT
+from terrace.sysfs import MTIER
+
+NAME = "terrace.service"
+
+
+def text(program: Path) -> str:
+    """The unit, for the tool at ``program``.
+
+    A kernel without any knob of ours skips it; where one is missing that the file sets, it fails and says which.
+    """
+    ours = {knob.option: knob.path for knob in reversed(KNOBS) if knob.option} | {"CONFIG_MTIER": MTIER}
+    conditions = "".join(f"ConditionPathExists=|/{path}\n" for path in sorted(ours.values()))
+    # systemd expands % and $, and ends a word at a space; its quotes are those of C.
+    escaped = str(program).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f"""\
+[Unit]
+Description=Settings of tiered memory
+ConditionPathExists=/{DEFAULT}
+# One of these is enough: a kernel that has none of them is not ours, and skips the unit.
+{conditions}After=systemd-modules-load.service systemd-sysctl.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart="{escaped}" apply
+ExecReload="{escaped}" apply
+ExecStop="{escaped}" apply --undo
+
+[Install]
+WantedBy=multi-user.target
+"""
