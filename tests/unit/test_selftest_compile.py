@@ -3,6 +3,7 @@
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,7 +38,8 @@ def calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(next(Path(word).name for word in words if word.endswith(".c")))
         return real(words, **options)  # type: ignore[call-overload, no-any-return]
 
-    monkeypatch.setattr(subprocess, "run", run)
+    # Not the module's own: threads of other tests may call that at the same time.
+    monkeypatch.setattr(compiling, "subprocess", SimpleNamespace(run=run))
     made(find_programs(folder))
     return sorted(seen)
 
