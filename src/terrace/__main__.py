@@ -18,6 +18,8 @@ from terrace.words import Parser, did_you_mean
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's own) and return its exit code."""
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
     words = list(sys.argv[1:] if argv is None else argv)
     # Closed by who started us, the streams are None.
     sys.stdout = sys.stdout or _nowhere()
@@ -30,6 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _outcome(words)
     finally:
         _leave_nothing_to_write()
+
+
+def _complete() -> None:
+    """Answer the shell that completes a command; silent where there is no argcomplete."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("terrace.complete").answer()
+    sys.exit(1)
 
 
 def _outcome(words: list[str]) -> int:

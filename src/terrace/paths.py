@@ -18,6 +18,21 @@ def repo_root() -> Path:
     return Path(__file__).resolve().parents[2]
 
 
+def in_checkout() -> bool:
+    """Whether this is a checkout. Installed from a package, the tool has the verbs of a tiered machine alone."""
+    return (repo_root() / "hooks").is_dir()
+
+
+def front_door() -> Path:
+    """The program that people, and systemd, call."""
+    return repo_root() / "terrace" if in_checkout() else Path("/usr/bin/terrace")
+
+
+def document(name: str) -> str:
+    """Where a person finds `name`, a path below docs/."""
+    return f"docs/{name}" if in_checkout() else f"/usr/share/doc/terrace-tools/{name}"
+
+
 def build_dir() -> Path:
     """The one folder of this checkout for everything built; made when missing.
 

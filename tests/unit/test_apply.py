@@ -414,12 +414,12 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    text = unit.text(program)
+    text = unit.text(program, "man:terrace.toml(5)")
     assert "ConditionPathExists=|/sys/kernel/mm/mtier\n" in text
     assert "100%% $$HOME" in text
     if not shutil.which("systemd-analyze"):
         pytest.skip("no systemd-analyze here")
     path = tmp_path / unit.NAME
-    path.write_text(unit.text(Path("/bin/true")))
+    path.write_text(unit.text(Path("/bin/true"), "man:terrace.toml(5)"))
     done = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

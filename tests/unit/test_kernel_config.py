@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from terrace.errors import BuildError, MissingError, UsageError
-from terrace.kernel import build, config, deb
+from terrace.kernel import build, config
 from terrace.kernel.config import Wish
+from terrace.packages import kernel
 
 
 def test_fragment_is_read() -> None:
@@ -47,7 +48,7 @@ def test_static_keys_are_patched_into_what_is_compiled_only(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["terrace", "off"])
 def test_nothing_but_our_options_differs_from_stock(name: str) -> None:
-    """What else is on or off would be measured as ours, and `kernel deb` would bring it to a real machine."""
+    """What else is on or off would be measured as ours, and `deb kernel` would bring it to a real machine."""
     options = config.parse_fragment(config.fragment_text(name), name)
     numa = ("CONFIG_NUMA_SCAN_", "CONFIG_NUMA_FOLLOW")
     ours = ("CONFIG_MTIER", "CONFIG_MEMPOLICY2", "CONFIG_TLB_DEFER", "CONFIG_MAPPED_FILE_POLICY", *numa)
@@ -89,7 +90,7 @@ def test_package_takes_the_given_configuration_and_adds_ours() -> None:
         "CONFIG_A=m\nCONFIG_MTIER=n\nCONFIG_DEBUG_INFO_DWARF5=y\nCONFIG_DEBUG_INFO_BTF=y\n"
         'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/x.pem"\nCONFIG_LOCALVERSION="-mine"\n'
     )
-    text = deb.combined(base, {"CONFIG_MTIER": Wish("y", "f:1"), "CONFIG_X": Wish(None, "f:2")})
+    text = kernel.combined(base, {"CONFIG_MTIER": Wish("y", "f:1"), "CONFIG_X": Wish(None, "f:2")})
     assert text.splitlines() == [
         "CONFIG_A=m",
         'CONFIG_SYSTEM_TRUSTED_KEYS=""',

@@ -15,6 +15,7 @@ from ops_tree import FakeNode, Tree, build, cxl, dram
 
 from terrace.cli import exec as exec_verb
 from terrace.errors import MissingError, TerraceError, UsageError
+from terrace.lab.checks import lab_checks
 from terrace.ops import checks, counters, kconfig, snapshot
 from terrace.ops.calls import Calls
 from terrace.ops.probe import TRACEPOINTS, Prober
@@ -190,19 +191,19 @@ def test_doctor_does_not_add_up_what_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_lab_without_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("terrace.ops.checks.shutil.which", lambda name: None)
+    monkeypatch.setattr("terrace.lab.checks.shutil.which", lambda name: None)
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemAvailable: 1024 kB\n")
-    found = {entry.id: entry for entry in checks.lab_checks(KernelFiles(tmp_path), tmp_path / "build")}
+    found = {entry.id: entry for entry in lab_checks(KernelFiles(tmp_path), tmp_path / "build")}
     for name in ("qemu", "build-tools", "kernel-source", "memory"):
         assert found[name].status == "fail", name
     assert "apt-get install qemu-system-x86" in found["qemu"].fix
 
 
 def test_lab_that_can_install_only_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("terrace.ops.checks.shutil.which", lambda name: "/x" if name == "apt-get" else None)
-    monkeypatch.setattr("terrace.ops.checks.os.geteuid", lambda: 0)
-    found = {entry.id: entry for entry in checks.lab_checks(KernelFiles(tmp_path), tmp_path)}
+    monkeypatch.setattr("terrace.lab.checks.shutil.which", lambda name: "/x" if name == "apt-get" else None)
+    monkeypatch.setattr("terrace.lab.checks.os.geteuid", lambda: 0)
+    found = {entry.id: entry for entry in lab_checks(KernelFiles(tmp_path), tmp_path)}
     assert found["qemu"].status == "warn"
 
 

@@ -8,8 +8,9 @@ import pytest
 from terrace import __main__ as door
 from terrace import venv
 from terrace.cli import lab
-from terrace.kernel import build, deb
+from terrace.kernel import build
 from terrace.kernel import source as linux_source
+from terrace.packages import kernel
 
 
 @pytest.fixture(autouse=True)
@@ -26,9 +27,9 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 WORDS = [
     ("test --within long", "--within: time 'long' is not a number with one of the units"),
     ("kernel build --jobs 0", "--jobs 0: use a whole number from 1 to 1024"),
-    ("kernel deb --jobs -1", "--jobs -1: use a whole number from 1 to 1024"),
+    ("deb kernel --jobs -1", "--jobs -1: use a whole number from 1 to 1024"),
     ("kernel series -v 0", "--version 0: use a whole number from 1 to 999"),
-    ("kernel deb --config /nonexistent", "--config /nonexistent: No such file or directory; give the configuration of"),
+    ("deb kernel --config /nonexistent", "--config /nonexistent: No such file or directory; give the configuration of"),
     ("bench run smoke --jobs 0", "--jobs 0: use a whole number from 1 to 1024"),
     ("bench worker tcp://x:1 --jobs x", "--jobs x: use a whole number from 1 to 1024"),
     ("demo --seed x", "--seed x: use a whole number from 0 to 4294967295"),
@@ -62,15 +63,15 @@ def test_a_text_that_is_no_configuration_is_refused(tmp_path: Path, capsys: pyte
     file = tmp_path / "config"
     for content in (b"hello\n", b"\xff\xfe"):
         file.write_bytes(content)
-        assert door.main(["kernel", "deb", "--config", str(file)]) == 2
+        assert door.main(["deb", "kernel", "--config", str(file)]) == 2
         assert f"--config {file}: no " in capsys.readouterr().err
 
 
 def test_a_configuration_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config").write_text("# a comment\nCONFIG_SMP=y\n")
     monkeypatch.setattr(linux_source, "find", lambda path: None)
-    monkeypatch.setattr(deb, "make", lambda source, base, origin, **_: [base, origin])
-    assert door.main(["kernel", "deb", "--config", str(tmp_path / "config")]) == 0
+    monkeypatch.setattr(kernel, "make", lambda source, base, origin, **_: [base, origin])
+    assert door.main(["deb", "kernel", "--config", str(tmp_path / "config")]) == 0
 
 
 @pytest.mark.parametrize("words", ["bench run --help", "demo --quick --help", "test -h"])

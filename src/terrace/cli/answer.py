@@ -16,13 +16,16 @@ from typing import Any, TextIO
 
 from terrace import output
 from terrace.errors import TerraceError, UsageError
+from terrace.paths import document
 
 Document = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser, file: bool = True) -> None:
     """The words --json and, unless -o of this verb is something else it writes, -o FILE."""
-    parser.add_argument("--json", action="store_true", help="print JSON, and nothing else (docs/reference/json.md)")
+    parser.add_argument(
+        "--json", action="store_true", help=f"print JSON, and nothing else ({document('reference/json.md')})"
+    )
     if file:
         parser.add_argument(
             "-o", "--output", dest="json_file", type=Path, metavar="FILE", help="write the JSON to FILE"

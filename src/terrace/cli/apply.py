@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 from terrace.cli import answer
 from terrace.errors import UsageError
@@ -16,10 +17,12 @@ from terrace.ops.changes import Change
 from terrace.ops.knob_table import CGROUPS, Knob
 from terrace.ops.settings import Setting
 from terrace.output import style, table
-from terrace.paths import repo_root
+from terrace.paths import front_door, in_checkout, repo_root
 from terrace.sysfs import KernelFiles
 
 JSON_VERSION = 1
+#: Below a checkout.
+DOCUMENT = "docs/reference/settings.md"
 
 EPILOG = """\
 The file is TOML; its keys are the names of `terrace set`, with engine. before those of the engine:
@@ -63,7 +66,9 @@ def _print_file(args: argparse.Namespace) -> int:
     word = "--example" if args.example else "--unit"
     if args.json or args.json_file or args.file or args.cgroup:
         raise UsageError(f"{word} prints a file as it is; no other option goes with it")
-    print(settings.example() if args.example else unit.text(repo_root() / "terrace"), end="")
+    pages = "man:terrace-apply(1) man:terrace.toml(5)"
+    documents = f"file:{quote(str(repo_root() / DOCUMENT))}" if in_checkout() else pages
+    print(settings.example() if args.example else unit.text(front_door(), documents), end="")
     return 0
 
 

@@ -7,13 +7,13 @@ import argparse
 from dataclasses import asdict
 
 from terrace.cli import answer
-from terrace.errors import MissingError
+from terrace.errors import MissingError, UsageError
 from terrace.ops import snapshot
 from terrace.ops.calls import Calls
-from terrace.ops.checks import Check, lab_checks, machine_checks
+from terrace.ops.checks import Check, machine_checks
 from terrace.ops.probe import Prober
 from terrace.output import style
-from terrace.paths import repo_root
+from terrace.paths import in_checkout, repo_root
 from terrace.sysfs import KernelFiles
 
 JSON_VERSION = 1
@@ -41,11 +41,17 @@ def main(args: argparse.Namespace) -> int:
     """Run the verb; 3 when something needed is missing."""
     files = KernelFiles(args.root)
     now = snapshot.take(files)
-    role = args.role or ("machine" if now.engine else "all")
+    if args.role in ("lab", "all") and not in_checkout():
+        raise UsageError(
+            f"--for {args.role}: the lab runs from a checkout, this is the installed tool; use --for machine"
+        )
+    role = args.role or ("machine" if now.engine or not in_checkout() else "all")
     checks: list[Check] = []
     if role in ("machine", "all"):
         checks += machine_checks(files, Prober(files, Calls()), now)
     if role in ("lab", "all"):
+        from terrace.lab.checks import lab_checks
+
         checks += lab_checks(files, repo_root() / "build")
     failed = [check for check in checks if check.status == "fail"]
     shown = [asdict(check) for check in checks]

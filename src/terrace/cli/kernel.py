@@ -2,7 +2,6 @@
 """`terrace kernel`: build kernels and work on their source."""
 
 import argparse
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -10,9 +9,8 @@ from pathlib import Path
 
 from terrace import output
 from terrace.cli import answer
-from terrace.errors import UsageError
 from terrace.kernel import build as builder
-from terrace.kernel import check, config, deb, edit, nops, series, size
+from terrace.kernel import check, config, edit, nops, series, size
 from terrace.kernel import source as linux_source
 from terrace.paths import build_dir
 from terrace.units import whole_number
@@ -27,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_refresh(commands.add_parser("refresh", help="write hooks edited by hand anew, with right line numbers"))
     _add_check(commands.add_parser("check", help="check overlay, hooks, series and size"))
     _add_series(commands.add_parser("series", help="write the submit-ready patch series"))
-    _add_deb(commands.add_parser("deb", help="make Debian packages for a real machine"))
 
 
 def main(args: argparse.Namespace) -> int:
@@ -36,13 +33,15 @@ def main(args: argparse.Namespace) -> int:
     return code
 
 
-def _add_linux(parser: argparse.ArgumentParser) -> None:
+def add_linux(parser: argparse.ArgumentParser) -> None:
+    """The word --linux."""
     parser.add_argument(
         "--linux", type=Path, metavar="PATH", help="a 6.12.y source tree to use instead of Debian's package"
     )
 
 
-def _add_jobs(parser: argparse.ArgumentParser) -> None:
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """The word --jobs."""
     number = whole_number("--jobs", 1, 1024)
     parser.add_argument("--jobs", "-j", type=number, metavar="N", help="parallel jobs (default: one for each CPU)")
 
@@ -53,9 +52,9 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "flavours", nargs="*", metavar="FLAVOUR", help=f"{', '.join(config.FLAVOURS)} (default: terrace)"
     )
-    _add_jobs(parser)
+    add_jobs(parser)
     answer.add_arguments(parser)
-    _add_linux(parser)
+    add_linux(parser)
     parser.set_defaults(run=_build)
 
 
@@ -87,7 +86,7 @@ def _add_tree(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", nargs="?", type=Path, help="where (default: build/linux-edit)")
     parser.add_argument("--force", action="store_true", help="throw away edits that were not saved")
     answer.add_arguments(parser)
-    _add_linux(parser)
+    add_linux(parser)
     parser.set_defaults(run=_tree)
 
 
@@ -113,7 +112,7 @@ def _save(args: argparse.Namespace) -> int:
 def _add_refresh(parser: argparse.ArgumentParser) -> None:
     parser.description = "Write every hook anew as it applies now: right line numbers, one format of diffs."
     answer.add_arguments(parser)
-    _add_linux(parser)
+    add_linux(parser)
     parser.set_defaults(run=_refresh)
 
 
@@ -150,7 +149,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="the slow ones too")
     parser.add_argument("--list", action="store_true", help="name the checks and do nothing")
     answer.add_arguments(parser)
-    _add_linux(parser)
+    add_linux(parser)
     parser.set_defaults(run=_check)
 
 
@@ -196,7 +195,7 @@ def _add_series(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", "-v", type=number, default=1, metavar="N", help="the N of [PATCH vN]")
     parser.add_argument("--rfc", action="store_true", help="mark it as a request for comments")
     answer.add_arguments(parser, file=False)
-    _add_linux(parser)
+    add_linux(parser)
     parser.set_defaults(run=_series)
 
 
@@ -205,33 +204,3 @@ def _series(args: argparse.Namespace) -> int:
     source = linux_source.find(args.linux)
     written = series.generate(series.load(), source, out, version=args.version, rfc=args.rfc)
     return _give_files(args, written, lambda: print(*written, sep="\n"))
-
-
-def _add_deb(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Make Debian packages of our kernel, from the running kernel's configuration or a given one."
-    parser.add_argument("--config", type=Path, metavar="PATH", help="the configuration to start from")
-    answer.add_arguments(parser)
-    parser.add_argument("--only-loaded", action="store_true", help="leave out modules that are not loaded now")
-    _add_jobs(parser)
-    _add_linux(parser)
-    parser.set_defaults(run=_deb)
-
-
-def _deb(args: argparse.Namespace) -> int:
-    base, origin = (_read_config(args.config), str(args.config)) if args.config else deb.running_config()
-    source = linux_source.find(args.linux)
-    written = deb.make(source, base, origin, only_loaded=args.only_loaded, jobs=args.jobs)
-    return _give_files(args, written, lambda: print(*written, sep="\n"))
-
-
-def _read_config(path: Path) -> str:
-    expected = "give the configuration of a kernel, as in /boot/config-* or in the .config of a built tree"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--config {path}: {error.strerror}; {expected}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--config {path}: no text; {expected}") from error
-    if not re.search(r"^CONFIG_\w+=", text, re.MULTILINE):
-        raise UsageError(f"--config {path}: no line of it is CONFIG_…=value; {expected}")
-    return text

@@ -631,6 +631,12 @@ GROUPS = {
         Group("configs", "our code with other options on and off, and with modules", matrix.names, _configs),
         Group("lab", "the lab and the test runner themselves", lambda: list_pytest("tests/lab"), _lab),
         Group(
+            "packages",
+            "Debian packages, made and put into a bare Debian",
+            lambda: list_pytest("tests/packages"),
+            lambda r: run_pytest("packages", "tests/packages", r.wanted, r.all_wanted),
+        ),
+        Group(
             "kunit",
             "KUnit in the booted kernel",
             kunit_names,

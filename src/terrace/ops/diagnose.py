@@ -10,11 +10,12 @@ from typing import Literal
 from terrace.ops import counters
 from terrace.ops.snapshot import PLACE, Change, Snapshot
 from terrace.ops.topology import Node
+from terrace.paths import document
 from terrace.units import format_nodes
 
 Severity = Literal["info", "warn", "error"]
 
-HOW_TO_KERNEL = "docs/how-to/kernel-on-a-real-machine.md"
+HOW_TO_KERNEL = "how-to/kernel-on-a-real-machine.md"
 DEMOTE = "terrace set demotion_enabled 1"
 
 #: Fewer LRU pages than this on the slow nodes: nothing lives there (bytes).
@@ -106,7 +107,7 @@ def _switches(now: Snapshot) -> list[Reason]:
                 "stock_kernel",
                 "warn" if stock else "error",
                 f"this kernel ({now.release}) has no promotion engine (CONFIG_MTIER){also}",
-                f"install a Terrace kernel: {HOW_TO_KERNEL}",
+                f"install a Terrace kernel: {document(HOW_TO_KERNEL)}",
             )
         ]
     if now.enabled is None:

@@ -12,8 +12,8 @@ from terrace.sysfs import MTIER
 NAME = "terrace.service"
 
 
-def text(program: Path) -> str:
-    """The unit, for the tool at ``program``.
+def text(program: Path, documents: str) -> str:
+    """The unit, for the tool at ``program``; ``documents`` are addresses of what there is to read.
 
     A kernel without any knob of ours skips it; where one is missing that the file sets, it fails and says which.
     """
@@ -24,6 +24,7 @@ def text(program: Path) -> str:
     return f"""\
 [Unit]
 Description=Settings of tiered memory
+Documentation={documents.replace("%", "%%")}
 ConditionPathExists=/{DEFAULT}
 # One of these is enough: a kernel that has none of them is not ours, and skips the unit.
 {conditions}After=systemd-modules-load.service systemd-sysctl.service

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""libterrace for this program: built from the checkout on first use, and its functions with their types."""
+"""libterrace for this program: built from the checkout on first use, or installed; its functions with their types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from terrace.errors import BuildError, MissingError
-from terrace.paths import build_dir, cache_dir, repo_root
+from terrace.paths import build_dir, cache_dir, in_checkout, repo_root
 
 SONAME = "libterrace.so.0"
 _CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", "-Iinclude")
@@ -46,17 +46,23 @@ def load() -> ctypes.CDLL:
     Raises MissingError when there is none and no compiler to build one, BuildError with the compiler's own words.
     """
     try:
-        path = build()
-        library = ctypes.CDLL(str(path)) if path else _load_without_a_place()
+        library = _of_checkout() if in_checkout() else ctypes.CDLL(SONAME)
         for name, (returns, takes) in FUNCTIONS.items():
             function = getattr(library, name)
             function.restype, function.argtypes = returns, takes
     except (OSError, AttributeError) as error:
+        if not in_checkout():
+            raise MissingError(f"libterrace is not installed ({error}); apt-get install libterrace0") from error
         raise MissingError(
             f"libterrace is not built, there is no compiler to build it, and none is installed ({error}); "
             "apt-get install gcc libc6-dev, or make -C libterrace install where there is a compiler"
         ) from error
     return library
+
+
+def _of_checkout() -> ctypes.CDLL:
+    path = build()
+    return ctypes.CDLL(str(path)) if path else _load_without_a_place()
 
 
 def build() -> Path | None:

@@ -19,7 +19,7 @@ from terrace.testing.select import Selector
 from terrace.testing.tap import leaves, parse_tap
 
 POLICY = Path("linux/tools/testing/mtier")
-_PYTEST_LIMIT_S = {"unit": 1500, "lab": 5400}
+_PYTEST_LIMIT_S = {"unit": 1500, "lab": 5400, "packages": 1800.0}
 _LIST_LIMIT_S = 600
 _TOOL_LIMIT_S = 600
 _LAST_WORDS_S = 60
@@ -220,7 +220,11 @@ def _spelled() -> list[str]:
 
 
 _MAX_LINES = 700
-_NO_SPDX = (".json", ".patch", ".md", ".svg", ".png", ".txt", "LICENSES/", "linux/Documentation/ABI/")
+_NO_SPDX = (
+    *(".json", ".patch", ".md", ".svg", ".png", ".txt", "LICENSES/", "linux/Documentation/ABI/"),
+    # Debian's form of these has no room for a comment.
+    *("debian/changelog", "debian/copyright", "debian/source/format"),
+)
 _COUNTED = (".py", ".c", ".h", ".sh")
 
 

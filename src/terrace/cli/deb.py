@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace deb: Debian packages for a real machine."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from terrace.cli import answer
+from terrace.cli.kernel import add_jobs, add_linux
+from terrace.errors import UsageError
+from terrace.kernel import source
+from terrace.packages import kernel, tools
+
+WHAT = {
+    "tools": "terrace-tools, libterrace0, libterrace-dev: a minute",
+    "kernel": "linux-image-…-terrace, linux-headers: hours with all modules of a distribution",
+}
+EPILOG = """\
+The kernel's configuration is that of the running kernel, or the one given, with ours on top. The
+packages of the tools are made from the files that git has, changed or not, so that the version
+says which commit they are. All of them go into build/deb: apt install ./build/deb/*.deb
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the verb."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    help_text = "; ".join(f"{name} ({what})" for name, what in WHAT.items())
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=f"{help_text}; all if none is named")
+    parser.add_argument("--config", type=Path, metavar="PATH", help="the kernel's configuration to start from")
+    parser.add_argument("--only-loaded", action="store_true", help="leave out kernel modules that are not loaded now")
+    add_jobs(parser)
+    add_linux(parser)
+    answer.add_arguments(parser)
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Refuse what cannot be made. Raises UsageError."""
+    if unknown := [name for name in args.what if name not in WHAT]:
+        raise UsageError(f"there is no package '{unknown[0]}' to make; there are {', '.join(WHAT)}")
+    if args.what and "kernel" not in args.what:
+        for word in ("config", "only_loaded", "jobs", "linux"):
+            if getattr(args, word):
+                raise UsageError(
+                    f"--{word.replace('_', '-')} is about the kernel, and only {args.what[0]} is to be made"
+                )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    wanted = args.what or list(WHAT)
+    written: list[Path] = []
+    with answer.text_aside(args):
+        if "kernel" in wanted:
+            # What is wrong with it is told before anything is made.
+            base, origin = (_read_config(args.config), str(args.config)) if args.config else kernel.running_config()
+        if "tools" in wanted:
+            written += tools.make()
+        if "kernel" in wanted:
+            found = source.find(args.linux)
+            written += kernel.make(found, base, origin, only_loaded=args.only_loaded, jobs=args.jobs)
+    document = {"version": 1, "kind": "files", "written": [str(path) for path in written], "removed": []}
+    answer.give(args, document, lambda: print(*written, sep="\n"))
+    return 0
+
+
+def _read_config(path: Path) -> str:
+    expected = "give the configuration of a kernel, as in /boot/config-* or in the .config of a built tree"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror}; {expected}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--config {path}: no text; {expected}") from error
+    if not re.search(r"^CONFIG_\w+=", text, re.MULTILINE):
+        raise UsageError(f"--config {path}: no line of it is CONFIG_…=value; {expected}")
+    return text

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# In a bare Debian 12 that has nothing but apt: install the packages of /debs, use them, take them away again.
+set -eux
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+
+# What lies where, but for what dpkg, apt and ld.so note for themselves.
+files() {
+    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /run -o -path /debs \
+        -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache -o -path /var/log \) -prune -o -print |
+        grep -Ev '^/etc/ld.so.cache|/__pycache__' | sort
+}
+
+apt-get --yes --quiet update
+# What the tools depend on stays; only what is ours has to go.
+apt-get --yes --quiet --no-install-recommends install python3 python3-argcomplete man-db
+files > /tmp/before
+
+apt-get --yes --quiet install /debs/*.deb
+command -v gcc && exit 89
+cd /
+terrace --version
+terrace help
+terrace status --interval 0
+terrace status --json --interval 0 -o /tmp/status.json
+terrace top --count 1 --interval 0.1 --by process --json -o /tmp/top.json
+terrace set --list
+terrace features --json -o /tmp/features.json
+terrace doctor || test $? = 3
+terrace doctor --for lab && exit 90
+terrace exec --preferred 0 -- true
+terrace exec --weighted-interleave 0=1 --fallback -- true
+terrace spread 1M
+# The file of settings that comes along sets nothing, and what is saved is in it.
+terrace apply --check | grep -F '0 settings, nothing wrong'
+terrace apply --unit | grep -F 'ExecStart="/usr/bin/terrace" apply'
+terrace demo && exit 91
+# Pages and completions.
+for page in terrace terrace-status terrace-apply terrace-set; do
+    test -s "/usr/share/man/man1/$page.1.gz" || grep -q path-exclude /etc/dpkg/dpkg.cfg.d/*
+done
+completed() {
+    COMP_LINE="$1" COMP_POINT=${#1} COMP_TYPE=9 _ARGCOMPLETE=1 _ARGCOMPLETE_IFS=' ' \
+        _ARGCOMPLETE_STDOUT_FILENAME=/tmp/completed terrace >&2
+    cat /tmp/completed
+}
+completed 'terrace sta' | grep -w status
+completed 'terrace set scan.de' | grep -F scan.delay_ms
+completed 'terrace exec --membind ' | grep -w 0
+# A user's own modules do not reach what root runs.
+mkdir /tmp/evil && echo 'raise SystemExit(92)' > /tmp/evil/json.py
+(cd /tmp/evil && PYTHONPATH=/tmp/evil terrace status --interval 0 > /dev/null)
+
+echo '# mine' >> /etc/terrace/terrace.toml
+apt-get --yes --quiet remove terrace-tools
+grep -F '# mine' /etc/terrace/terrace.toml
+test ! -e /usr/share/terrace-tools
+apt-get --yes --quiet purge terrace-tools libterrace0 libterrace-dev 'libterrace0-dbgsym'
+files > /tmp/after
+diff /tmp/before /tmp/after
+test ! -e /run/terrace
