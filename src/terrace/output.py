@@ -3,13 +3,18 @@
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from terrace import cells
+
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
+#: Those that JSON leaves as they are: DEL, and what starts an escape sequence in one character.
+_CONTROLS = re.compile("[\x7f-\x9f]")
 _PLAIN_INTERVAL_S = 10.0
 _TTY_INTERVAL_S = 0.1
 
@@ -37,8 +42,9 @@ def warn(text: str) -> None:
 
 
 def emit_json(obj: Any) -> None:
-    """Print `obj` as indented JSON on stdout. Keys keep their order."""
-    print(json.dumps(obj, indent=2, ensure_ascii=False))
+    """Print `obj` as indented JSON on stdout. Keys keep their order; no character is a terminal's control."""
+    text = json.dumps(obj, indent=2, ensure_ascii=False)
+    print(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def format_table(rows: Sequence[Sequence[object]], headers: Sequence[str] = ()) -> str:
@@ -48,7 +54,7 @@ def format_table(rows: Sequence[Sequence[object]], headers: Sequence[str] = ()) 
     if not every:
         return ""
     count = max(len(row) for row in every)
-    widths = [max((len(row[i]) for row in every if i < len(row)), default=0) for i in range(count)]
+    widths = [max((cells.width(row[i]) for row in every if i < len(row)), default=0) for i in range(count)]
     right = [
         bool(rows)
         and all(isinstance(row[i], int | float) and not isinstance(row[i], bool) for row in rows if i < len(row))
@@ -56,8 +62,10 @@ def format_table(rows: Sequence[Sequence[object]], headers: Sequence[str] = ()) 
     ]
 
     def line(row: Sequence[str]) -> str:
-        cells = (cell.rjust(widths[i]) if right[i] else cell.ljust(widths[i]) for i, cell in enumerate(row))
-        return "  ".join(cells).rstrip()
+        padded = (
+            cells.right(cell, widths[i]) if right[i] else cells.left(cell, widths[i]) for i, cell in enumerate(row)
+        )
+        return "  ".join(padded).rstrip()
 
     return "\n".join(line(row) for row in every)
 
