@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Set
 from pathlib import Path
 
 import jsonschema
@@ -13,6 +14,8 @@ from ops_tree import MIB, PAGE, Tree, build, cxl, dram
 
 from terrace.errors import UsageError
 from terrace.ops import residents, top
+from terrace.ops.processes import Processes
+from terrace.ops.residents import Resident
 from terrace.sysfs import KernelFiles
 
 SCHEMA = Path(__file__).parents[2] / "docs/reference/schema/top.schema.json"
@@ -29,6 +32,7 @@ def group(tree: Tree, name: str, fast: int, slow: int, **stat: int) -> None:
 
 def machine(root: Path) -> Tree:
     tree = build(root, [dram(), cxl()])
+    tree.put("etc/passwd", "root:x:0:0:::\npostgres:x:100:100:::")
     group(tree, "system.slice", 100, 40, pgpromote_success=1000, pgdemote_kswapd=10, pgdemote_direct=2)
     group(tree, "system.slice/db.service", 90, 38, pgpromote_success=900, pgdemote_kswapd=0, pgdemote_direct=0)
     group(tree, "batch", 0, 60)
@@ -36,12 +40,18 @@ def machine(root: Path) -> Tree:
     for pid, name, fast, slow in ((300, "postgres", 500, 1500), (301, "sh", 10, 0)):
         tree.put(f"proc/{pid}/comm", name)
         tree.put(f"proc/{pid}/statm", f"9999 {fast + slow} 1 1 0 1 0")
+        tree.put(f"proc/{pid}/status", f"Name:\t{name}\nUid:\t{pid - 200}\t0\t0\t0\nHugetlbPages:\t    2048 kB")
         tree.put(
             f"proc/{pid}/numa_maps",
             f"7f00 default anon={fast + slow} N0={fast} N1={slow} kernelpagesize_kB=4\n"
             "7f80 default file=/x N0=1 kernelpagesize_kB=2048\n7f90 default",
         )
     return tree
+
+
+def look_at(root: Path, most: int, slow: Set[int] = frozenset({1}), files: KernelFiles | None = None) -> list[Resident]:
+    files = files or KernelFiles(root)
+    return Processes(files).first(files, most, slow).residents
 
 
 def shown(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -65,7 +75,7 @@ def test_depth_limits_the_levels(tmp_path: Path) -> None:
 
 def test_huge_pages_count_as_what_they_are(tmp_path: Path) -> None:
     machine(tmp_path)
-    first, second = residents.processes(KernelFiles(tmp_path), 2, {1})
+    first, second = look_at(tmp_path, 2)
     assert (first.name, first.pid) == ("postgres", 300)
     assert first.nodes == {0: 500 * PAGE + 2 * MIB, 1: 1500 * PAGE}
     assert second.name == "sh"
@@ -76,10 +86,10 @@ def test_only_the_largest_processes_are_walked(tmp_path: Path) -> None:
     (tmp_path / "proc/301/numa_maps").unlink()
     (tmp_path / "proc/301/numa_maps").mkdir()
     files = KernelFiles(tmp_path)
-    assert [found.pid for found in residents.processes(files, 1, {1})] == [300]
+    assert [found.pid for found in look_at(tmp_path, 1, {1}, files)] == [300]
     assert not files.unreadable
     # Nobody has slow memory where there is none: then the largest in all are the lines.
-    assert [found.pid for found in residents.processes(files, 1, set())] == [300]
+    assert [found.pid for found in look_at(tmp_path, 1, set(), files)] == [300]
     assert not files.unreadable
 
 
@@ -111,6 +121,40 @@ def test_speeds_are_of_what_happened_in_between(tmp_path: Path) -> None:
 def test_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str) -> None:
     machine(tmp_path)
     check(f"top-{by}.txt", shown(tmp_path, capsys, "--by", by))
+
+
+def closed(root: Path, pid: int) -> None:
+    """As for a process of somebody else: root, who may read everything, runs this, too."""
+    (root / f"proc/{pid}/numa_maps").unlink()
+    (root / f"proc/{pid}/numa_maps").mkdir()
+
+
+def test_processes_of_others_are_shown_with_their_total(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of whose nodes may not be read there was nothing at all."""
+    machine(tmp_path)
+    closed(tmp_path, 300)
+    check("top-refused.txt", shown(tmp_path, capsys, "--by", "process"))
+    document = json.loads(shown(tmp_path, capsys, "--by", "process", "--json"))
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    assert [(row["name"], row["user"], row["node_bytes"] is None) for row in document["rows"]] == [
+        ("sh", "101", False),
+        ("postgres", "postgres", True),
+    ]
+    assert document["rows"][1]["total_bytes"] == 2000 * PAGE + 2 * MIB
+    assert document["nodes_unknown"] == 1
+    assert document["unreadable"][0]["path"] == "/proc/300/numa_maps"
+
+
+def test_a_name_does_not_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A process may call itself what it likes, escape sequences too: they were printed as they are."""
+    machine(tmp_path)
+    (tmp_path / "proc/300/comm").write_bytes("\033[2J数\x9b31m\n".encode())
+    text = shown(tmp_path, capsys, "--by", "process")
+    assert text.splitlines()[1].startswith("?[2J数?31m  300  postgres")
+    assert all(char.isprintable() for char in text.replace("\n", ""))
+    text = shown(tmp_path, capsys, "--by", "process", "--json")
+    assert all(char.isprintable() for char in text.replace("\n", ""))
+    assert json.loads(text)["rows"][0]["name"] == "\033[2J数\x9b31m"
 
 
 def test_json_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,23 +4,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from functools import partial
 
 from terrace.cli import answer
 from terrace.errors import UsageError
-from terrace.ops import residents, top
-from terrace.ops.residents import Resident
-from terrace.ops.topology import read_nodes
-from terrace.sysfs import KernelFiles
+from terrace.ops import top
+from terrace.ops.look import Want, Watcher
 from terrace.units import parse_interval_s
 
 EPILOG = """\
 Who has the most memory on slow nodes comes first. Control groups count what is below them, and
 the kernel keeps their numbers anyway. For a process it has to walk all of its page tables, with
 mmap_lock held for reading: the largest are looked at first, until no other can belong to the lines.
-With --count the JSON is a document a line.
+Nodes of others' processes are for root: '-'. With --count the JSON is a document a line.
 """
 
 
@@ -46,37 +45,38 @@ def main(args: argparse.Namespace) -> int:
     seconds = parse_interval_s(args.interval)
     if seconds <= 0:
         raise UsageError(f"--interval {args.interval}: use a time above 0")
-    lines = answer.Lines(args)
-    live = args.count is None and sys.stdout.isatty() and not args.json
-    left = args.count or 1
     try:
-        before, since = _look(args, KernelFiles(args.root)), time.monotonic()
-        while live or left > 0:
-            time.sleep(seconds)
-            files = KernelFiles(args.root)
-            now, at = _look(args, files), time.monotonic()
-            nodes, _ = read_nodes(files)
-            shown = top.order(top.rows(now, before, at - since), nodes, args.limit)
-            document = top.as_json(shown, nodes, args.by, at - since, files.unreadable)
-            text = partial(_print, top.as_text(shown, nodes, args.by), live)
-            if args.count is None and not live:
-                answer.give(args, document, text)
-            else:
-                lines.give(document, text)
-            before, since = now, at
-            left -= 1
+        _print_looks(args, seconds)
     except KeyboardInterrupt:
         if not args.json:
             print()
     return 0
 
 
-def _look(args: argparse.Namespace, files: KernelFiles) -> list[Resident]:
-    if args.by == "process":
-        nodes, _ = read_nodes(files)
-        return residents.processes(files, args.limit, {node.node for node in nodes if not node.top})
-    return residents.cgroups(files, args.depth)
+def _want(args: argparse.Namespace) -> Want:
+    return Want(args.by, args.limit, args.depth)
+
+
+def _print_looks(args: argparse.Namespace, seconds: float) -> None:
+    """A table, or a document, again and again."""
+    lines = answer.Lines(args)
+    live = args.count is None and sys.stdout.isatty() and not args.json
+    left = args.count or 1
+    watcher, want = Watcher(args.root), _want(args)
+    watcher.start(want)
+    while live or left > 0:
+        time.sleep(seconds)
+        look = watcher.take(want)
+        shown = look.rows[: args.limit]
+        document = top.as_json(shown, look.nodes, args.by, look.seconds or seconds, look.unreadable, look.refused)
+        text = partial(_print, top.as_text(shown, look.nodes, args.by, look.refused), live)
+        if args.count is None and not live:
+            answer.give(args, document, text)
+        else:
+            lines.give(document, text)
+        left -= 1
 
 
 def _print(text: str, live: bool) -> None:
-    print("\033[H\033[J" + text if live else text, flush=True)
+    clear = "\033[H\033[J" if live and os.environ.get("TERM", "dumb") != "dumb" else ""
+    print(clear + text, flush=True)

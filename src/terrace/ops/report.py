@@ -84,16 +84,22 @@ def _rates(grown: Change) -> dict[str, float] | None:
 
 def _moves(report: Report) -> dict[str, object]:
     """Promotion and demotion in bytes, since boot and per second."""
+    promoted, demoted = speeds(report)
     return {
         "promoted_bytes": _bytes(report, "pgpromote_success"),
         "demoted_bytes": _bytes(report, *counters.DEMOTED),
-        "promoted_bytes_per_s": _speed(report, "pgpromote_success"),
-        "demoted_bytes_per_s": _speed(report, *counters.DEMOTED),
+        "promoted_bytes_per_s": promoted,
+        "demoted_bytes_per_s": demoted,
     }
 
 
 def _bytes(report: Report, *names: str) -> int:
     return sum(report.now.counters.get(name, 0) for name in names) * page_bytes()
+
+
+def speeds(report: Report) -> tuple[float | None, float | None]:
+    """Bytes promoted and demoted per second; None when there was only one look."""
+    return _speed(report, "pgpromote_success"), _speed(report, *counters.DEMOTED)
 
 
 def _speed(report: Report, *names: str) -> float | None:
@@ -131,24 +137,29 @@ def as_text(report: Report) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _head(now: Snapshot) -> str:
+def engine_text(now: Snapshot) -> str:
+    """Whether the promotion engine is on, in a few words."""
     if not now.engine:
-        engine = "not in this kernel"
-    elif now.enabled is None:
-        engine = "unreadable"
-    else:
-        engine = "on" if now.enabled else "off"
-        if now.state and now.state != engine:
-            engine += f", {now.state}"
+        return "not in this kernel"
+    if now.enabled is None:
+        return "unreadable"
+    engine = "on" if now.enabled else "off"
+    return f"{engine}, {now.state}" if now.state and now.state != engine else engine
+
+
+def settings_line(now: Snapshot) -> str:
+    """Demotion and NUMA balancing, in a few words."""
     demotion = {True: "on", False: "off", None: "-"}[now.demotion_enabled]
     balancing = "-" if now.numa_balancing is None else str(now.numa_balancing)
+    return f"demotion: {demotion}   numa_balancing: {balancing}"
+
+
+def _head(now: Snapshot) -> str:
     does = ""
     if now.enabled and now.processes is not None:
         does = f"\nThe engine knows {now.processes} processes.{_since_on(now.place)}"
-    return (
-        f"Linux {now.release}   promotion engine: {style(engine, 'bold')}   "
-        f"demotion: {demotion}   numa_balancing: {balancing}{does}"
-    )
+    engine = style(engine_text(now), "bold")
+    return f"Linux {now.release}   promotion engine: {engine}   {settings_line(now)}{does}"
 
 
 def _since_on(place: Place | None) -> str:

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
+from terrace.cells import printable
+from terrace.ops.order import Order
 from terrace.ops.report import page_bytes
 from terrace.ops.residents import Resident
 from terrace.ops.topology import Node
 from terrace.output import format_table
 from terrace.units import format_nodes, format_size
 
-JSON_VERSION = 1
+JSON_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -44,38 +46,63 @@ def _speed(now: int | None, before: int | None, seconds: float) -> float | None:
     return max(0, now - before) * page_bytes() / seconds
 
 
-def order(shown: Sequence[Row], nodes: Sequence[Node], most: int) -> list[Row]:
-    """The ``most`` with the most memory outside the top tier, then the largest."""
-    slow = {node.node for node in nodes if not node.top}
-    return sorted(shown, key=lambda row: (-row.resident.on(slow), -row.resident.total, row.resident.name))[:most]
+def order(shown: Sequence[Row], nodes: Sequence[Node], by: Order | None = None) -> list[Row]:
+    """All of them in this order: without one those with the most memory outside the top tier first."""
+    by, slow = by or Order(), {node.node for node in nodes if not node.top}
+    return sorted(shown, key=lambda row: by.key(row.resident, slow, (row.promoted_per_s, row.demoted_per_s)))
 
 
-def as_text(shown: Sequence[Row], nodes: Sequence[Node], kind: str) -> str:
-    """A table; the columns between the name and FAST are the nodes."""
+def as_text(shown: Sequence[Row], nodes: Sequence[Node], kind: str, refused: int = 0) -> str:
+    """A table; the columns between the name and FAST are the nodes. ``refused``: whose nodes may not be read."""
     top = {node.node for node in nodes if node.top}
-    head = [kind.upper(), *(["PID"] if kind == "process" else []), "TOTAL"]
+    process = kind == "process"
+    head = [kind.upper(), *(["PID", "USER"] if process else []), "TOTAL"]
     head += [f"NODE {node.node}{' (top)' if node.top else ''}" for node in nodes]
-    head += ["FAST"] + (["PROMOTED/s", "DEMOTED/s"] if kind == "cgroup" else [])
+    head += ["FAST"] + ([] if process else ["PROMOTED/s", "DEMOTED/s"])
     lines = []
     for row in shown:
         own = row.resident
-        line: list[object] = [own.name, *([own.pid] if kind == "process" else []), _size(own.total)]
-        line += [_size(own.nodes.get(node.node, 0)) for node in nodes]
-        line.append(f"{100 * own.on(top) / own.total:.0f} %" if own.total else "-")
-        if kind == "cgroup":
-            line += [_size(row.promoted_per_s), _size(row.demoted_per_s)]
+        line: list[object] = [printable(own.name)]
+        if process:
+            line += [own.pid, printable(own.user or "-")]
+        line += [size_text(own.total), *(size_text(on_node(own, node.node)) for node in nodes), fast_text(own, top)]
+        if not process:
+            line += [size_text(row.promoted_per_s), size_text(row.demoted_per_s)]
         lines.append(line)
     if not lines:
         return f"no {kind} whose memory may be read"
-    return format_table(lines, head) + f"\nFAST: share on nodes {format_nodes(top)} (top tier)"
+    foot = [f"FAST: share on nodes {format_nodes(top)} (top tier)", *([refused_text(refused)] if refused else [])]
+    return "\n".join([format_table(lines, head), *foot])
 
 
-def _size(value: float | None) -> str:
+def refused_text(count: int) -> str:
+    """A line for people whom the kernel does not tell the nodes of so many processes."""
+    whose = "1 process" if count == 1 else f"{count} processes"
+    return f"{whose} with nodes that may not be read (-): try sudo terrace top --by process"
+
+
+def on_node(own: Resident, node: int) -> int | None:
+    """Bytes on one node, None where they may not be read."""
+    return None if own.nodes is None else own.nodes.get(node, 0)
+
+
+def fast_text(own: Resident, top: Set[int]) -> str:
+    """The share that is on nodes of the top tier."""
+    return f"{100 * own.on(top) / own.total:.0f} %" if own.nodes is not None and own.total else "-"
+
+
+def size_text(value: float | None) -> str:
+    """Bytes, or bytes/s, for a cell of the table."""
     return "-" if value is None else format_size(int(value))
 
 
 def as_json(
-    shown: Sequence[Row], nodes: Sequence[Node], kind: str, seconds: float, unreadable: dict[str, str]
+    shown: Sequence[Row],
+    nodes: Sequence[Node],
+    kind: str,
+    seconds: float,
+    unreadable: dict[str, str],
+    refused: int = 0,
 ) -> dict[str, object]:
     """The document `terrace top --json` prints (docs/reference/json.md)."""
     return {
@@ -88,12 +115,16 @@ def as_json(
             {
                 "name": row.resident.name,
                 "pid": row.resident.pid,
+                "user": row.resident.user,
                 "total_bytes": row.resident.total,
-                "node_bytes": {str(node): size for node, size in sorted(row.resident.nodes.items())},
+                "node_bytes": None
+                if row.resident.nodes is None
+                else {str(node): size for node, size in sorted(row.resident.nodes.items())},
                 "promoted_bytes_per_s": row.promoted_per_s,
                 "demoted_bytes_per_s": row.demoted_per_s,
             }
             for row in shown
         ],
+        "nodes_unknown": refused,
         "unreadable": [{"path": path, "error": why} for path, why in sorted(unreadable.items())],
     }

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Looks of `terrace top` at the machine, one after the other, and what moved in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from terrace.ops import residents, top
+from terrace.ops.order import Order
+from terrace.ops.processes import Found, Processes
+from terrace.ops.residents import Resident
+from terrace.ops.topology import Node, read_nodes
+from terrace.sysfs import KernelFiles
+
+
+@dataclass(frozen=True)
+class Want:
+    """What is to be shown."""
+
+    kind: str = "cgroup"
+    #: Processes whose nodes are wanted; control groups are all there.
+    most: int = 20
+    #: Levels of control groups.
+    depth: int = 3
+    order: Order = field(default_factory=Order)
+    #: Part of a name, in lower case: no other process is looked at.
+    filter: str = ""
+
+    def names(self, name: str) -> bool:
+        """Whether this one is to be shown."""
+        return self.filter in name.lower()
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen: rows in their order, of ``count`` that there are; nodes of ``refused`` may not be read."""
+
+    want: Want
+    rows: list[top.Row]
+    nodes: list[Node]
+    count: int
+    refused: int = 0
+    #: Since the look before; None when there was none of this kind.
+    seconds: float | None = None
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+
+class Watcher:
+    """Looks below ``root``, and remembers the last one."""
+
+    def __init__(self, root: Path | str) -> None:
+        self._root = root
+        self._processes: Processes | None = None
+        self._before: list[Resident] = []
+        self._kind = ""
+        self._at_s = 0.0
+
+    def start(self, want: Want) -> None:
+        """Take note of what has moved so far, where that is counted; nothing else is read."""
+        self._remember(
+            want.kind, [] if want.kind == "process" else residents.cgroups(KernelFiles(self._root), want.depth)
+        )
+
+    def take(self, want: Want, going_on: Callable[[], bool] = lambda: True) -> Look:
+        """The next look; cut short once ``going_on()`` is false."""
+        files = KernelFiles(self._root)
+        nodes, _ = read_nodes(files)
+        found = self._find(files, want, nodes, going_on)
+        seconds = time.monotonic() - self._at_s if want.kind == self._kind else None
+        rows = top.rows(found.residents, self._before, seconds or 0.0)
+        self._remember(want.kind, found.residents)
+        return Look(
+            want, top.order(rows, nodes, want.order), nodes, found.count, found.refused, seconds, files.unreadable
+        )
+
+    def _find(self, files: KernelFiles, want: Want, nodes: list[Node], going_on: Callable[[], bool]) -> Found:
+        if want.kind == "cgroup":
+            groups = residents.cgroups(files, want.depth)
+            return Found(groups, 0, len(groups))
+        if self._processes is None:
+            self._processes = Processes(files)
+        slow = {node.node for node in nodes if not node.top}
+        return self._processes.first(files, want.most, slow, want.order, want.names, going_on)
+
+    def _remember(self, kind: str, seen: list[Resident]) -> None:
+        self._before, self._kind, self._at_s = seen, kind, time.monotonic()

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The processes that belong to the first lines of `terrace top`, with no more page tables walked than that takes.
+
+What a process has on which node is in /proc/PID/numa_maps alone: reading it walks all page tables, with mmap_lock held
+for reading, and is for the process's owner and root. How much it has in all is in statm and status, for everybody.
+
+statm is the sum of three counters (file, shmem, anonymous pages) that each CPU adds to in batches. Early releases of
+6.12 read it without what the CPUs still hold: less than a batch of max(32, 2 CPUs) pages on each of them, of either
+sign (lib/percpu_counter.c); later ones sum it up (task_statm). `Margin` finds out which it is. Huge pages of hugetlbfs
+are not in statm, and exact in status. What a process maps or frees between two files is not known to anybody.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import mmap
+import pwd
+import re
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.ops.order import Key, Order
+from terrace.ops.report import page_bytes
+from terrace.ops.residents import ON_NODE, Candidate, Resident
+from terrace.sysfs import KernelFiles, parse_nodes
+
+_HUGE_KB = re.compile(r"^HugetlbPages:\s+(\d+) kB$", re.MULTILINE)
+_UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
+_PAGE_KB = re.compile(r"\bkernelpagesize_kB=(\d+)")
+_COUNTERS = 3
+_PROBES = 8
+
+
+@dataclass(frozen=True)
+class Found:
+    """Processes in their order, of ``count``; of ``refused`` that might belong to them the nodes may not be read."""
+
+    residents: list[Resident]
+    refused: int
+    count: int
+
+
+class Margin:
+    """By how many pages statm may be off on the machine below ``files``."""
+
+    def __init__(self, files: KernelFiles) -> None:
+        cpus = max(1, len(parse_nodes(files.get("sys/devices/system/cpu/possible"))))
+        self.pages = 0 if _sums_up(files) else _COUNTERS * (max(32, 2 * cpus) - 1) * cpus
+
+
+def _sums_up(files: KernelFiles) -> bool:
+    """Whether statm grows with each single page that this process touches: in batches it would not.
+
+    For files that are not of the running kernel, too, it does not.
+    """
+    with mmap.mmap(-1, _PROBES * mmap.PAGESIZE) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        before = _statm(files, "self")[1]
+        for page in range(_PROBES):
+            memory[page * mmap.PAGESIZE] = 1
+            after = _statm(files, "self")[1]
+            if after <= before:
+                return False
+            before = after
+    return True
+
+
+class Users:
+    """Names of user numbers, each looked up once: of this machine, or of etc/passwd where the files are another's."""
+
+    def __init__(self, files: KernelFiles) -> None:
+        self._here = files.root.resolve() == Path("/")
+        self._known: dict[int, str] = {}
+        if not self._here:
+            for line in (files.get("etc/passwd") or "").splitlines():
+                name, *rest = line.split(":")
+                if len(rest) > 1 and rest[1].isdecimal():
+                    self._known.setdefault(int(rest[1]), name)
+
+    def name(self, uid: int) -> str:
+        """The name, or the number as text."""
+        if uid not in self._known:
+            try:
+                self._known[uid] = pwd.getpwuid(uid).pw_name if self._here else str(uid)
+            except (KeyError, OverflowError):
+                self._known[uid] = str(uid)
+        return self._known[uid]
+
+
+class Processes:
+    """The processes below a root folder; what does not change from look to look is kept."""
+
+    def __init__(self, files: KernelFiles) -> None:
+        self._margin = Margin(files)
+        self._users = Users(files)
+
+    def first(
+        self,
+        files: KernelFiles,
+        most: int,
+        slow: Set[int],
+        order: Order | None = None,
+        wanted: Callable[[str], bool] = lambda name: True,
+        going_on: Callable[[], bool] = lambda: True,
+    ) -> Found:
+        """The first ``most`` in ``order`` of those whose name is ``wanted``; cut short once ``going_on()`` is false."""
+        order = order or Order()
+        # The number decides where all else is alike: no two keys are the same, and candidates are never compared.
+        waiting = [(order.first(one, slow), one) for one in self._candidates(files) if wanted(one.name)]
+        count = len(waiting)
+        heapq.heapify(waiting)
+        found: dict[int, Resident] = {}
+        keys: list[Key] = []
+        refused = 0
+        while waiting and going_on():
+            # Who is left comes later than this one can.
+            if len(keys) >= most and keys[most - 1] < waiting[0][0]:
+                break
+            own = _walk(files, heapq.heappop(waiting)[1])
+            if own is None:
+                count -= 1
+                continue
+            assert own.pid is not None
+            refused += own.nodes is None
+            found[own.pid] = own
+            bisect.insort(keys, order.key(own, slow))
+        return Found([found[key[-1]] for key in keys[:most]], refused, count)
+
+    def _candidates(self, files: KernelFiles) -> Iterator[Candidate]:
+        """Every process that has memory of its own: no thread of the kernel, and none that has ended."""
+        for name in files.names("proc"):
+            if not name.isdecimal():
+                continue
+            space, pages = _statm(files, name)
+            if not space:
+                continue
+            status = files.get(f"proc/{name}/status") or ""
+            huge_kb, uid = _HUGE_KB.search(status), _UID.search(status)
+            huge = int(huge_kb[1]) * 1024 if huge_kb else 0
+            least, most = max(0, pages - self._margin.pages), min(max(space, pages), pages + self._margin.pages)
+            yield Candidate(
+                files.get(f"proc/{name}/comm") or "?",
+                int(name),
+                self._users.name(int(uid[1])) if uid else None,
+                *(size * page_bytes() + huge for size in (pages, least, most)),
+            )
+
+
+def _statm(files: KernelFiles, pid: str) -> tuple[int, int]:
+    """Pages of the address space, and of them in memory; (0, 0) without a process, or without memory of its own."""
+    words = (files.get(f"proc/{pid}/statm") or "").split()
+    if len(words) < 2 or not (words[0].isdecimal() and words[1].isdecimal()):
+        return 0, 0
+    return int(words[0]), int(words[1])
+
+
+def _walk(files: KernelFiles, one: Candidate) -> Resident | None:
+    """What it has on which node, None when it has ended meanwhile."""
+    path = f"proc/{one.pid}/numa_maps"
+    maps = files.get(path)
+    if maps is None:
+        if files.shown_path(path) not in files.unreadable:
+            return None
+        return Resident(one.name, one.pid, None, user=one.user, size=one.size)
+    nodes: dict[int, int] = {}
+    for line in maps.splitlines():
+        size = _PAGE_KB.search(line)
+        for node, pages in ON_NODE.findall(line):
+            nodes[int(node)] = nodes.get(int(node), 0) + int(pages) * (int(size[1]) if size else 4) * 1024
+    return Resident(one.name, one.pid, nodes, user=one.user)
