@@ -93,6 +93,23 @@ def test_pages_move_and_status_shows_it(vmlinux: Path) -> None:
     assert document["reasons"] and document["unreadable"] == []
 
 
+def test_top_finds_the_process_on_slow_memory(vmlinux: Path) -> None:
+    done = guest(vmlinux, f"{sys.executable} tests/lab/top_in_guest.py")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    for kind in ("root", "nobody"):
+        validate(told[kind], "top")
+    first = told["root"]["rows"][0]
+    assert (first["pid"], first["name"], first["user"]) == (told["pid"], "\033[2Jslowdb", "root")
+    assert first["node_bytes"]["1"] >= 64 << 20
+    # Somebody else is told its total, and nothing of its nodes.
+    seen = next(row for row in told["nobody"]["rows"] if row["pid"] == told["pid"])
+    assert seen["node_bytes"] is None and seen["total_bytes"] >= 64 << 20 and seen["user"] == "root"
+    assert told["nobody"]["nodes_unknown"] >= 1
+    assert told["screen"]["code"] == 0
+    assert told["screen"]["line"][:2] == [str(told["pid"]), "root"] and told["screen"]["line"][-1] == "?[2Jslowdb"
+
+
 @pytest.mark.usefixtures("engine")
 def test_refusals_name_file_value_and_range(vmlinux: Path) -> None:
     script = (

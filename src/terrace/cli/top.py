@@ -11,6 +11,7 @@ from functools import partial
 
 from terrace.cli import answer
 from terrace.errors import UsageError
+from terrace.live import screen
 from terrace.ops import top
 from terrace.ops.look import Want, Watcher
 from terrace.units import parse_interval_s
@@ -19,7 +20,8 @@ EPILOG = """\
 Who has the most memory on slow nodes comes first. Control groups count what is below them, and
 the kernel keeps their numbers anyway. For a process it has to walk all of its page tables, with
 mmap_lock held for reading: the largest are looked at first, until no other can belong to the lines.
-Nodes of others' processes are for root: '-'. With --count the JSON is a document a line.
+Nodes of others' processes are for root: '-'. With --count the JSON is a document a line. On a
+terminal, without --count, --json and -o, it is a screen: h shows its keys, q ends it.
 """
 
 
@@ -45,6 +47,8 @@ def main(args: argparse.Namespace) -> int:
     seconds = parse_interval_s(args.interval)
     if seconds <= 0:
         raise UsageError(f"--interval {args.interval}: use a time above 0")
+    if args.count is None and not args.json and not args.json_file and screen.possible():
+        return screen.run(args.root, _want(args), seconds)
     try:
         _print_looks(args, seconds)
     except KeyboardInterrupt:

@@ -78,7 +78,7 @@ def as_text(shown: Sequence[Row], nodes: Sequence[Node], kind: str, refused: int
 def refused_text(count: int) -> str:
     """A line for people whom the kernel does not tell the nodes of so many processes."""
     whose = "1 process" if count == 1 else f"{count} processes"
-    return f"{whose} with nodes that may not be read (-): try sudo terrace top --by process"
+    return f"Nodes of {whose} may not be read (-): sudo terrace top --by process"
 
 
 def on_node(own: Resident, node: int) -> int | None:

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The live view of `terrace top` on a terminal, with curses; what is on it is decided in `state` and `draw`."""
+
+from __future__ import annotations
+
+import contextlib
+import locale
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from terrace import cells, output
+from terrace.live import state as states
+from terrace.live.draw import draw, layout
+from terrace.live.state import State
+from terrace.live.watch import Lookout
+from terrace.ops.look import Want
+
+try:
+    import curses
+except ImportError:  # Some builds of Python have none.
+    curses = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from curses import window as Window  # noqa: N812
+
+#: How long a key, or the end of a look, may stay unnoticed at most.
+_POLL_MS = 50
+
+#: Style -> colours of text and ground (-1: the terminal's), and attributes with and without colours.
+_STYLES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "plain": ("", "", (), ()),
+    "name": ("", "", (), ()),
+    "bold": ("", "", ("BOLD",), ("BOLD",)),
+    "dim": ("", "", ("DIM",), ("DIM",)),
+    "head": ("BLACK", "GREEN", (), ("REVERSE",)),
+    "sorted": ("BLACK", "CYAN", (), ("REVERSE", "BOLD")),
+    "selected": ("BLACK", "CYAN", (), ("REVERSE",)),
+    "label": ("BLACK", "CYAN", (), ("REVERSE",)),
+    "key": ("", "", (), ()),
+    "keys": ("CYAN", "", ("BOLD",), ("BOLD",)),
+    "fact": ("CYAN", "", (), ()),
+    "top": ("GREEN", "", (), ()),
+    "slow": ("YELLOW", "", (), ("BOLD",)),
+    "up": ("GREEN", "", (), ()),
+    "down": ("MAGENTA", "", (), ()),
+    "on": ("GREEN", "", ("BOLD",), ("BOLD",)),
+    "warn": ("YELLOW", "", ("BOLD",), ("BOLD",)),
+}
+
+_NAMES = {
+    "\n": "enter",
+    "\r": "enter",
+    "\t": "tab",
+    "\x1b": "esc",
+    "\x7f": "backspace",
+    "\b": "backspace",
+    "\x03": "ctrl-c",
+    "\x0c": "ctrl-l",
+}
+
+
+def possible() -> bool:
+    """Whether there is a terminal on both sides that a screen can be drawn on."""
+    if curses is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    try:
+        curses.setupterm()
+        return bool(curses.tigetstr("cup"))
+    except curses.error:
+        return False
+
+
+def run(root: Path | str, want: Want, interval_s: float) -> int:
+    """Show it until somebody quits; the terminal is afterwards as it was, whatever ends it."""
+    locale.setlocale(locale.LC_ALL, "")
+    lookout = Lookout(root)
+    try:
+        with _terminal() as window:
+            _loop(window, lookout, State(want, interval_s, least=want.most))
+    except KeyboardInterrupt:
+        pass
+    finally:
+        lookout.ask(None)
+    return 0
+
+
+@contextlib.contextmanager
+def _terminal() -> Iterator[Window]:
+    """The whole screen, without echo and line editing; put back in the end, also by SIGTERM, which raises SystemExit.
+
+    Ctrl-Z and what follows it, and a new size, are seen to by the library.
+    """
+    window = curses.initscr()
+    try:
+        curses.noecho()
+        curses.cbreak()
+        window.keypad(True)
+        window.timeout(_POLL_MS)
+        curses.set_escdelay(_POLL_MS)
+        with contextlib.suppress(curses.error):
+            curses.curs_set(0)
+        yield window
+    finally:
+        with contextlib.suppress(curses.error):
+            curses.curs_set(1)
+        window.keypad(False)
+        curses.nocbreak()
+        curses.echo()
+        curses.endwin()
+
+
+def _loop(window: Window, lookout: Lookout, state: State) -> None:
+    attributes = _attributes()
+    drawn: tuple[State, int, int] | None = None
+    asked, due = states.wanted(state), 0.0
+    lookout.ask(asked)
+    waits = True
+    while not state.ended:
+        height, width = window.getmaxyx()
+        state = states.fit(state, layout(state, width, height)[1])
+        if drawn != (state, height, width):
+            _paint(window, state, width, height, attributes)
+            drawn = state, height, width
+        before = state
+        for key in _keys(window):
+            state = states.press(state, key)
+        if seen := lookout.seen():
+            state, waits, due = states.see(state, *seen), False, time.monotonic() + state.interval_s
+        sooner = state.asked != before.asked or state.interval_s < before.interval_s
+        if states.outdated(state, asked) or (not waits and (sooner or time.monotonic() >= due)):
+            asked, waits = states.wanted(state), True
+            lookout.ask(asked)
+
+
+def _keys(window: Window) -> Iterator[str]:
+    """What was pressed: one key is waited for, those behind it are taken along."""
+    start = time.monotonic()
+    key = _key(window)
+    if key is None and time.monotonic() - start < _POLL_MS / 5000:
+        # A signal came, or nobody is at the other end any more.
+        if not sys.stdin.isatty():
+            yield "ctrl-c"
+        time.sleep(_POLL_MS / 1000)
+    window.timeout(0)
+    while key is not None:
+        if key == "ctrl-l":
+            window.clear()
+        yield key
+        key = _key(window)
+    window.timeout(_POLL_MS)
+
+
+def _key(window: Window) -> str | None:
+    """The name of the next key as `state.press` knows it."""
+    try:
+        key = window.get_wch()
+    except curses.error:
+        return None
+    if isinstance(key, str):
+        return _NAMES.get(key, key)
+    special = {
+        curses.KEY_UP: "up",
+        curses.KEY_DOWN: "down",
+        curses.KEY_PPAGE: "pgup",
+        curses.KEY_NPAGE: "pgdn",
+        curses.KEY_HOME: "home",
+        curses.KEY_END: "end",
+        curses.KEY_ENTER: "enter",
+        curses.KEY_BACKSPACE: "backspace",
+    }
+    if curses.KEY_F1 <= key <= curses.KEY_F10:
+        return f"f{key - curses.KEY_F0}"
+    return special.get(key, "resize")
+
+
+def _attributes() -> dict[str, int]:
+    """Each style for this terminal."""
+    colours = False
+    if output.colour_wanted(sys.stdout):
+        with contextlib.suppress(curses.error):
+            curses.start_color()
+            curses.use_default_colors()
+            colours = curses.has_colors()
+    attributes = {}
+    pairs: dict[tuple[str, str], int] = {("", ""): 0}
+    for name, (text, ground, with_colours, without) in _STYLES.items():
+        attribute = 0
+        if colours and (text, ground) not in pairs:
+            pairs[text, ground] = len(pairs)
+            curses.init_pair(pairs[text, ground], _colour(text), _colour(ground))
+        if colours:
+            attribute |= curses.color_pair(pairs[text, ground])
+        for word in with_colours if colours else without:
+            attribute |= getattr(curses, f"A_{word}")
+        attributes[name] = attribute
+    return attributes
+
+
+def _colour(name: str) -> int:
+    return getattr(curses, f"COLOR_{name}") if name else -1
+
+
+def _paint(window: Window, state: State, width: int, height: int, attributes: dict[str, int]) -> None:
+    window.erase()
+    for y, line in enumerate(draw(state, width, height, window.encoding)):
+        x = 0
+        for text, style in line:
+            # The library complains of the last cell of the screen, behind which its cursor has no place.
+            with contextlib.suppress(curses.error):
+                window.addstr(y, x, text, attributes[style])
+            x += cells.width(text)
+    window.refresh()
