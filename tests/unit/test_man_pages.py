@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from terrace.ops import knobs, settings
 from terrace.paths import repo_root
 
 ROOT = repo_root()
@@ -18,7 +19,8 @@ HEADER = ROOT / "linux/include/uapi/linux/mempolicy2.h"
 SOURCES = ROOT / "linux/mm/mempolicy2"
 TABLE = ROOT / "linux/Documentation/admin-guide/mm/mempolicy2.rst"
 CALLS = ("set_mempolicy2", "get_mempolicy2", "mbind2")
-PAGES = sorted(MAN.iterdir())
+SETTINGS = ROOT / "docs/man/terrace.toml.5"
+PAGES = sorted([*MAN.iterdir(), *SETTINGS.parent.iterdir()])
 
 #: What functions of Linux that ours call may return, as Linux 6.12 with our hooks has them.
 OF_LINUX = {
@@ -165,3 +167,18 @@ def test_every_function_of_the_library_is_in_its_page(title: str) -> None:
     assert len(names) > 15
     words = set(re.findall(r"\bterrace_\w+", section((MAN / "terrace_policy.3").read_text(), title)))
     assert names - words == set()
+
+
+def test_the_example_of_the_file_of_settings_is_taken() -> None:
+    text = example(SETTINGS.read_text())
+    found = settings.parse(text, Path("/etc/terrace/terrace.toml"))
+    lines = text.splitlines()
+    assert sorted(one.line for one in found) == [number for number, line in enumerate(lines, 1) if " = " in line]
+    assert {one.cgroup for one in found} == {None, "system.slice/db.service"}
+
+
+def test_the_page_of_the_file_of_settings_names_knobs_that_there_are() -> None:
+    text = section(SETTINGS.read_text(), "DESCRIPTION").partition(".SS Values")[0]
+    keys = re.findall(r"^\.BR? ([a-z_]+\.[a-z0-9_.]+)\b", text, re.MULTILINE)
+    assert len(keys) >= 6
+    assert [key for key in keys if knobs.find(key).key != key and key != "weights.node0"] == []
