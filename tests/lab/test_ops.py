@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from terrace.exporter.table import METRICS
 from terrace.paths import repo_root
 
 TERRACE = str(repo_root() / "terrace")
@@ -203,3 +204,19 @@ def test_an_ordinary_user_reads_and_cannot_write(vmlinux: Path) -> None:
     document = json.loads(done.stdout)
     validate(document, "status")
     assert [reason["id"] for reason in document["reasons"]] == ["off"]
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_exporter_tells_of_every_counter(vmlinux: Path) -> None:
+    """The names in its table are those of the kernel, and a name of a group that has to be escaped comes through."""
+    group = "echo +memory >/sys/fs/cgroup/cgroup.subtree_control && mkdir '/sys/fs/cgroup/a\\x2d\"b'"
+    done = guest(vmlinux, f"{group} && ./terrace set enabled=1 >&2 && ./terrace exporter --json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    validate(document, "metrics")
+    found = {metric["name"]: metric["samples"] for metric in document["metrics"]}
+    counters = {name for name, metric in METRICS.items() if metric.kind == "counter"}
+    assert sorted(counters - set(found)) == []
+    assert {sample["labels"]["cgroup"] for sample in found["terrace_cgroup_memory_bytes"]} == {'a\\x2d"b'}
+    assert found["terrace_engine_enabled"] == [{"labels": {}, "value": 1}]
+    assert found["terrace_unreadable_files"] == [{"labels": {}, "value": 0}]

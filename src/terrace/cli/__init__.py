@@ -40,6 +40,7 @@ _TABLE = (
     Verb("deb", "terrace.cli.deb", "Debian packages of the kernel, the tools and the library, for a real machine"),
     Verb("status", "terrace.cli.status", "which node is which tier, what moves, why nothing moves"),
     Verb("top", "terrace.cli.top", "whose memory lies on which tier, and what of it moves, live"),
+    Verb("exporter", "terrace.cli.exporter", "the same for Prometheus and Grafana, all the time", "exporter"),
     Verb("set", "terrace.cli.set", "read and write knobs"),
     Verb("apply", "terrace.cli.apply", "set what /etc/terrace/terrace.toml says"),
     Verb("exec", "terrace.cli.exec", "run a program with a placement of its own"),

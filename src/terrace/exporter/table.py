@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The table of metrics (docs/reference/metrics.md is checked against it), and a page of them with values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["counter", "gauge", "info"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. The name has its unit, a counter's ends in ``_total``, that of words in ``_info`` (value 1)."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+
+
+def _counter(name: str, help_text: str, *labels: str) -> Metric:
+    return Metric(f"terrace_{name}_total", "counter", labels, help_text)
+
+
+def _gauge(name: str, help_text: str, *labels: str) -> Metric:
+    return Metric(f"terrace_{name}", "gauge", labels, help_text)
+
+
+def _info(name: str, help_text: str, *labels: str) -> Metric:
+    return Metric(f"terrace_{name}_info", "info", labels, help_text)
+
+
+_MACHINE = (
+    _info("build", "Version of terrace that answers", "version"),
+    _info("kernel", "Release of the running kernel, as uname -r gives it", "release"),
+    _gauge("page_size_bytes", "Bytes in a page, which is what metrics named pages count"),
+    _info("node", "A node with memory: CPUs, memory tier, and whether it is a top tier", "node", "cpus", "tier", "top"),
+    _gauge("node_top_tier", "1 when the node is in a top tier, out of which no page is promoted; else 0", "node"),
+    _gauge("node_tier_rank", "Place of the node's memory tier; 0 is the fastest", "node", "tier"),
+    _gauge(
+        "node_memory_bytes",
+        "Memory of the node: total, free, and movable (on the LRU lists). The states overlap",
+        "node",
+        "tier",
+        "state",
+    ),
+    _gauge(
+        "node_watermark_bytes",
+        "Free memory below which kswapd works: low; promo when promotion asks",
+        "node",
+        "mark",
+    ),
+    _gauge("node_reclaim_gave_up", "1 when kswapd failed so often that it demotes nothing there; else 0", "node"),
+    _gauge("node_distance", "Distance of another node, as firmware gives it; 10 is the node itself", "node", "to"),
+    _gauge("node_demotes_to", "1 for each node that reclaim demotes to from the node", "node", "to"),
+    _gauge("node_promotes_to", "1 for each node that the engine promotes to from the node", "node", "to"),
+    _gauge("node_read_latency_seconds", "Read latency from the nearest CPUs, as firmware (HMAT) gives it", "node"),
+    _gauge("node_read_bandwidth_bytes_per_second", "Read bandwidth from there, as firmware gives it", "node"),
+    _counter("node_promoted_pages", "Pages that the engine took up from the node since it was switched on", "node"),
+    _counter("node_demoted_pages", "Pages that the engine took down to the node since it was switched on", "node"),
+    _counter("node_not_promoted_folios", "Folios of the node that were to go up and did not, since then", "node"),
+)
+
+_ENGINE = (
+    _gauge("engine_present", "1 when the kernel has the promotion engine (mm/mtier); else 0"),
+    _gauge("engine_enabled", "1 when the engine is switched on; else 0"),
+    _gauge("engine_state", "1 for the state that the engine is in, 0 for the others", "state"),
+    _gauge("engine_processes", "Address spaces that the engine knows"),
+    _gauge("engine_observing", "1 when the engine was asked to decide and move nothing; else 0 (debugfs: for root)"),
+    _gauge("last_burst_why", "1 for why the last burst of looks moved no more pages, 0 for the other words", "why"),
+    _gauge("last_burst_look_interval_seconds", "Time between two looks of the last burst"),
+    _gauge("last_burst_cpu_share_ratio", "Share of one CPU that looks may take now, on average"),
+    _gauge("last_burst_margin_ratio", "How likely the last page with room above is accessed between two looks"),
+    _gauge("last_burst_trust_ratio", "How much of what moves had promised came true"),
+    _gauge("last_burst_gain_seconds", "Time that the last burst's moves have saved so far"),
+    _gauge("last_burst_cost_seconds", "Time that its looks have cost"),
+    _counter("place_taken_pages", "Pages that were to go up since the engine was switched on"),
+    _counter("place_promoted_pages", "Pages that went up since then"),
+    _counter("place_demoted_pages", "Pages that went down for them since then"),
+    _counter("thread_cpu_seconds", "CPU time of a kernel thread that promotes or demotes", "thread"),
+    _gauge(
+        "reason",
+        "1 for each thing that stops promotion, as terrace status --interval 0 names it (by counters since boot)",
+        "id",
+        "severity",
+    ),
+)
+
+_SETTINGS = (
+    _gauge("capability_present", "1 when the kernel has the capability; else 0", "capability"),
+    _gauge("capability_on", "1 when it is on, for control groups: in any; else 0", "capability"),
+    _gauge("capability_cgroups", "Control groups that have it on", "capability"),
+    _gauge("knob_value", "Knob whose value is a plain number, or off (0) and on (1)", "knob"),
+    _gauge("knob_seconds", "Knob whose value is a time", "knob"),
+    _gauge("knob_ratio", "Knob whose value is a share", "knob"),
+    _gauge("knob_bytes_per_second", "Knob whose value is a rate", "knob"),
+    _info("knob", "Knob whose value is a word now", "knob", "value"),
+)
+
+_CGROUPS = (
+    _gauge("cgroup_memory_bytes", "Memory of the control group on a node, with what is below it", "cgroup", "node"),
+    _counter("cgroup_promoted_pages", "Pages of the control group that were promoted", "cgroup"),
+    _counter("cgroup_demoted_pages", "Pages of the control group that were demoted", "cgroup"),
+    _gauge("cgroups_found", "Control groups down to the depth asked for"),
+    _gauge("cgroups_left_out", "Of these, the ones not told of, because others have more slow memory"),
+)
+
+_SCRAPE = (
+    _gauge("scrape_duration_seconds", "Time it took to read what this page says"),
+    _gauge("unreadable_files", "Files of the kernel that are there and may not be read by the exporter's user"),
+)
+
+_VMSTAT = (
+    _counter("promoted_pages", "Pages promoted, by the engine or by stock NUMA balancing"),
+    _counter("promotion_candidate_pages", "Pages that hint faults of stock NUMA balancing found hot"),
+    _counter("demoted_pages", "Pages demoted, by who found them cold: reclaim (three of them) or the engine", "by"),
+    _counter("migrated_pages", "Pages that the kernel was to migrate for any reason, by result", "result"),
+    _counter("numa_migrated_pages", "Pages that NUMA balancing, faults or followers moved to another node"),
+    _counter("numa_hint_faults", "Hint faults of NUMA balancing"),
+    _counter("engine_bursts", "Bursts of looks"),
+    _counter("engine_looks", "Looks"),
+    _counter("engine_look_entries", "Page table entries read in looks"),
+    _counter("engine_look_flushes", "TLB flushes of an address space after a look"),
+    _counter("engine_hint_faults", "Hint faults that found a slow page hot and left it to the engine"),
+    _counter("engine_throttled", "Waits for a limit (rate: promote.rate_mbps)", "limit"),
+    _counter("engine_taken_folios", "Folios that were to go up"),
+    _counter("engine_promoted_folios", "Of these, the folios that were promoted"),
+    _counter("not_promoted_folios", "Of these, the folios that were not, by reason; see metrics.md", "reason"),
+    _counter("engine_promoted_pages", "Pages that the engine promoted, by kind", "kind"),
+    _counter("engine_promoted_huge_folios", "Huge pages that the engine promoted"),
+    _counter("engine_split_huge_folios", "Huge pages split because the target had no free huge page"),
+    _counter("engine_fast_moved_pages", "Pages that moved by address space, up or down"),
+    _counter("engine_fast_deferred_pages", "Of these, the pages whose TLB flush waits"),
+    _counter("engine_fast_left_folios", "Folios that could not move so and were left to migrate_pages()", "reason"),
+    _counter("tlb_defer_pages", "Migrated pages whose TLB flush waited"),
+    _counter("tlb_defer_joined_pages", "Pages that could have waited, and went along with the flush of another"),
+    _counter("tlb_defer_no_need_pages", "Pages for which no other CPU had to be interrupted"),
+    _counter("tlb_defer_refused_pages", "Pages whose flush could not wait, by reason", "reason"),
+    _counter("tlb_defer_batches", "Batches of pages: clean sent no interrupt, flushed had to", "end"),
+    _counter("tlb_defer_flushes", "Flushes by interrupt, by what forced them", "cause"),
+    _counter("tlb_defer_interrupted_cpus", "CPUs that got such an interrupt"),
+    _counter("tlb_defer_forced_address_spaces", "Address spaces flushed before their time, by what asked", "by"),
+    _counter("numa_follow_marked_pages", "Pages marked to move when they are used next"),
+    _counter("numa_follow_pulled_pages", "Marked pages that an access moved"),
+    _counter("numa_follow_moved_pages", "Pages moved at once, after their task"),
+    _counter("numa_follow_faulted_pages", "Pages that nobody mapped, moved by a fault that maps them, by kind", "kind"),
+    _counter("numa_follow_refused_pages", "Pages that should have followed and stay, by reason", "reason"),
+    _counter("numa_follow_walks", "Walks begun: memory of a process follows"),
+    _counter("numa_follow_declined", "Tasks whose memory does not follow, by reason", "reason"),
+    _counter("numa_scan_visits", "Scans of a process that were due"),
+    _counter("numa_scan_walks", "Walks of NUMA balancing, by where they were done", "mode"),
+    _counter("numa_scan_seconds", "Time in them", "mode"),
+    _counter("numa_scan_entries", "Page table entries that they looked at"),
+)
+
+#: Every metric whose name is known before a kernel is read; what else /proc/vmstat has: `terrace.exporter.vmstat`.
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in (*_MACHINE, *_ENGINE, *_SETTINGS, *_CGROUPS, *_SCRAPE, *_VMSTAT)
+}
+
+
+@dataclass
+class Family:
+    """A metric with its values, by the values of its labels."""
+
+    metric: Metric
+    samples: dict[tuple[str, ...], float] = field(default_factory=dict)
+
+
+class Page:
+    """All values of one look. What the kernel does not say is not put, and so is not on the page."""
+
+    def __init__(self) -> None:
+        self.families: dict[str, Family] = {}
+
+    def put(self, name: str, value: float | None, /, **labels: object) -> None:
+        """A value of the metric ``terrace_NAME``; None puts nothing."""
+        self.add(METRICS[f"terrace_{name}"], value, **labels)
+
+    def add(self, metric: Metric, value: float | None, /, **labels: object) -> None:
+        """The same of any metric. The same labels again add up, as two threads of a name do."""
+        if value is None or not math.isfinite(value):
+            return
+        if set(labels) != set(metric.labels):
+            raise ValueError(f"{metric.name} has the labels {metric.labels}, not {tuple(labels)}")
+        key = tuple(printable(str(labels[label])) for label in metric.labels)
+        samples = self.families.setdefault(metric.name, Family(metric)).samples
+        samples[key] = value if metric.kind == "info" else samples.get(key, 0) + value
+
+
+def printable(text: str) -> str:
+    r"""``text`` as UTF-8 can have it: a byte of a file's name that is none is shown as ``\xff``."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

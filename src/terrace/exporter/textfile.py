@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A file for node_exporter's textfile collector: whole at any moment, and there for its user to read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from terrace.errors import TerraceError, UsageError
+
+_MODE = 0o644
+
+
+def check(path: Path) -> None:
+    """Raise UsageError when ``path`` is no place for such a file."""
+    if path.suffix != ".prom":
+        raise UsageError(f"--textfile {path}: node_exporter reads only names that end in .prom; - is stdout")
+    if path.is_dir():
+        raise UsageError(f"--textfile {path}: this is a folder; name a file in it that ends in .prom")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"--textfile {path}: there is no folder {folder}; make it first or name another")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"--textfile {path}: you may not write in {folder}; name another folder, or run as its owner")
+
+
+def write(path: Path, text: bytes) -> None:
+    """Put ``text`` in the place of the file in one step, mode 0644. Raises TerraceError; the old file is then there."""
+    # A name that does not end in .prom, or node_exporter would read the half of it.
+    try:
+        number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.absolute().parent)
+        try:
+            with open(number, "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fchmod(number, _MODE)
+                # Else a crash may leave an empty file of the right name.
+                os.fsync(number)
+            Path(name).replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise TerraceError(f"--textfile {path}: {error.strerror}") from error
