@@ -23,19 +23,10 @@ sys.exit(main())
 PLACE = "/usr/share/terrace-tools"
 #: Modules of the tools, below src/terrace; all of a folder, or one file.
 TOOLS = (
-    *(
-        "__init__.py",
-        "__main__.py",
-        "cells.py",
-        "complete.py",
-        "errors.py",
-        "host.py",
-        "output.py",
-        "paths.py",
-        "sysfs.py",
-    ),
-    *("units.py", "venv.py", "words.py", "live", "ops", "policy", "cli/__init__.py", "cli/answer.py", "cli/status.py"),
-    *("cli/top.py", "cli/set.py", "cli/apply.py", "cli/exec.py", "cli/spread.py", "cli/features.py", "cli/doctor.py"),
+    *("__init__.py", "__main__.py", "cells.py", "complete.py", "errors.py", "output.py", "paths.py"),
+    *("sysfs.py", "units.py", "words.py", "exporter", "live", "ops", "policy", "cli/__init__.py"),
+    *("cli/answer.py", "cli/status.py", "cli/top.py", "cli/set.py", "cli/apply.py", "cli/exporter.py"),
+    *("cli/exec.py", "cli/spread.py", "cli/features.py", "cli/doctor.py"),
 )
 
 
@@ -78,8 +69,8 @@ def completions(out: Path, program: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """A file, or all Python files of a folder."""
-    for path in sorted(source.glob("*.py")) if source.is_dir() else [source]:
+    """A file, or all files of a folder."""
+    for path in sorted(filter(Path.is_file, source.iterdir())) if source.is_dir() else [source]:
         write(target / path.name if source.is_dir() else target, path.read_text(encoding="utf-8"))
 
 

@@ -12,7 +12,8 @@ from typing import TextIO
 
 from terrace import __version__, cli, output
 from terrace.cli import answer
-from terrace.errors import TerraceError
+from terrace.errors import MissingError, TerraceError
+from terrace.paths import in_checkout
 from terrace.words import Parser, did_you_mean
 
 
@@ -130,11 +131,21 @@ def _run(words: list[str]) -> int:
     if hasattr(module, "check_arguments"):
         module.check_arguments(args)
     if verb.needs and (not hasattr(module, "needs_packages") or module.needs_packages(args)):
-        from terrace import venv
-
-        venv.enter(verb.needs, words)
+        _enter(verb, words)
     code: int = module.main(args)
     return code
+
+
+def _enter(verb: cli.Verb, words: list[str]) -> None:
+    """Go on with the packages of a verb. Raises MissingError where they have to be Debian's."""
+    assert verb.needs
+    if not in_checkout():
+        raise MissingError(
+            f"`terrace {verb.name}` needs what Debian calls {verb.debian}: apt-get install {verb.debian}"
+        )
+    from terrace import venv
+
+    venv.enter(verb.needs, words)
 
 
 def _help(verbs: dict[str, cli.Verb]) -> str:

@@ -31,13 +31,15 @@ terrace doctor --for lab && exit 90
 terrace exec --preferred 0 -- true
 terrace exec --weighted-interleave 0=1 --fallback -- true
 terrace spread 1M
+terrace exporter --json | grep -F terrace_node_memory_bytes
+terrace exporter --textfile - && exit 93
 # The file of settings that comes along sets nothing, and what is saved is in it.
 terrace apply --check | grep -F '0 settings, nothing wrong'
 terrace apply --unit | grep -F 'ExecStart="/usr/bin/terrace" apply'
 terrace demo && exit 91
 # Pages and completions.
-for page in terrace terrace-status terrace-apply terrace-set; do
-    test -s "/usr/share/man/man1/$page.1.gz" || grep -q path-exclude /etc/dpkg/dpkg.cfg.d/*
+for page in man1/terrace.1 man1/terrace-status.1 man5/terrace.toml.5 man2/mbind2.2 man3/terrace_policy.3; do
+    test -s "/usr/share/man/$page.gz" || grep -q path-exclude /etc/dpkg/dpkg.cfg.d/*
 done
 completed() {
     COMP_LINE="$1" COMP_POINT=${#1} COMP_TYPE=9 _ARGCOMPLETE=1 _ARGCOMPLETE_IFS=' ' \

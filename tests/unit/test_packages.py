@@ -48,7 +48,16 @@ def test_every_verb_of_a_tiered_machine_is_there_and_no_other(installed: Path) -
 
 @pytest.mark.parametrize(
     "words",
-    ["status --interval 0", "set --list", "features", "spread 1M", "top --count 1 --interval 0.1", "apply --example"],
+    [
+        "status --interval 0",
+        "set --list",
+        "features",
+        "spread 1M",
+        "top --count 1 --interval 0.1",
+        "apply --example",
+        "exporter --json",
+        "exporter --dashboard",
+    ],
 )
 def test_they_work_without_a_checkout(installed: Path, words: str) -> None:
     done = run(installed, *words.split())
@@ -63,6 +72,8 @@ def test_what_is_said_fits_an_installed_tool(installed: Path) -> None:
     assert "docs/" not in run(installed, "doctor").stdout.replace("/usr/share/doc", "")
     done = run(installed, "exec", "--weighted-interleave", "0=1", "--", "true")
     assert done.returncode == 3 and "apt-get install libterrace0" in done.stderr
+    done = run(installed, "exporter", "--textfile", "-")
+    assert done.returncode == 3 and "apt-get install python3-prometheus-client" in done.stderr
     done = run(installed, "demo")
     assert done.returncode == 2 and "there is no verb 'demo'" in done.stderr
 

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verb:
-    """One word of the command line; `needs` names its file in requirements/ (None: Python's own library only)."""
+    """One word of the command line; `needs` names its file in requirements/ (None: Python's own library only).
+
+    `debian` names the package that brings the same, for a tool that is installed and has no requirements/.
+    """
 
     name: str
     module: str
     summary: str
     needs: str | None = None
+    debian: str = ""
 
 
 _TABLE = (
@@ -40,7 +44,13 @@ _TABLE = (
     Verb("deb", "terrace.cli.deb", "Debian packages of the kernel, the tools and the library, for a real machine"),
     Verb("status", "terrace.cli.status", "which node is which tier, what moves, why nothing moves"),
     Verb("top", "terrace.cli.top", "whose memory lies on which tier, and what of it moves, live"),
-    Verb("exporter", "terrace.cli.exporter", "the same for Prometheus and Grafana, all the time", "exporter"),
+    Verb(
+        "exporter",
+        "terrace.cli.exporter",
+        "the same for Prometheus and Grafana, all the time",
+        "exporter",
+        "python3-prometheus-client",
+    ),
     Verb("set", "terrace.cli.set", "read and write knobs"),
     Verb("apply", "terrace.cli.apply", "set what /etc/terrace/terrace.toml says"),
     Verb("exec", "terrace.cli.exec", "run a program with a placement of its own"),

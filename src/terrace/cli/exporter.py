@@ -15,17 +15,18 @@ from terrace.exporter import server, textfile
 from terrace.exporter.machine import look
 from terrace.exporter.table import Page
 from terrace.output import say
+from terrace.paths import document
 from terrace.sysfs import KernelFiles
 from terrace.units import whole_number
 
 JSON_VERSION = 1
 DASHBOARD = Path(__file__).parents[1] / "exporter" / "dashboard.json"
 STDOUT = "-"
-EPILOG = """\
+EPILOG = f"""\
 Without --textfile, --dashboard, --json and -o it serves until SIGTERM or Ctrl-C; each scrape is a look at
 /proc and /sys that takes milliseconds. With any of these it looks once and ends. What each metric says, and
-how many series there are: docs/reference/metrics.md. How to set up Prometheus, node_exporter and Grafana:
-docs/how-to/watch-with-prometheus.md.
+how many series there are: {document("reference/metrics.md")}. How to set up Prometheus, node_exporter
+and Grafana: {document("how-to/watch-with-prometheus.md")}.
 """
 
 

@@ -143,9 +143,9 @@ def _put_knob(page: Page, knob: Knob, text: str | None) -> None:
 
 def _put_cgroups(page: Page, files: KernelFiles, now: Snapshot, most: int, depth: int) -> None:
     found = residents.cgroups(files, depth)
-    kept = [row.resident for row in top.order(top.rows(found, [], 0), now.nodes, most)]
+    kept = [row.resident for row in top.order(top.rows(found, [], 0), now.nodes)[:most]]
     for group in kept:
-        for node, size in sorted(group.nodes.items()):
+        for node, size in sorted((group.nodes or {}).items()):
             page.put("cgroup_memory_bytes", size, cgroup=group.name, node=node)
         page.put("cgroup_promoted_pages_total", group.promoted_pages, cgroup=group.name)
         page.put("cgroup_demoted_pages_total", group.demoted_pages, cgroup=group.name)
