@@ -22,6 +22,7 @@ from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.ops import apply, knobs, settings, unit
 from terrace.ops.applied import Applied, alone
 from terrace.ops.knob_table import CGROUPS, WEIGHTS
+from terrace.paths import repo_root
 from terrace.sysfs import MTIER, KernelFileError, KernelFiles
 
 FILE = settings.DEFAULT
@@ -410,16 +411,24 @@ def test_after_any_files_it_is_as_the_last_one_says(
 
 
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
-    program = tmp_path / 'a "b" 100% $HOME' / "terrace"
+    program = tmp_path / "ä b 100% $HOME" / "terrace"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     text = unit.text(program, "man:terrace.toml(5)")
     assert "ConditionPathExists=|/sys/kernel/mm/mtier\n" in text
-    assert "100%% $$HOME" in text
+    assert "100%% $HOME" in text
+    with pytest.raises(UsageError, match="no program with a quote"):
+        unit.text(Path('/a "b"/terrace'), "")
     if not shutil.which("systemd-analyze"):
         pytest.skip("no systemd-analyze here")
+    # It looks whether the program is there, and so whether it reads the path as we mean it.
     path = tmp_path / unit.NAME
-    path.write_text(unit.text(Path("/bin/true"), "man:terrace.toml(5)"))
-    done = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    path.write_text(text)
+    exporter = repo_root() / "debian/terrace-tools.terrace-exporter.service"
+    (tmp_path / "terrace-exporter.service").write_text(exporter.read_text().replace("/usr/bin/terrace", "/bin/true"))
+    for name in (unit.NAME, "terrace-exporter.service"):
+        words = ["systemd-analyze", "verify", "--man=no", str(tmp_path / name)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        # What it says of other units of this machine is not about ours.
+        assert [line for line in done.stderr.splitlines() if "terrace" in line] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from terrace.errors import UsageError
 from terrace.ops.knob_table import KNOBS
 from terrace.ops.settings import DEFAULT
 from terrace.sysfs import MTIER
@@ -15,12 +16,15 @@ NAME = "terrace.service"
 def text(program: Path, documents: str) -> str:
     """The unit, for the tool at ``program``; ``documents`` are addresses of what there is to read.
 
-    A kernel without any knob of ours skips it; where one is missing that the file sets, it fails and says which.
+    A kernel without any knob of ours skips it; where one is missing that the file sets, it fails and says which. Raises
+    UsageError for a path that systemd does not take.
     """
     ours = {knob.option: knob.path for knob in reversed(KNOBS) if knob.option} | {"CONFIG_MTIER": MTIER}
     conditions = "".join(f"ConditionPathExists=|/{path}\n" for path in sorted(ours.values()))
-    # systemd expands % and $, and ends a word at a space; its quotes are those of C.
-    escaped = str(program).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    # Of a program's path systemd expands %, and no variables.
+    escaped = str(program).replace("%", "%%")
+    if not escaped.isprintable() or any(char in escaped for char in "\"'\\"):
+        raise UsageError(f"systemd starts no program with a quote, a backslash or a line end in its path: {str(program)!r}")
     return f"""\
 [Unit]
 Description=Settings of tiered memory
