@@ -64,12 +64,9 @@ def qemu_argv(machine: Machine, port_fds: Sequence[int], qmp_fd: int) -> list[st
     `port_fds` are open sockets for PORTS, in that order, and `qmp_fd` one for QEMU's own control protocol.
     """
     return [
-        QEMU,
-        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-        *("-machine", _board(machine), *_accelerator(machine)),
-        *_numa(machine.topology),
+        *bare_argv(machine),
         *("-kernel", str(machine.vmlinux), "-initrd", str(machine.initrd), "-append", kernel_arguments(machine)),
-        *("-chardev", f"file,id=console,path={_escape(machine.console)}", "-serial", "chardev:console"),
+        *("-chardev", f"file,id=console,path={escape(machine.console)}", "-serial", "chardev:console"),
         *("-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"),
         *("-device", "virtio-serial-pci,max_ports=8"),
         *_ports(port_fds),
@@ -79,7 +76,17 @@ def qemu_argv(machine: Machine, port_fds: Sequence[int], qmp_fd: int) -> list[st
     ]
 
 
-def _escape(path: Path) -> str:
+def bare_argv(machine: Machine) -> list[str]:
+    """The words for CPUs and memory alone: nothing to boot, and no devices."""
+    return [
+        QEMU,
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+        *("-machine", _board(machine), *_accelerator(machine)),
+        *_numa(machine.topology),
+    ]
+
+
+def escape(path: Path) -> str:
     """A comma ends a QEMU option's value unless it is doubled."""
     return str(path).replace(",", ",,")
 

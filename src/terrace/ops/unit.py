@@ -24,7 +24,9 @@ def text(program: Path, documents: str) -> str:
     # Of a program's path systemd expands %, and no variables.
     escaped = str(program).replace("%", "%%")
     if not escaped.isprintable() or any(char in escaped for char in "\"'\\"):
-        raise UsageError(f"systemd starts no program with a quote, a backslash or a line end in its path: {str(program)!r}")
+        raise UsageError(
+            f"systemd starts no program with a quote, a backslash or a line end in its path: {str(program)!r}"
+        )
     return f"""\
 [Unit]
 Description=Settings of tiered memory
