@@ -454,7 +454,7 @@ def _kernel(request: Request, flavour: str) -> Path:
 
 
 def _unit(request: Request) -> Iterator[TestResult]:
-    require_packages(_HOST_PACKAGES, "compile what the unit tests run")
+    require_packages((*_HOST_PACKAGES, "dpkg-dev"), "compile what the unit tests run, and read a changelog")
     require_qemu()
     left = request.gate.left_of("unit") if request.gate else []
     without = left if request.as_gate else None
