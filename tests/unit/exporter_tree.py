@@ -13,19 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from terrace.exporter.collector import as_text
 from terrace.exporter.machine import look
 from terrace.ops.knob_table import CGROUPS
+from terrace.ops.snapshot import COMMON_COUNTERS
 from terrace.sysfs import KernelFiles
 
 #: Every counter that our kernel adds to /proc/vmstat and status reads, and the stock ones beside them.
 COUNTERS = [
-    "pgpromote_success",
-    "pgpromote_candidate",
-    "pgdemote_kswapd",
-    "pgdemote_direct",
-    "pgdemote_khugepaged",
-    "numa_hint_faults",
-    "numa_pages_migrated",
-    "pgmigrate_success",
-    "pgmigrate_fail",
+    *COMMON_COUNTERS,
     "mtier_bursts",
     "mtier_demoted",
     "mtier_drop_dirty",

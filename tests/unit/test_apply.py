@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import shutil
@@ -309,6 +310,38 @@ def test_a_value_that_is_refused_is_not_saved(tree: Tree, monkeypatch: pytest.Mo
     assert not (tree.root / FILE).exists() and values(tree) == before
 
 
+def test_when_the_file_cannot_be_written_nothing_is_noted(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was noted would have been put back by the next apply, as if a line had gone."""
+    before = values(tree)
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("terrace.cli.set.replace", full)
+    with pytest.raises(TerraceError, match="cannot write .*terrace.toml: No space left"):
+        run("set", "--root", str(tree.root), "--save", "delay=5s")
+    assert values(tree) == before and not (tree.root / STATE).exists()
+
+
+def test_what_is_not_put_back_is_told_and_the_rest_is(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first refusal while putting back left everything before it as the failed command had made it."""
+    before = values(tree)
+
+    class Stuck(Weights):
+        def write(self, name: str, value: str) -> None:
+            if name.endswith("file_policy") and value != "1" or name.endswith("/enabled"):
+                raise KernelFileError(self.shown_path(name), errno.EIO, "write")
+            super().write(name, value)
+
+    monkeypatch.setattr("terrace.cli.set.KernelFiles", Stuck)
+    with pytest.raises(TerraceError, match="cannot write '1' to .*enabled: EIO\nnot put back: .*file_policy"):
+        run("set", "--root", str(tree.root), "delay=5s", "file_policy=1", "enabled=1")
+    assert differences(before, values(tree)) == {"mapped_file_policy": "1"}
+    assert "scan.delay_ms: back at 100 ms" in capsys.readouterr().err
+
+
 def test_what_cannot_be_saved_is_not_set(tree: Tree) -> None:
     before = values(tree)
     words = ["set", "--root", str(tree.root), "--save", "delay", "5s"]
@@ -331,6 +364,7 @@ def test_saving_all_that_is_set(tree: Tree, capsys: pytest.CaptureFixture[str]) 
     tree.put("sys/kernel/mm/numa/demotion_enabled", "false")
     run(*words, "--save")
     assert "nothing to save" in capsys.readouterr().out
+    assert not (tree.root / FILE).exists()
     run(*words, "delay=5s", "weights.auto=on", "enabled=1")
     before = values(tree)
     assert run(*words, "--save", "--dry-run") == 0

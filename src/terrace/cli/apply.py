@@ -150,8 +150,8 @@ def _say(args: argparse.Namespace, files: KernelFiles, one: Change) -> None:
         print(f"{_label(one.knob)}: {now} (was {was})")
 
 
-def _say_back(knob: Knob, value: str) -> None:
-    print(f"{_label(knob)}: back at {knobs.with_unit(knob, value)}", file=sys.stderr)
+def _say_back(one: Change) -> None:
+    print(f"{_label(one.knob)}: back at {knobs.with_unit(one.knob, one.after or '')}", file=sys.stderr)
 
 
 def _sum_up(path: Path, planned: apply.Plan, dry_run: bool) -> None:

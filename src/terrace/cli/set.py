@@ -6,12 +6,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from terrace.cli import answer
 from terrace.errors import TerraceError, UsageError
+from terrace.files import replace
 from terrace.ops import changes, knobs, settings
-from terrace.ops.applied import Applied, Entry, alone, replace
+from terrace.ops.applied import Applied, Entry, alone
 from terrace.ops.knob_table import CGROUP_KNOBS, Knob, in_cgroup
 from terrace.output import style, table
 from terrace.sysfs import MTIER, KernelFiles
@@ -102,6 +103,20 @@ def _change(args: argparse.Namespace, files: KernelFiles, wanted: list[tuple[Kno
             _say_back,
             saved.write if saved else _nothing,
         )
+    return _give_changes(args, files, written, saved)
+
+
+def _save_all(args: argparse.Namespace, files: KernelFiles, cgroup: str | None) -> int:
+    """Into the file of settings goes what is in force; to the kernel nothing."""
+    with contextlib.nullcontext() if files.dry_run else alone(files):
+        saved = _Saved(files, None, cgroup)
+        saved.write()
+    return _give_changes(args, files, [], saved)
+
+
+def _give_changes(
+    args: argparse.Namespace, files: KernelFiles, written: Sequence[changes.Change], saved: _Saved | None
+) -> int:
     document = {
         "version": JSON_VERSION,
         "kind": "set",
@@ -110,22 +125,6 @@ def _change(args: argparse.Namespace, files: KernelFiles, wanted: list[tuple[Kno
         "saved": str(saved.path) if saved else None,
     }
     answer.give(args, document, saved.say if saved else None)
-    return 0
-
-
-def _save_all(args: argparse.Namespace, files: KernelFiles, cgroup: str | None) -> int:
-    """Into the file of settings goes what is in force; to the kernel nothing."""
-    with contextlib.nullcontext() if files.dry_run else alone(files):
-        saved = _Saved(files, None, cgroup)
-        saved.write()
-    document = {
-        "version": JSON_VERSION,
-        "kind": "set",
-        "dry_run": files.dry_run,
-        "changes": [],
-        "saved": str(saved.path),
-    }
-    answer.give(args, document, saved.say)
     return 0
 
 
@@ -151,17 +150,19 @@ class _Saved:
         self._text = text
 
     def write(self) -> None:
-        """Write the file, and note what to put back should its lines go. Raises TerraceError."""
-        if self._files.dry_run:
+        """Write the file, and note what to put back should its lines go. Raises TerraceError; neither is done then."""
+        if self._files.dry_run or not self._wanted:
             return
         named = {knob.path for knob, _ in self._wanted}
         applied = Applied(self._files)
+        known = applied.entries
         more = [Entry(knob, before, knob.path in named) for knob, before in self._before]
         applied.keep(applied.with_more(more, named))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            replace(self.path, self._text)
+            replace(self.path, self._text.encode())
         except OSError as error:
+            applied.keep(known)
             raise TerraceError(f"cannot write {self.path}: {error.strerror}") from error
 
     def say(self) -> None:
@@ -191,8 +192,8 @@ def _say(files: KernelFiles, one: changes.Change) -> None:
             print(f"state: {state}; `terrace status` shows what moves")
 
 
-def _say_back(knob: Knob, value: str) -> None:
-    print(f"{knob.name}: back at {knobs.with_unit(knob, value)}", file=sys.stderr)
+def _say_back(one: changes.Change) -> None:
+    print(f"{one.knob.name}: back at {knobs.with_unit(one.knob, one.after or '')}", file=sys.stderr)
 
 
 def _show(args: argparse.Namespace, files: KernelFiles, shown: list[Knob]) -> int:

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from pathlib import Path
 
+from terrace import files
 from terrace.errors import TerraceError, UsageError
 
 _MODE = 0o644
@@ -28,20 +27,7 @@ def check(path: Path) -> None:
 
 def write(path: Path, text: bytes) -> None:
     """Put ``text`` in the place of the file in one step, mode 0644. Raises TerraceError; the old file is then there."""
-    # A name that does not end in .prom, or node_exporter would read the half of it.
     try:
-        number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.absolute().parent)
-        try:
-            with open(number, "wb") as file:
-                file.write(text)
-                file.flush()
-                os.fchmod(number, _MODE)
-                # Else a crash may leave an empty file of the right name.
-                os.fsync(number)
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+        files.replace(path, text, _MODE)
     except OSError as error:
         raise TerraceError(f"--textfile {path}: {error.strerror}") from error

@@ -12,9 +12,9 @@ import json
 import os
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from pathlib import Path
 
 from terrace.errors import TerraceError, UsageError
+from terrace.files import replace
 from terrace.ops import knobs
 from terrace.ops.knob_table import CGROUP_KNOBS, CGROUPS, Knob, in_cgroup
 from terrace.sysfs import KernelFiles
@@ -61,7 +61,8 @@ class Applied:
         ]
         try:
             if known:
-                replace(self._path, json.dumps({"version": _VERSION, "knobs": known}, indent=1) + "\n")
+                text = json.dumps({"version": _VERSION, "knobs": known}, indent=1) + "\n"
+                replace(self._path, text.encode())
             else:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
@@ -81,25 +82,6 @@ def _knob(name: str, path: str) -> Knob:
         if knob.path == file and folder.startswith(f"{CGROUPS}/"):
             return in_cgroup(knob, folder.removeprefix(f"{CGROUPS}/"))
     return knobs.find(name)
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a file as a whole: who reads it sees the old or the new one. Keeps its mode and owner. Raises OSError."""
-    path = path.resolve()
-    new = path.with_name(f".{path.name}.new")
-    try:
-        with new.open("w", encoding="utf-8", newline="") as file:
-            with contextlib.suppress(FileNotFoundError):
-                old = path.stat()
-                os.fchmod(file.fileno(), old.st_mode & 0o7777)
-                os.fchown(file.fileno(), old.st_uid, old.st_gid)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager

@@ -83,7 +83,7 @@ def carry_out(
     planned: Plan,
     applied: Applied,
     tell: Callable[[Change], None],
-    tell_back: Callable[[Knob, str], None],
+    tell_back: Callable[[Change], None],
 ) -> list[Change]:
     """Do it; when the kernel refuses a value all is as it was. Raises what `knobs.apply` does."""
     named = {one.knob.path for one in planned.settings}
@@ -110,18 +110,13 @@ def undo(files: KernelFiles, applied: Applied, tell: Callable[[Change], None]) -
     What cannot be written is tried once more by the next call. Raises TerraceError for it, after all others.
     """
     done: list[Change] = []
-    failed: dict[Entry, TerraceError] = {}
-    for entry in applied.entries:
-        now = knobs.current(files, entry.knob)
-        if entry.before is None or not files.exists(entry.knob.path) or knobs.same(now, entry.before):
-            continue
-        try:
-            done.append(Change(entry.knob, now, knobs.apply(files, entry.knob, entry.before)))
-            tell(done[-1])
-        except TerraceError as error:
-            failed[entry] = error
-    if not files.dry_run:
-        applied.keep([entry for entry in applied.entries if entry in failed])
+
+    def note(one: Change) -> None:
+        done.append(one)
+        tell(one)
+
+    failed = changes.put_back(files, [(entry.knob, entry.before) for entry in applied.entries], note)
+    applied.keep([entry for entry in applied.entries if entry.knob.path in failed])
     if failed:
         raise TerraceError("\n".join(map(str, failed.values())))
     return done

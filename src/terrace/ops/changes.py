@@ -48,7 +48,7 @@ def write(
     files: KernelFiles,
     wanted: Sequence[tuple[Knob, str]],
     tell: Callable[[Change], None],
-    tell_back: Callable[[Knob, str], None],
+    tell_back: Callable[[Change], None],
     finish: Callable[[], None] = lambda: None,
 ) -> list[Change]:
     """Write all, in this order, then call ``finish``.
@@ -66,16 +66,27 @@ def write(
             changes.append(Change(knob, before, knobs.apply(files, knob, value)))
             tell(changes[-1])
         finish()
-    except (TerraceError, OSError, KeyboardInterrupt):
-        put_back(files, done, tell_back)
+    except (TerraceError, KeyboardInterrupt) as error:
+        if failed := put_back(files, done, tell_back):
+            stays = "\n".join(f"not put back: {other}" for other in failed.values())
+            raise TerraceError(f"{error or 'interrupted'}\n{stays}") from error
         raise
     return changes
 
 
-def put_back(files: KernelFiles, done: Sequence[Before], tell: Callable[[Knob, str], None]) -> None:
-    """Give knobs the values they had, in this order: the last one written comes first."""
+def put_back(files: KernelFiles, done: Sequence[Before], tell: Callable[[Change], None]) -> dict[str, TerraceError]:
+    """Give knobs the values they had, in this order: the last one written comes first.
+
+    Those that are not there any more, as with their cgroup, and those that have that value are passed over. Returns
+    what the kernel refused, by the path of the knob: the others have their values all the same.
+    """
+    failed: dict[str, TerraceError] = {}
     for knob, before in done:
-        if files.dry_run or before is None or knobs.same(knobs.current(files, knob), before):
+        now = knobs.current(files, knob)
+        if files.dry_run or before is None or not files.exists(knob.path) or knobs.same(now, before):
             continue
-        knobs.apply(files, knob, before)
-        tell(knob, before)
+        try:
+            tell(Change(knob, now, knobs.apply(files, knob, before)))
+        except TerraceError as error:
+            failed[knob.path] = error
+    return failed
