@@ -13,7 +13,7 @@ from typing import TextIO
 from terrace import __version__, cli, output
 from terrace.cli import answer
 from terrace.errors import MissingError, TerraceError
-from terrace.paths import in_checkout
+from terrace.paths import has_lab, installation, package_dir
 from terrace.words import Parser, did_you_mean
 
 
@@ -99,7 +99,7 @@ def _run(words: list[str]) -> int:
         if word == "--yes":
             os.environ["TERRACE_YES"] = "1"
         elif word == "--version":
-            print(f"terrace {__version__}")
+            print(f"terrace {__version__} ({installation()}: {package_dir()})")
             return 0
         elif word in ("-h", "--help"):
             print(_help(verbs))
@@ -139,7 +139,7 @@ def _run(words: list[str]) -> int:
 def _enter(verb: cli.Verb, words: list[str]) -> None:
     """Go on with the packages of a verb. Raises MissingError where they have to be Debian's."""
     assert verb.needs
-    if not in_checkout():
+    if not has_lab():
         raise MissingError(
             f"`terrace {verb.name}` needs what Debian calls {verb.debian}: apt-get install {verb.debian}"
         )

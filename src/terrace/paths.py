@@ -1,52 +1,137 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where things are: the repository, its build folder, and the cache shared by all checkouts."""
+"""Where things are: the files of the lab, the folder for what is built, and the cache shared by all checkouts.
+
+The tool is one of three things, and `installation` says which:
+
+- a checkout: everything is there, may be edited, and is built in its build/;
+- installed from a checkout (pipx, uv, pip): the folders that pyproject.toml names came along in the package. They are
+  read, and never written, whoever could: what is built goes into the cache, and what works on a checkout is refused;
+- Debian's package: the verbs of a tiered machine, and none of those folders.
+"""
 
 import contextlib
 import hashlib
 import os
 import re
 import stat
+from enum import StrEnum
 from pathlib import Path
 
-from terrace.errors import UsageError
+from terrace.errors import MissingError, UsageError
 
 _VAR_TMP = Path("/var/tmp")
 
 
-def repo_root() -> Path:
-    """The folder of the checkout this package runs from."""
-    return Path(__file__).resolve().parents[2]
+class Installation(StrEnum):
+    """What this tool is, in words for a person."""
+
+    CHECKOUT = "checkout"
+    WHEEL = "installed from a checkout"
+    DEBIAN = "Debian package"
+
+
+def installation() -> Installation:
+    """Which of the three this is."""
+    if _came_along().is_dir():
+        return Installation.WHEEL
+    return Installation.CHECKOUT if (repo_root() / "hooks").is_dir() else Installation.DEBIAN
 
 
 def in_checkout() -> bool:
-    """Whether this is a checkout. Installed from a package, the tool has the verbs of a tiered machine alone."""
-    return (repo_root() / "hooks").is_dir()
+    """Whether files may be edited here, as git has them."""
+    return installation() is Installation.CHECKOUT
+
+
+def has_lab() -> bool:
+    """Whether linux/, hooks/, docs/, … are here; all that Debian's package lacks."""
+    return installation() is not Installation.DEBIAN
+
+
+def require_checkout(what: str) -> None:
+    """Raise UsageError where `what`, a command, has no checkout to work on."""
+    if not in_checkout():
+        raise UsageError(
+            f"{what} works on a checkout, and this is the installed tool (in {package_dir()}): get a clone of Terrace, "
+            f"and say ./{what} there"
+        )
+
+
+def package_dir() -> Path:
+    """The folder of this package, which is called terrace too."""
+    return Path(__file__).resolve().parent
+
+
+def _came_along() -> Path:
+    return package_dir() / "_checkout"
+
+
+def repo_root() -> Path:
+    """The folder that has linux/, hooks/, docs/, … below it: the checkout's, or the one that came along."""
+    return _came_along() if _came_along().is_dir() else package_dir().parents[1]
 
 
 def front_door() -> Path:
     """The program that people, and systemd, call."""
-    return repo_root() / "terrace" if in_checkout() else Path("/usr/bin/terrace")
+    if in_checkout():
+        return repo_root() / "terrace"
+    return _installed_program() if has_lab() else Path("/usr/bin/terrace")
+
+
+def _installed_program() -> Path:
+    """What the installer noted that it made. Not beside the interpreter: that may be of a verb's own environment."""
+    # Only here: it takes longer than all else that most verbs do.
+    from importlib.metadata import distributions
+
+    for found in distributions(name="terrace", path=[str(package_dir().parent)]):
+        for path in found.files or ():
+            if path.name == "terrace" and path.parent.name == "bin":
+                return Path(os.path.normpath(str(found.locate_file(path))))
+    raise MissingError(
+        f"{package_dir()}: its installer has not noted where the program terrace is; install it with pipx, uv or pip"
+    )
+
+
+def command() -> str:
+    """How a person starts this program."""
+    return "./terrace" if in_checkout() else "terrace"
 
 
 def document(name: str) -> str:
     """Where a person finds `name`, a path below docs/."""
-    return f"docs/{name}" if in_checkout() else f"/usr/share/doc/terrace-tools/{name}"
+    if in_checkout():
+        return f"docs/{name}"
+    return str(repo_root() / "docs" / name) if has_lab() else f"/usr/share/doc/terrace-tools/{name}"
 
 
 def build_dir() -> Path:
     """The one folder of this checkout for everything built; made when missing.
 
-    It is ignored by git. Where the checkout is read-only it is a folder of this checkout's own in the cache.
+    It is ignored by git. Where the checkout is read-only, or the tool is installed, it is a folder of its own in the
+    cache.
     """
     path = repo_root() / "build"
-    with contextlib.suppress(OSError):
-        path.mkdir(exist_ok=True)
-        # Not by the permissions alone: those say nothing of a file system that is mounted read-only.
-        if os.access(path, os.W_OK):
-            return path
+    if installation() is not Installation.WHEEL:
+        with contextlib.suppress(OSError):
+            path.mkdir(exist_ok=True)
+            # Not by the permissions alone: those say nothing of a file system that is mounted read-only.
+            if os.access(path, os.W_OK):
+                return path
     path = cache_dir() / "checkouts" / _own_name()
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def writable(folder: Path) -> Path:
+    """`folder`; for one that came along with an installed tool, its counterpart in `build_dir`."""
+    if installation() is Installation.WHEEL and folder.is_relative_to(repo_root()):
+        return build_dir() / folder.relative_to(repo_root())
+    return folder
+
+
+def measured(folder: Path) -> Path:
+    """The results of a `folder`: those written here, else those that came along."""
+    own = writable(folder)
+    return own if own.is_dir() else folder
 
 
 def trees_dir() -> Path:

@@ -14,13 +14,18 @@ from pathlib import Path
 from terrace.errors import MissingError
 from terrace.host import require_packages
 from terrace.output import Progress
-from terrace.paths import cache_dir, repo_root
+from terrace.paths import cache_dir, package_dir, repo_root
 
 _KEEP = 6
-# As in the front door: the package comes first, the current folder is no place to import from.
+# As in the front door: the package comes first, the current folder is no place to import from. Where the
+# tool is installed other packages may be beside it, and those of the verb come before them.
 _ENTRY = """
 import sys
-sys.path[:] = [sys.argv.pop(1)] + [entry for entry in sys.path if entry]
+own, others = sys.argv.pop(1), [entry for entry in sys.path if entry]
+sys.path[:] = [own, *others]
+from terrace import paths
+if not paths.in_checkout():
+    sys.path[:] = [*others, own]
 from terrace.__main__ import main
 sys.exit(main())"""
 
@@ -46,7 +51,7 @@ def enter(needs: str, words: Sequence[str]) -> None:
     os.utime(folder / "complete")
     python = str(folder / "bin" / "python3")
     sys.stdout.flush()
-    os.execv(python, [python, "-c", _ENTRY, str(repo_root() / "src"), *words])
+    os.execv(python, [python, "-c", _ENTRY, str(package_dir().parent), *words])
 
 
 def _make(needs: str, folder: Path) -> None:

@@ -10,6 +10,7 @@ from terrace.bench.policies import POLICIES
 from terrace.bench.stats import mean
 from terrace.bench.tables import figures, show, time_of
 from terrace.errors import UsageError
+from terrace.paths import measured
 from terrace.units import format_size
 from terrace.words import did_you_mean
 
@@ -63,7 +64,7 @@ def _read(text: str) -> tuple[list[Document], str]:
         )
     folder = Path(name)
     if not folder.is_dir() or (name in experiment.names() and "/" not in name):
-        folder = experiment.load(name).folder / "results"
+        folder = measured(experiment.load(name).folder / "results")
     found = [document for document in store.read_all(folder) if document["status"] == store.OK]
     if policy:
         found = [document for document in found if document["key"]["policy"] == policy]

@@ -17,11 +17,11 @@ from terrace.ops.changes import Change
 from terrace.ops.knob_table import CGROUPS, Knob
 from terrace.ops.settings import Setting
 from terrace.output import style, table
-from terrace.paths import front_door, in_checkout, repo_root
+from terrace.paths import front_door, has_lab, repo_root
 from terrace.sysfs import KernelFiles
 
 JSON_VERSION = 1
-#: Below a checkout.
+#: Below `repo_root`.
 DOCUMENT = "docs/reference/settings.md"
 
 EPILOG = """\
@@ -67,7 +67,7 @@ def _print_file(args: argparse.Namespace) -> int:
     if args.json or args.json_file or args.file or args.cgroup:
         raise UsageError(f"{word} prints a file as it is; no other option goes with it")
     pages = "man:terrace-apply(1) man:terrace.toml(5)"
-    documents = f"file:{quote(str(repo_root() / DOCUMENT))}" if in_checkout() else pages
+    documents = f"file:{quote(str(repo_root() / DOCUMENT))}" if has_lab() else pages
     print(settings.example() if args.example else unit.text(front_door(), documents), end="")
     return 0
 

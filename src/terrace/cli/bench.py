@@ -18,7 +18,7 @@ from terrace.errors import UsageError
 from terrace.host import cpu_count
 from terrace.kernel.build import build, find_built
 from terrace.output import format_duration, say
-from terrace.paths import repo_root
+from terrace.paths import measured, repo_root, require_checkout, writable
 from terrace.units import format_size, parse_size, parse_time_ns, whole_number
 
 _USUAL_BUILD_S = 330.0
@@ -59,6 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     worker = verbs.add_parser("worker", help="run cells for a Dask scheduler until that ends")
     worker.add_argument("address", help="of the scheduler (tcp://host:8786)")
     worker.add_argument("--jobs", type=jobs, metavar="N", help="guests at a time (one for each CPU)")
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Refuse to write what only a checkout has."""
+    if args.bench_verb == "report" and args.output is None:
+        require_checkout("terrace bench report")
 
 
 def needs_packages(args: argparse.Namespace) -> bool:
@@ -122,7 +128,7 @@ def _run(args: argparse.Namespace) -> int:
     chosen = [experiment.load(name) for name in args.names]
     if args.results and len(chosen) > 1:
         raise UsageError("--results DIR is for one experiment at a time")
-    picked = [(item, _pick(item, args), args.results or item.folder / "results") for item in chosen]
+    picked = [(item, _pick(item, args), args.results or writable(item.folder / "results")) for item in chosen]
     open_for_s = parse_time_ns(args.within) / 1e9 if args.within else None
     for item, _, folder in picked:
         item.require_memory()
@@ -152,7 +158,8 @@ def _run(args: argparse.Namespace) -> int:
 
 def _validate(args: argparse.Namespace) -> int:
     """Measure what there is no result of, or print the table; 1 when a row is off by more than it knows of."""
-    folder = args.results or results_folder()
+    place = writable if args.what == "run" else measured
+    folder = args.results or place(results_folder())
     if args.what == "run":
         written = []
         with answer.text_aside(args):

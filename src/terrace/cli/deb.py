@@ -12,6 +12,7 @@ from terrace.cli.kernel import add_jobs, add_linux
 from terrace.errors import UsageError
 from terrace.kernel import source
 from terrace.packages import kernel, tools
+from terrace.paths import require_checkout
 
 WHAT = {
     "tools": "terrace-tools, libterrace0, libterrace-dev: a minute",
@@ -41,6 +42,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     """Refuse what cannot be made. Raises UsageError."""
     if unknown := [name for name in args.what if name not in WHAT]:
         raise UsageError(f"there is no package '{unknown[0]}' to make; there are {', '.join(WHAT)}")
+    if "tools" in (args.what or WHAT):
+        require_checkout("terrace deb tools")
     if args.what and "kernel" not in args.what:
         for word in ("config", "only_loaded", "jobs", "linux"):
             if getattr(args, word):

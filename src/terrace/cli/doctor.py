@@ -13,7 +13,7 @@ from terrace.ops.calls import Calls
 from terrace.ops.checks import Check, machine_checks
 from terrace.ops.probe import Prober
 from terrace.output import style
-from terrace.paths import in_checkout, repo_root
+from terrace.paths import build_dir, command, has_lab, in_checkout, repo_root
 from terrace.sysfs import KernelFiles
 
 JSON_VERSION = 1
@@ -41,18 +41,19 @@ def main(args: argparse.Namespace) -> int:
     """Run the verb; 3 when something needed is missing."""
     files = KernelFiles(args.root)
     now = snapshot.take(files)
-    if args.role in ("lab", "all") and not in_checkout():
+    if args.role in ("lab", "all") and not has_lab():
         raise UsageError(
-            f"--for {args.role}: the lab runs from a checkout, this is the installed tool; use --for machine"
+            f"--for {args.role}: the lab runs from a checkout, or installed from one, and this is Debian's package; "
+            "use --for machine"
         )
-    role = args.role or ("machine" if now.engine or not in_checkout() else "all")
+    role = args.role or ("machine" if now.engine or not has_lab() else "all")
     checks: list[Check] = []
     if role in ("machine", "all"):
         checks += machine_checks(files, Prober(files, Calls()), now)
     if role in ("lab", "all"):
         from terrace.lab.checks import lab_checks
 
-        checks += lab_checks(files, repo_root() / "build")
+        checks += lab_checks(files, repo_root() / "build" if in_checkout() else build_dir())
     failed = [check for check in checks if check.status == "fail"]
     shown = [asdict(check) for check in checks]
     document = {"version": JSON_VERSION, "kind": "doctor", "ok": not failed, "checks": shown}
@@ -83,5 +84,5 @@ def _verdict(role: str, checks: list[Check]) -> str:
     if failed:
         return f"Not ready: {', '.join(failed)}."
     if role == "lab":
-        return "Ready: ./terrace demo"
+        return f"Ready: {command()} demo"
     return "Ready: terrace status shows what moves."

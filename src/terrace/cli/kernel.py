@@ -12,7 +12,7 @@ from terrace.cli import answer
 from terrace.kernel import build as builder
 from terrace.kernel import check, config, edit, nops, series, size
 from terrace.kernel import source as linux_source
-from terrace.paths import build_dir
+from terrace.paths import build_dir, require_checkout
 from terrace.units import whole_number
 
 
@@ -25,6 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_refresh(commands.add_parser("refresh", help="write hooks edited by hand anew, with right line numbers"))
     _add_check(commands.add_parser("check", help="check overlay, hooks, series and size"))
     _add_series(commands.add_parser("series", help="write the submit-ready patch series"))
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Refuse to edit what is installed."""
+    if args.command in ("tree", "save", "refresh"):
+        require_checkout(f"terrace kernel {args.command}")
 
 
 def main(args: argparse.Namespace) -> int:

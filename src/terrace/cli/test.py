@@ -16,6 +16,7 @@ from terrace.kernel import source as linux_source
 from terrace.kernel.build import PACKAGES as KERNEL_PACKAGES
 from terrace.kernel.check import CHECKS, run_checks
 from terrace.lab.qemu import require_qemu
+from terrace.paths import require_checkout
 from terrace.testing.bench_group import bench_names, run_bench
 from terrace.testing.capability import describe_time
 from terrace.testing.gate import Gate, load_gate
@@ -156,6 +157,7 @@ def _seconds(text: str) -> float:
 
 def check_arguments(args: argparse.Namespace) -> None:
     """Refuse what there is not before anything is installed."""
+    require_checkout("terrace test")
     parse_selector(args.k)
     _choose(args.group)
     if args.soak is not None and args.k is None and args.group is None:

@@ -199,10 +199,16 @@ def _known_hook(name: object, known: Mapping[str, Hook], where: str) -> str:
 
 
 def _identity() -> _Identity:
-    """The user's git identity in this repository, or the developers'; the date of the last commit."""
+    """The user's git identity in this repository, or the developers'; the date of the last commit.
+
+    Without a repository of ours that of the user, and no date: what is around us is somebody else's.
+    """
+
+    env = clean_env() if (repo_root() / ".git").exists() else clean_env({"GIT_DIR": os.devnull})
 
     def ask(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(repo_root()), *words], capture_output=True, text=True, check=False)
+        command = ["git", "-C", str(repo_root()), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
         return done.stdout.strip()
 
     name, email = ask("config", "user.name"), ask("config", "user.email")

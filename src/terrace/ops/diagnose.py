@@ -10,7 +10,7 @@ from typing import Literal
 from terrace.ops import counters
 from terrace.ops.snapshot import PLACE, Change, Snapshot
 from terrace.ops.topology import Node
-from terrace.paths import document
+from terrace.paths import command, document, has_lab
 from terrace.units import format_nodes
 
 Severity = Literal["info", "warn", "error"]
@@ -59,7 +59,7 @@ def _machine(now: Snapshot) -> list[Reason]:
                 "the machine has one memory node: there is no slower memory to promote from",
                 "on a machine with CXL or PMEM: bring it online as a node of its own "
                 "(daxctl reconfigure-device --mode=system-ram); to try Terrace without such "
-                "hardware: ./terrace demo",
+                f"hardware: {f'{command()} demo' if has_lab() else './terrace demo in a checkout'}",
             )
         ]
     if not now.tiers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""libterrace for this program: built from the checkout on first use, or installed; its functions with their types."""
+"""libterrace for this program: built from its sources on first use, or installed; its functions with their types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from terrace.errors import BuildError, MissingError
-from terrace.paths import build_dir, cache_dir, in_checkout, repo_root
+from terrace.paths import build_dir, cache_dir, has_lab, repo_root
 
 SONAME = "libterrace.so.0"
 _CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", "-Iinclude")
@@ -41,17 +41,17 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 
 def load() -> ctypes.CDLL:
-    """The library, ready to be called: the checkout's own, or the one that is installed on this machine.
+    """The library, ready to be called: from the sources that are here, or the one that is installed on this machine.
 
     Raises MissingError when there is none and no compiler to build one, BuildError with the compiler's own words.
     """
     try:
-        library = _of_checkout() if in_checkout() else ctypes.CDLL(SONAME)
+        library = _of_sources() if has_lab() else ctypes.CDLL(SONAME)
         for name, (returns, takes) in FUNCTIONS.items():
             function = getattr(library, name)
             function.restype, function.argtypes = returns, takes
     except (OSError, AttributeError) as error:
-        if not in_checkout():
+        if not has_lab():
             raise MissingError(f"libterrace is not installed ({error}); apt-get install libterrace0") from error
         raise MissingError(
             f"libterrace is not built, there is no compiler to build it, and none is installed ({error}); "
@@ -60,13 +60,13 @@ def load() -> ctypes.CDLL:
     return library
 
 
-def _of_checkout() -> ctypes.CDLL:
+def _of_sources() -> ctypes.CDLL:
     path = build()
     return ctypes.CDLL(str(path)) if path else _load_without_a_place()
 
 
 def build() -> Path | None:
-    """The library of this checkout, compiled when its sources changed; None without a compiler, or a place to keep it.
+    """The library of these sources, compiled when its sources changed; None without a compiler, or a place to keep it.
 
     Raises BuildError with the compiler's own words.
     """
