@@ -634,7 +634,7 @@ GROUPS = {
         Group("lab", "the lab and the test runner themselves", lambda: list_pytest("tests/lab"), _lab),
         Group(
             "packages",
-            "Debian packages, made and put into a bare Debian",
+            "Debian packages in a bare Debian, and the tool installed by pip, pipx and uv",
             lambda: list_pytest("tests/packages"),
             lambda r: run_pytest("packages", "tests/packages", r.wanted, r.all_wanted),
         ),
