@@ -34,6 +34,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, target, ignore=unwanted)
         else:
             shutil.copy(source, target)
+    program = site.parents[2] / "bin/terrace"
+    program.parent.mkdir()
+    # Later versions of importlib.metadata pass over what is noted and not there.
+    program.touch()
     notes = site / "terrace-0.1.dist-info"
     notes.mkdir()
     (notes / "METADATA").write_text("Metadata-Version: 2.1\nName: terrace\nVersion: 0.1\n")
