@@ -14,9 +14,11 @@
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
 #include <linux/pagemap.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
 #include <linux/swap.h>
+#include <trace/events/mtier.h>
 
 #include "../internal.h"
 #include "move.h"
@@ -385,6 +387,28 @@ static void mtier_put_back_left(struct mtier_move *mv)
 		putback_movable_pages(&mv->folios);
 }
 
+/*
+ * Tell whose folios the batch has, which still holds their address spaces. Their
+ * owner may exit meanwhile: then it is another one, or nobody.
+ */
+static void mtier_move_tell(const struct mtier_move *mv)
+{
+	const struct mtier_guard *guard = &mv->guard;
+	unsigned int i;
+
+	for (i = 0; i < guard->nr_mms; i++) {
+		const struct mtier_rules *rules = &guard->rules[i];
+
+		if (!rules->nr_folios)
+			continue;
+		rcu_read_lock();
+		trace_mtier_owner(rcu_dereference(rules->mm->owner),
+				  rules->nr_folios, mv->source, mv->target,
+				  mv->down);
+		rcu_read_unlock();
+	}
+}
+
 /**
  * mtier_move_run() - move what was collected, if anything
  * @mv: the move; afterwards empty, to be asked for mtier_move_fate()
@@ -406,6 +430,8 @@ unsigned long mtier_move_run(struct mtier_move *mv)
 	mtier_put_back_left(mv);
 	if (!mv->down)
 		mtier_charge_move(mv, since_ns);
+	if (trace_mtier_owner_enabled())
+		mtier_move_tell(mv);
 	mtier_guard_end(&mv->guard);
 	if (!mtier_move_all(mv)) {
 		sort(mv->stayed, mv->nr_stayed, sizeof(*mv->stayed),

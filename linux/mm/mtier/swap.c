@@ -79,6 +79,7 @@ struct mtier_victims {
  * @up: what moves up at once
  * @down: what moves down at once
  * @left: pages that are still to go up
+ * @chosen_ns: when the plan was made; for tracepoints
  * @victims: who makes room, by node
  * @least: room that a batch has to have for the largest folio of a side
  * @elsewhere: what may not go to a target is asked for another one later
@@ -89,6 +90,7 @@ struct mtier_swap {
 	struct mtier_move *up;
 	struct mtier_move *down;
 	unsigned long left;
+	u64 chosen_ns;
 	struct mtier_victims *victims;
 	unsigned long least[MTIER_SIDES];
 	bool elsewhere;
@@ -223,9 +225,10 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 	mtier_move_begin(mv, nid, below, true, want);
 	mtier_swap_gather(s->watch, mv, &s->victims[nid].at, s->watch->nr, 0);
 	moved = mtier_move_run(mv);
-	if (mv->nr_folios)
+	if (mv->nr_folios && trace_mtier_demote_enabled())
 		trace_mtier_demote(nid, below, mv->nr_folios, moved,
-				   mtier_move_outcome(mv, moved));
+				   mtier_move_outcome(mv, moved),
+				   ktime_get_ns() - s->chosen_ns);
 	mtier_swap_sum(&mtier_swap_moved[below].demoted, moved);
 	s->victims[nid].came_free += moved;
 	s->did.demoted += moved;
@@ -373,9 +376,10 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	if (mtier_swap_free(s, target) < MTIER_LISTS_PAGES)
 		mtier_swap_drain(target);
 	mtier_swap_count(nid, mv, turns.folios);
-	if (mv->nr_folios)
+	if (mv->nr_folios && trace_mtier_migrate_enabled())
 		trace_mtier_migrate(nid, target, mv->nr_folios, moved,
-				    mtier_move_outcome(mv, moved));
+				    mtier_move_outcome(mv, moved),
+				    ktime_get_ns() - s->chosen_ns);
 	mtier_swap_sum(&mtier_swap_moved[nid].promoted, moved);
 	s->victims[target].came_free -=
 		min(2 * moved, s->victims[target].came_free);
@@ -487,6 +491,7 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 		.up = mtier_swap_up_move,
 		.down = mtier_swap_down_move,
 		.left = plan->pages,
+		.chosen_ns = ktime_get_ns(),
 		.victims = mtier_swap_victims,
 	};
 	int nid;

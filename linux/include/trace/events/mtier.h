@@ -5,6 +5,7 @@
 #if !defined(_TRACE_MTIER_H) || defined(TRACE_HEADER_MULTI_READ)
 #define _TRACE_MTIER_H
 
+#include <linux/sched.h>
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
@@ -62,12 +63,50 @@ TRACE_EVENT(mtier_burst,
 		  __print_symbolic(__entry->why, MTIER_PLAN_NAMES))
 );
 
-/* tried: folios handed to migrate_pages(); moved: base pages that moved */
+/*
+ * A batch is about to end that has so many folios of an address space: one event for
+ * each of them, and then that of the batch.  A folio is counted where it was found.
+ * pid, comm: of the process that owns the address space, 0 if that has none any more
+ */
+TRACE_EVENT(mtier_owner,
+	TP_PROTO(const struct task_struct *owner, u32 folios, int source,
+		 int target, bool down),
+	TP_ARGS(owner, folios, source, target, down),
+	TP_STRUCT__entry(
+		__field(pid_t, pid)
+		__field(u32, folios)
+		__field(int, source)
+		__field(int, target)
+		__field(bool, down)
+		__array(char, comm, TASK_COMM_LEN)
+	),
+	TP_fast_assign(
+		__entry->pid = owner ? owner->tgid : 0;
+		__entry->folios = folios;
+		__entry->source = source;
+		__entry->target = target;
+		__entry->down = down;
+		if (owner)
+			memcpy(__entry->comm, owner->comm, TASK_COMM_LEN);
+		else
+			__entry->comm[0] = '\0';
+	),
+	TP_printk("pid=%d source=%d target=%d down=%d folios=%u comm=%s",
+		  __entry->pid, __entry->source, __entry->target,
+		  __entry->down, __entry->folios, __entry->comm)
+);
+
+/*
+ * tried: folios that were to move; moved: base pages that did; waited_ns: since they
+ * were chosen
+ */
 DECLARE_EVENT_CLASS(mtier_move,
-	TP_PROTO(int source, int target, u32 tried, u64 moved, u32 outcome),
-	TP_ARGS(source, target, tried, moved, outcome),
+	TP_PROTO(int source, int target, u32 tried, u64 moved, u32 outcome,
+		 u64 waited_ns),
+	TP_ARGS(source, target, tried, moved, outcome, waited_ns),
 	TP_STRUCT__entry(
 		__field(u64, moved)
+		__field(u64, waited_ns)
 		__field(int, source)
 		__field(int, target)
 		__field(u32, tried)
@@ -79,23 +118,27 @@ DECLARE_EVENT_CLASS(mtier_move,
 		__entry->target = target;
 		__entry->tried = tried;
 		__entry->outcome = outcome;
+		__entry->waited_ns = waited_ns;
 	),
-	TP_printk("source=%d target=%d tried=%u moved=%llu outcome=%s",
+	TP_printk("source=%d target=%d tried=%u moved=%llu outcome=%s waited_ns=%llu",
 		  __entry->source, __entry->target, __entry->tried,
 		  __entry->moved,
-		  __print_symbolic(__entry->outcome, MTIER_OUTCOME_NAMES))
+		  __print_symbolic(__entry->outcome, MTIER_OUTCOME_NAMES),
+		  __entry->waited_ns)
 );
 
 /* Up, for being hot */
 DEFINE_EVENT(mtier_move, mtier_migrate,
-	TP_PROTO(int source, int target, u32 tried, u64 moved, u32 outcome),
-	TP_ARGS(source, target, tried, moved, outcome)
+	TP_PROTO(int source, int target, u32 tried, u64 moved, u32 outcome,
+		 u64 waited_ns),
+	TP_ARGS(source, target, tried, moved, outcome, waited_ns)
 );
 
 /* Down, to make room for others */
 DEFINE_EVENT(mtier_move, mtier_demote,
-	TP_PROTO(int source, int target, u32 tried, u64 moved, u32 outcome),
-	TP_ARGS(source, target, tried, moved, outcome)
+	TP_PROTO(int source, int target, u32 tried, u64 moved, u32 outcome,
+		 u64 waited_ns),
+	TP_ARGS(source, target, tried, moved, outcome, waited_ns)
 );
 
 #endif /* _TRACE_MTIER_H */

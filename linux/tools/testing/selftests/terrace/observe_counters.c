@@ -223,13 +223,17 @@ static const struct {
 	{ "mtier_burst:", { "ranges", "mms", "looks", "tau_ns", "margin_q16",
 		"pairs", "gain_ns", "spent_ns", "why" } },
 	{ "mtier_migrate:", { "source", "target", "tried", "moved",
-		"outcome" } },
+		"outcome", "waited_ns" } },
+	{ "mtier_owner:", { "pid", "source", "target", "down", "folios",
+		"comm" } },
 };
 
 /* What the trace said so far: lines by event, pages that moved */
 static struct {
 	long long lines[ARRAY_LEN(events)];
 	long long moved, tried;
+	/* Folios of this process, in batches that go up. */
+	long long mine;
 } said;
 
 static int read_line(const char *line)
@@ -252,11 +256,17 @@ static int read_line(const char *line)
 	if (strstr(line, "mtier_migrate:")) {
 		said.moved += mt_field(line, "moved");
 		said.tried += mt_field(line, "tried");
+		MT_ASSERT(mt_field(line, "waited_ns") > 0 &&
+			  mt_field(line, "waited_ns") < 60 * 1000000000LL,
+			  "waited_ns of '%s'", line);
 	}
+	if (strstr(line, "mtier_owner:") && !mt_field(line, "down") &&
+	    mt_field(line, "pid") == getpid())
+		said.mine += mt_field(line, "folios");
 	return MT_PASS;
 }
 
-/* The third one, mtier_demote, has a machine of its own (promote_full). */
+/* The fourth one, mtier_demote, has a machine of its own (promote_full). */
 static int traced(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -284,6 +294,9 @@ static int traced(void)
 	MT_ASSERT(said.moved == mt_since(&before, "pgpromote_success"),
 		  "the trace says %lld moved, pgpromote_success +%lld",
 		  said.moved, mt_since(&before, "pgpromote_success"));
+	/* Base pages; what could not move was found again. */
+	MT_ASSERT(said.mine >= PAGES, "%lld of %lld folios are this process's",
+		  said.mine, PAGES);
 	MT_ASSERT(said.tried <= mt_since(&before, "mtier_taken"),
 		  "the trace says %lld tried, %lld were taken", said.tried,
 		  mt_since(&before, "mtier_taken"));
