@@ -29,7 +29,7 @@ REFERENCE = repo_root() / "docs/reference"
 #: What these print is what a program prints, or nothing.
 WITHOUT = {"lab shell", "bench worker"}
 #: -o is where they write what they are for.
-OWN_FILES = {"kernel series", "bench report", "lab run"}
+OWN_FILES = {"kernel series", "bench report", "lab run", "record"}
 
 
 def validate(document: Any) -> None:

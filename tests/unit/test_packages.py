@@ -74,6 +74,8 @@ def test_what_is_said_fits_an_installed_tool(installed: Path) -> None:
     assert done.returncode == 3 and "apt-get install libterrace0" in done.stderr
     done = run(installed, "exporter", "--textfile", "-")
     assert done.returncode == 3 and "apt-get install python3-prometheus-client" in done.stderr
+    done = run(installed, "report", "--plot", "/tmp/x.png")
+    assert done.returncode == 3 and "apt-get install python3-matplotlib" in done.stderr
     done = run(installed, "demo")
     assert done.returncode == 2 and "there is no verb 'demo'" in done.stderr
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace report: one page about what `terrace record` has recorded."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+
+from terrace.cli import answer
+from terrace.cli.record import DEFAULT_FILE
+from terrace.errors import UsageError
+from terrace.paths import document
+from terrace.trace.document import as_json
+from terrace.trace.page import as_text
+from terrace.trace.store import read
+from terrace.trace.summary import summarize
+
+_SUFFIXES = (".svg", ".png", ".pdf")
+EPILOG = f"""\
+What moved, whose it was, from where to where, how long it had waited, and why the rest did not. Of the machine that it
+runs on it reads nothing but FILE. What each part says: {document("reference/report.md")}.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the verb."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "file", nargs="?", type=Path, default=Path(DEFAULT_FILE), metavar="FILE", help="of terrace record (%(default)s)"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it, too: FILE.svg, FILE.png or FILE.pdf")
+    answer.add_arguments(parser)
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Refuse a picture that cannot be drawn. Raises UsageError."""
+    if args.plot is None:
+        return
+    if args.plot.suffix not in _SUFFIXES:
+        raise UsageError(f"--plot {args.plot}: the name has to end in one of {', '.join(_SUFFIXES)}")
+    answer.check_writable("--plot", args.plot)
+
+
+def needs_packages(args: argparse.Namespace) -> bool:
+    """Only the picture takes some, and Debian's python3-matplotlib does as well."""
+    return args.plot is not None and importlib.util.find_spec("matplotlib") is None
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    check_arguments(args)
+    summary = summarize(read(args.file))
+    if args.plot is not None:
+        from terrace.trace.plot import draw
+
+        draw(summary, args.plot)
+    answer.give(args, as_json(summary), lambda: print(as_text(summary, sys.stdout.encoding or "utf-8")))
+    return 0

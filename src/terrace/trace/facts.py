@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What `terrace report` says of a recording, as data; as JSON these are the fields of docs/reference/report.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Pages that moved one way; ``batches`` and ``tried`` folios where the trace tells of them, else None."""
+
+    what: str
+    pages: int
+    bytes: int
+    bytes_per_s: float
+    batches: int | None = None
+    tried: int | None = None
+
+
+@dataclass(frozen=True)
+class Check:
+    """What the trace has, against what the kernel counted in the same time."""
+
+    what: str
+    trace_pages: int
+    counted_pages: int
+    #: They differ by no more than what was under way at the beginning and at the end.
+    agree: bool
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Pages that moved in each of the equal parts of the time."""
+
+    part_s: float
+    up: list[int]
+    down: list[int]
+    followed: list[int]
+
+
+@dataclass(frozen=True)
+class Route:
+    """Pages from a node to a node; None: the trace does not tell."""
+
+    way: str
+    source: int | None
+    target: int | None
+    pages: int
+
+
+@dataclass
+class Process:
+    """Whose pages moved; ``pid`` 0 is nobody's any more."""
+
+    pid: int
+    name: str
+    cgroup: str | None
+    up_pages: int = 0
+    down_pages: int = 0
+    #: After the task, or after mbind() asked for it.
+    followed_pages: int = 0
+    #: In hint faults of NUMA balancing.
+    balanced_pages: int = 0
+    #: Some of the batches had pages of others, too, and what moved was shared out by folios.
+    shared: bool = False
+    node_bytes_before: dict[str, int] | None = None
+    node_bytes_after: dict[str, int] | None = None
+
+    @property
+    def pages(self) -> int:
+        """All of them."""
+        return self.up_pages + self.down_pages + self.followed_pages + self.balanced_pages
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the kernel counted of a control group and those below it; None where it does not count."""
+
+    name: str
+    promoted_pages: int | None
+    demoted_pages: int | None
+    node_bytes_before: dict[str, int] | None
+    node_bytes_after: dict[str, int] | None
+
+
+@dataclass(frozen=True)
+class Wait:
+    """How long pages waited: half of them no longer than ``p50_ns``, and so on."""
+
+    what: str
+    meaning: str
+    pages: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    max_ns: int
+    #: Waiting time and how many pages had it, by time, in no more than `WAIT_STEPS` steps.
+    distribution: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why pages did not move, and how often; ``group`` says who says so."""
+
+    group: str
+    reason: str
+    count: int
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Migration:
+    """Everything that the kernel migrated for a reason of its own list (include/trace/events/migrate.h)."""
+
+    reason: str
+    moved_pages: int
+    failed_pages: int
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Bursts of looks."""
+
+    count: int
+    looks: int
+    ranges: int
+    spent_ns: int
+    gain_ns: int
+    #: Time between two looks of the last one.
+    tau_ns: int
+
+
+@dataclass(frozen=True)
+class Flushes:
+    """Pages that moved, by what became of their TLB flush, and the interrupts that ended waiting before its time."""
+
+    waited_pages: int
+    #: No other CPU could have their translation.
+    no_need_pages: int
+    #: They could have waited, and went along with those that could not.
+    joined_pages: int
+    refused_pages: int
+    flushes: int
+    interrupted_cpus: int
+
+
+@dataclass(frozen=True)
+class Scans:
+    """Scans for hint faults, by where they were done."""
+
+    mode: str
+    count: int
+    entries: int
+    updates: int
+    p50_ns: int
+    max_ns: int
+    total_ns: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The whole page."""
+
+    kernel: str
+    host: str
+    started: str
+    seconds: float
+    command: list[str] | None
+    exit_code: int | None
+    page_bytes: int
+    top_nodes: list[int]
+    events: int
+    lost_events: int
+    strange_events: int
+    checks: list[Check]
+    moved: list[Moved]
+    rates: Rates
+    routes: list[Route]
+    processes: list[Process]
+    cgroups: list[Group]
+    waits: list[Wait]
+    reasons: list[Reason]
+    bursts: Bursts
+    flushes: Flushes
+    scans: list[Scans]
+    migrations: list[Migration]

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0
+"""trace-cmd at work in an instance of tracefs of its own: what others trace, and how, stays as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from terrace.errors import MissingError, TerraceError
+from terrace.ops.snapshot import kernel_release
+from terrace.sysfs import KernelFiles
+from terrace.trace.lines import EVENTS, OWN_SYSTEMS, Event, Reader
+
+TRACE_CMD = "trace-cmd"
+_PLACES = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
+#: Until trace-cmd has switched on all events, and until it has written what is left in the buffers.
+_START_S, _STOP_S = 60.0, 300.0
+_POLL_S = 0.02
+_OVERRUN = re.compile(r"^(?:overrun|commit overrun|dropped events): ([0-9]+)$", re.MULTILINE)
+
+
+def tracefs(files: KernelFiles) -> str:
+    """Where tracefs is; mounted where it is not, as trace-cmd does. Raises MissingError where there is none."""
+    for attempt in range(2):
+        for place in _PLACES:
+            if files.exists(f"{place}/instances"):
+                return place
+        if attempt == 0 and files.exists(_PLACES[0]):
+            subprocess.run(["mount", "-t", "tracefs", "tracefs", f"/{_PLACES[0]}"], check=False, capture_output=True)
+    raise MissingError(
+        f"there is no tracefs at /{_PLACES[0]}, and it cannot be mounted: this kernel ({kernel_release(files)}) has to "
+        "be built with CONFIG_FTRACE and CONFIG_EVENT_TRACING"
+    )
+
+
+def events_of(files: KernelFiles, place: str) -> list[str]:
+    """Those of `EVENTS` that the kernel has. Raises MissingError when none of them is ours."""
+    found = [name for name in EVENTS if files.exists(f"{place}/events/{name.replace(':', '/')}/enable")]
+    if not any(name.startswith(tuple(f"{system}:" for system in OWN_SYSTEMS)) for name in found):
+        raise MissingError(
+            f"this kernel ({kernel_release(files)}) has none of the tracepoints {', '.join(OWN_SYSTEMS)} below "
+            f"/{place}/events: it is not a kernel of Terrace; `terrace features` says what it can do"
+        )
+    return found
+
+
+def program() -> str:
+    """trace-cmd's path. Raises MissingError where it is not installed."""
+    found = shutil.which(TRACE_CMD)
+    if found is None:
+        raise MissingError(f"`terrace record` needs {TRACE_CMD}: apt-get install {TRACE_CMD}")
+    return found
+
+
+class Session:
+    """A trace from `with` on until `stop`, in files below ``folder``; it leaves no event on, and no instance."""
+
+    def __init__(self, files: KernelFiles, place: str, events: Sequence[str], folder: Path, buffer_kb: int) -> None:
+        self._files = files
+        self._events = tuple(events)
+        self._name = f"terrace-{os.getpid()}"
+        self._instance = f"{place}/instances/{self._name}"
+        self._data = folder / "trace.dat"
+        self._said = folder / "said"
+        self._words = [program(), "record", "-q", "-B", self._name, "-C", "mono", "-b", str(buffer_kb)]
+        for event in self._events:
+            self._words += ["-e", event]
+        self._words += ["-o", str(self._data)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        # A session of its own: Ctrl-C is for us, and it ends when we say so.
+        with open(self._said, "wb") as said:
+            self._process = subprocess.Popen(
+                self._words,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                cwd=self._said.parent,
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+            )
+        try:
+            self._wait_until_on()
+        except BaseException:
+            self._clear()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clear()
+
+    def _wait_until_on(self) -> None:
+        until = time.monotonic() + _START_S
+        while not self._is_on():
+            assert self._process is not None
+            if self._process.poll() is not None:
+                raise TerraceError(f"{TRACE_CMD} has ended at once: {self._last_words()}")
+            if time.monotonic() > until:
+                raise TerraceError(f"{TRACE_CMD} has not switched on its events within {_START_S:.0f} s")
+            time.sleep(_POLL_S)
+
+    def _is_on(self) -> bool:
+        """It switches on one event after the other, and then all of tracing."""
+        last = self._events[-1].replace(":", "/")
+        return all(
+            self._files.get(f"{self._instance}/{name}") == "1" for name in (f"events/{last}/enable", "tracing_on")
+        )
+
+    def alive(self) -> bool:
+        """Whether it still records."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """End the trace, and wait until it is in its file. Raises TerraceError when it is not."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        try:
+            code = self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired as error:
+            raise TerraceError(f"{TRACE_CMD} has not ended within {_STOP_S:.0f} s") from error
+        if code != 0 or not self._data.is_file():
+            raise TerraceError(f"{TRACE_CMD} has failed with exit code {code}: {self._last_words()}")
+
+    def events(self, reader: Reader) -> Iterator[Event]:
+        """What was recorded, in its order. Raises TerraceError when trace-cmd cannot read its own file."""
+        words = [program(), "report", "-i", str(self._data), "-N", "-t"]
+        with open(self._said, "wb") as said:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, encoding="utf-8", errors="replace"
+            )
+        try:
+            assert process.stdout is not None
+            yield from reader.read(process.stdout)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            process.communicate()
+        if process.returncode != 0:
+            raise TerraceError(f"{TRACE_CMD} report has failed: {self._last_words()}")
+
+    def overruns(self) -> int:
+        """Events that the kernel's buffers had no room for."""
+        words = [program(), "report", "-i", str(self._data), "--stat"]
+        done = subprocess.run(words, check=False, capture_output=True, encoding="utf-8", errors="replace")
+        return sum(int(found[1]) for found in _OVERRUN.finditer(done.stdout))
+
+    def _last_words(self) -> str:
+        text = self._said.read_text(encoding="utf-8", errors="replace").strip() if self._said.exists() else ""
+        return text.splitlines()[-1].strip() if text else "it did not say why"
+
+    def _clear(self) -> None:
+        """Nothing is left of it, however it has ended."""
+        if self._process is not None and self._process.poll() is None:
+            # Its recorders are its children, in the same session.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if not self._files.exists(self._instance):
+            return
+        with contextlib.suppress(Exception):
+            self._files.write(f"{self._instance}/events/enable", "0")
+        # Recorders that were killed may hold its buffers for a moment.
+        for _ in range(100):
+            try:
+                self._files.real_path(self._instance).rmdir()
+                return
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(_POLL_S)

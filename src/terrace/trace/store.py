@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The file of `terrace record`: lines of JSON, compressed by gzip; the first is the head, each other one an event.
+
+An event is a list: ns since the first look at the counters, number and name of the thread, name of the event, its
+fields. The head says how many there are: a file that was cut off is known as such.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from terrace.errors import TerraceError, UsageError
+from terrace.files import replace
+from terrace.trace.lines import BY_NAME, Event, kept
+from terrace.trace.look import Owner, Task
+
+FORMAT = "terrace.trace"
+VERSION = 1
+#: A line longer than that was not written by us.
+_LINE_MAX = 64 << 20
+
+
+@dataclass(frozen=True)
+class Head:
+    """All that a recording has beside its events."""
+
+    kernel: str
+    host: str
+    #: As ISO 8601 has it, in UTC.
+    started: str
+    seconds: float
+    page_bytes: int
+    #: None: none was run.
+    command: list[str] | None
+    exit_code: int | None
+    #: Events that were recorded, as system:name.
+    enabled: list[str]
+    #: Events in the file; those that did not fit into the kernel's buffers; those that could not be read.
+    events: int
+    lost: int
+    strange: int
+    top_nodes: list[int]
+    nodes: list[int]
+    #: Counters of /proc/vmstat at the beginning and at the end.
+    counters_before: dict[str, int]
+    counters_after: dict[str, int]
+    cgroups_before: list[Owner] = field(default_factory=list)
+    cgroups_after: list[Owner] = field(default_factory=list)
+    processes_before: list[Owner] = field(default_factory=list)
+    processes_after: list[Owner] = field(default_factory=list)
+    #: Whose the threads are that were there at the end, by number.
+    tasks: dict[str, Task] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A file that was read."""
+
+    head: Head
+    events: list[Event]
+
+
+class Writer:
+    """Takes events one by one, and the head when all are there."""
+
+    def __init__(self, since_ns: int) -> None:
+        self._since_ns = since_ns
+        self._data = io.BytesIO()
+        self._packed = gzip.GzipFile(fileobj=self._data, mode="wb", compresslevel=6, mtime=0)
+        self.count = 0
+
+    def add(self, event: Event) -> None:
+        """One more event."""
+        line = [event.at_ns - self._since_ns, event.pid, event.comm, event.name, dict(event.fields)]
+        self._packed.write(_line(line))
+        self.count += 1
+
+    def write(self, path: Path, head: Head) -> int:
+        """The file, in one step; returns its size. Raises OSError, and then it is as it was."""
+        self._packed.close()
+        first = gzip.compress(_line({"format": FORMAT, "version": VERSION, **asdict(head)}), mtime=0)
+        # Two members of gzip one after the other are one file to whoever reads it.
+        data = first + self._data.getvalue()
+        replace(path, data)
+        return len(data)
+
+
+def _line(content: object) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+def read(path: Path) -> Recording:
+    """The recording in a file.
+
+    Raises UsageError when it is none, TerraceError when it is damaged or cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(2) != b"\x1f\x8b":
+                raise UsageError(_foreign(path, file.read(16)))
+            file.seek(0)
+            with gzip.GzipFile(fileobj=file) as lines:
+                return _read(path, lines)
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: there is no such file; `terrace record -o {path}` makes one") from error
+    except OSError as error:
+        why = error.strerror or f"the compressed data are damaged ({error})"
+        raise TerraceError(f"{path}: {why}") from error
+    except (EOFError, zlib.error) as error:
+        raise TerraceError(f"{path}: the file is cut off or damaged ({error}); copy it again") from error
+
+
+def _foreign(path: Path, rest: bytes) -> str:
+    if rest.startswith(b"Dtracing"):
+        return f"{path}: this is a file of trace-cmd (trace-cmd report shows it); here go files of `terrace record`"
+    if not rest:
+        return f"{path}: the file is empty; here go files of `terrace record`"
+    return f"{path}: this is no file of `terrace record` (those are compressed by gzip)"
+
+
+def _read(path: Path, lines: gzip.GzipFile) -> Recording:
+    head = _head(path, lines.readline(_LINE_MAX))
+    events = list(_events(path, lines))
+    if len(events) != head.events:
+        raise TerraceError(
+            f"{path}: the file is cut off: it has {len(events)} events, and {head.events} were recorded; copy it again"
+        )
+    return Recording(head, events)
+
+
+def _head(path: Path, line: bytes) -> Head:
+    given = _parse(line)
+    if not isinstance(given, dict) or given.get("format") != FORMAT:
+        raise UsageError(f"{path}: this is no file of `terrace record`: its first line does not say {FORMAT}")
+    if given.get("version") != VERSION:
+        raise UsageError(
+            f"{path}: its format has the version {given.get('version')!r}, and this program reads {VERSION}: "
+            "use the terrace that recorded it"
+        )
+    try:
+        return _make(given)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise TerraceError(f"{path}:1: the head is not as `terrace record` writes it ({error!r})") from error
+
+
+def _make(given: dict[str, Any]) -> Head:
+    """The head, each part of it of the kind it has to be."""
+    command = given["command"]
+    code = given["exit_code"]
+    return Head(
+        kernel=_text(given["kernel"]),
+        host=_text(given["host"]),
+        started=_text(given["started"]),
+        seconds=_seconds(given["seconds"]),
+        page_bytes=int(given["page_bytes"]),
+        command=None if command is None else [_text(word) for word in _list(command)],
+        exit_code=None if code is None else int(code),
+        enabled=[_text(name) for name in _list(given["enabled"])],
+        events=int(given["events"]),
+        lost=int(given["lost"]),
+        strange=int(given["strange"]),
+        top_nodes=[int(node) for node in _list(given["top_nodes"])],
+        nodes=[int(node) for node in _list(given["nodes"])],
+        counters_before=_numbers(given["counters_before"]),
+        counters_after=_numbers(given["counters_after"]),
+        cgroups_before=_owners(given["cgroups_before"]),
+        cgroups_after=_owners(given["cgroups_after"]),
+        processes_before=_owners(given["processes_before"]),
+        processes_after=_owners(given["processes_after"]),
+        tasks={
+            str(int(thread)): Task(int(task["process"]), _text(task["name"]), _text(task["cgroup"]))
+            for thread, task in given["tasks"].items()
+        },
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise ValueError(f"seconds is {value!r}")
+    return float(value)
+
+
+def _numbers(given: dict[str, Any]) -> dict[str, int]:
+    return {name: int(value) for name, value in given.items()}
+
+
+def _owners(given: list[dict[str, Any]]) -> list[Owner]:
+    return [
+        Owner(
+            _text(one["name"]),
+            None if one["pid"] is None else int(one["pid"]),
+            {str(int(node)): int(size) for node, size in one["nodes"].items()},
+            *(None if one[name] is None else int(one[name]) for name in ("promoted_pages", "demoted_pages")),
+        )
+        for one in _list(given)
+    ]
+
+
+def _events(path: Path, lines: Iterable[bytes]) -> Iterator[Event]:
+    for number, line in enumerate(lines, start=2):
+        event = _event(_parse(line))
+        if event is None:
+            raise TerraceError(f"{path}:{number}: this line is no event as `terrace record` writes them: {line[:80]!r}")
+        yield event
+
+
+def _parse(line: bytes) -> object:
+    """What a line of JSON says; None when it is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _event(given: object) -> Event | None:
+    if not isinstance(given, list) or len(given) != 5:
+        return None
+    at_ns, pid, comm, name, fields = given
+    if not (type(at_ns) is int and type(pid) is int and isinstance(comm, str) and isinstance(fields, dict)):
+        return None
+    wanted = BY_NAME.get(name) if isinstance(name, str) else None
+    found = None if wanted is None else kept(wanted, fields)
+    return None if found is None else Event(at_ns, pid, comm, name, found)

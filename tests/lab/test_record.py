@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""record and report in the guest: the trace has what the kernel counted, and says whose it was."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from terrace.paths import repo_root
+from terrace.trace.summary import MARGIN_PAGES
+
+TERRACE = str(repo_root() / "terrace")
+SCHEMA = repo_root() / "docs/reference/schema"
+PAGES = 4096
+
+# Memory that starts on the slow node, and of which every page is used all the time; one line says whose it was.
+LOAD = f"""
+import ctypes, mmap, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+def policy(mode, nodes):
+    mask = ctypes.c_ulong(nodes)
+    assert libc.syscall(238, mode, ctypes.byref(mask) if nodes else None, 64 if nodes else 0) == 0
+policy(2, 1 << 1)
+memory = mmap.mmap(-1, {PAGES} << 12)
+for page in range({PAGES}):
+    memory[page << 12] = 1
+policy(0, 0)
+def promoted():
+    return int(open("/sys/kernel/mm/mtier/node1/promoted").read())
+end = time.monotonic() + 90
+while promoted() < {PAGES} * 95 // 100 and time.monotonic() < end:
+    memory[::4096]
+print(os.getpid())
+"""
+
+SCRIPT = """
+tracing=/sys/kernel/tracing
+cd /tmp
+echo 1 > $tracing/events/sched/sched_process_exec/enable
+$terrace set enabled=1 demotion_enabled=1 >&2 || exit
+$terrace record --json -o trace -- $python -c "$load" > pid || exit
+tail -n +2 pid > record.json
+head -n 1 pid
+ls $tracing/instances | wc -l
+cat $tracing/tracing_on $tracing/events/sched/sched_process_exec/enable $tracing/events/mtier/enable
+$python -c 'import json,sys; print(json.dumps(json.load(open("record.json"))))'
+$terrace report trace --json -o report.json || exit
+$python -c 'import json,sys; print(json.dumps(json.load(open("report.json"))))'
+$terrace report trace >&2
+"""
+
+
+def guest(vmlinux: Path, script: str) -> subprocess.CompletedProcess[str]:
+    command = [TERRACE, "lab", "run", "--topology", "dram-cxl", "--vmlinux", str(vmlinux), "--", "bash", "-c", script]
+    return subprocess.run(
+        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL, timeout=400, cwd=repo_root()
+    )
+
+
+@pytest.fixture(autouse=True)
+def trace_cmd() -> None:
+    """The guest has the host's programs."""
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
+    if shutil.which("trace-cmd", path=path) is None:
+        pytest.skip("no trace-cmd: apt-get install trace-cmd")
+
+
+def test_the_trace_has_what_was_counted_and_says_whose(vmlinux: Path) -> None:
+    if guest(vmlinux, "test -e /sys/kernel/mm/mtier").returncode != 0:
+        pytest.skip("this kernel has no promotion engine")
+    words = {"terrace": TERRACE, "python": sys.executable, "load": LOAD}
+    names = "".join(f"{name}='{value}'\n" for name, value in words.items())
+    done = guest(vmlinux, names + SCRIPT)
+    assert done.returncode == 0, done.stderr
+    pid, instances, tracing_on, theirs, ours, recorded, reported = done.stdout.splitlines()
+    # What somebody else traces goes on, and nothing of ours is left.
+    assert (instances, tracing_on, theirs, ours) == ("0", "1", "1", "0")
+    documents = {}
+    for kind, text in (("record", recorded), ("report", reported)):
+        documents[kind] = json.loads(text)
+        jsonschema.validate(documents[kind], json.loads((SCHEMA / f"{kind}.schema.json").read_text()))
+    report = documents["report"]
+    assert report["lost_events"] == report["strange_events"] == documents["record"]["exit_code"] == 0
+    assert len(report["checks"]) == 3 and all(check["agree"] for check in report["checks"]), report["checks"]
+    up = report["checks"][0]
+    assert up["counted_pages"] >= PAGES * 9 // 10 and abs(up["trace_pages"] - up["counted_pages"]) <= MARGIN_PAGES
+    owner = next(one for one in report["processes"] if one["pid"] == int(pid))
+    assert owner["name"].startswith("python") and owner["up_pages"] >= PAGES * 9 // 10
+    assert {(route["way"], route["source"], route["target"]) for route in report["routes"]} >= {("up", 1, 0)}
+    (waited,) = [one for one in report["waits"] if one["what"] == "promoted"]
+    assert 0 < waited["p50_ns"] <= waited["max_ns"] < 60_000_000_000
+
+
+def test_a_stock_kernel_is_refused(stock_vmlinux: Path) -> None:
+    script = (
+        f"cd /tmp; {TERRACE} record --time 1s; echo $?; ls terrace.data .terrace.data.* /sys/kernel/tracing/instances"
+    )
+    done = guest(stock_vmlinux, script)
+    assert done.stdout.splitlines()[0] == "3", done.stderr
+    assert "has none of the tracepoints mtier, numa_follow, tlb_defer, numa_scan" in done.stderr
+    assert "terrace.data" not in done.stdout.replace("/sys/kernel/tracing/instances:", "")
