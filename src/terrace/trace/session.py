@@ -164,8 +164,9 @@ class Session:
 
     def _clear(self) -> None:
         """Nothing is left of it, however it has ended."""
-        if self._process is not None and self._process.poll() is None:
-            # Its recorders are its children, in the same session.
+        left = self._files.exists(self._instance)
+        if self._process is not None and (left or self._process.poll() is None):
+            # Its recorders are its children, in the same session, and may outlive it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
