@@ -68,7 +68,7 @@ def _trust(summary: Summary) -> str:
     differ = [check for check in summary.checks if not check.agree]
     if differ:
         return "\n".join([text, *(f"the trace differs: {_differs(check)}" for check in differ)])
-    return text + ("; as many pages as the kernel counted" if summary.checks else "")
+    return text + ("; as many pages as the kernel counted" if summary.checks and not summary.lost_events else "")
 
 
 def _differs(check: Check) -> str:
