@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Configuration fragments: read, laid over each other, and compared with what the kernel made of them."""
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -87,19 +88,25 @@ def test_option_that_must_be_off_is_checked(tmp_path: Path) -> None:
 
 def test_package_takes_the_given_configuration_and_adds_ours() -> None:
     base = (
-        "CONFIG_A=m\nCONFIG_MTIER=n\nCONFIG_DEBUG_INFO_DWARF5=y\nCONFIG_DEBUG_INFO_BTF=y\n"
+        "CONFIG_A=m\nCONFIG_MTIER=n\nCONFIG_DEBUG_INFO_DWARF5=y\n"
         'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/x.pem"\nCONFIG_LOCALVERSION="-mine"\n'
     )
     text = kernel.combined(base, {"CONFIG_MTIER": Wish("y", "f:1"), "CONFIG_X": Wish(None, "f:2")})
     assert text.splitlines() == [
         "CONFIG_A=m",
+        "CONFIG_DEBUG_INFO_NONE=y",
         'CONFIG_SYSTEM_TRUSTED_KEYS=""',
         'CONFIG_SYSTEM_REVOCATION_KEYS=""',
-        "CONFIG_DEBUG_INFO_NONE=y",
         'CONFIG_LOCALVERSION=""',
         "CONFIG_MTIER=y",
         "# CONFIG_X is not set",
     ]
+
+
+def test_package_has_type_data_where_the_given_configuration_has_it() -> None:
+    """It is made from the debugger's data, which alone is good for nothing in a package."""
+    with_types = ["CONFIG_DEBUG_INFO=y", "CONFIG_DEBUG_INFO_DWARF5=y", "CONFIG_DEBUG_INFO_BTF=y"]
+    assert [line for line in kernel.combined("\n".join(with_types), {}).splitlines() if "DEBUG" in line] == with_types
 
 
 def test_a_machine_without_a_compiler_gets_one_before_a_kernel_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,3 +122,10 @@ def test_a_machine_without_a_compiler_gets_one_before_a_kernel_is_looked_for(mon
     with pytest.raises(MissingError):
         build.find_built("terrace")
     assert "build-essential" in asked
+
+
+def test_the_boot_menu_of_debian_starts_the_package() -> None:
+    """It compares releases as versions of packages; the check of a whole Debian booted Debian's own at first."""
+    for other in ("6.12.117+deb12-cloud-amd64", "6.12.117+deb13+1-amd64", "6.12.116+deb12-amd64", "6.1.0-40-amd64"):
+        words = ["dpkg", "--compare-versions", f"6.12.117{kernel.LOCALVERSION}", "gt", other]
+        assert subprocess.run(words, check=False).returncode == 0, other

@@ -30,6 +30,11 @@ WORDS = [
     ("deb kernel --jobs -1", "--jobs -1: use a whole number from 1 to 1024"),
     ("kernel series -v 0", "--version 0: use a whole number from 1 to 999"),
     ("deb kernel --config /nonexistent", "--config /nonexistent: No such file or directory; give the configuration of"),
+    (
+        "deb kernel --modules /nonexistent",
+        "--modules /nonexistent: No such file or directory; give what lsmod prints on",
+    ),
+    ("deb kernel --modules a --only-loaded", "--only-loaded: not allowed with argument --modules"),
     ("bench run smoke --jobs 0", "--jobs 0: use a whole number from 1 to 1024"),
     ("bench worker tcp://x:1 --jobs x", "--jobs x: use a whole number from 1 to 1024"),
     ("demo --seed x", "--seed x: use a whole number from 0 to 4294967295"),
@@ -59,19 +64,35 @@ def test_a_bad_option_is_named_with_what_is_allowed(words: str, said: str, capsy
     assert said in capsys.readouterr().err
 
 
-def test_a_text_that_is_no_configuration_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "config"
-    for content in (b"hello\n", b"\xff\xfe"):
+@pytest.mark.parametrize("option", ["--config", "--modules"])
+def test_a_text_of_another_kind_is_refused(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, config = tmp_path / "file", tmp_path / "config"
+    config.write_text("CONFIG_SMP=y\n")
+    for content in (b"hello\n", b"\xff\xfe", b"Module Size Used by\n"):
         file.write_bytes(content)
-        assert door.main(["deb", "kernel", "--config", str(file)]) == 2
-        assert f"--config {file}: no " in capsys.readouterr().err
+        assert door.main(["deb", "kernel", "--config", str(config), option, str(file)]) == 2
+        assert f"{option} {file}: no " in capsys.readouterr().err
 
 
 def test_a_configuration_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config").write_text("# a comment\nCONFIG_SMP=y\n")
     monkeypatch.setattr(linux_source, "find", lambda path: None)
-    monkeypatch.setattr(kernel, "make", lambda source, base, origin, **_: [base, origin])
-    assert door.main(["deb", "kernel", "--config", str(tmp_path / "config")]) == 0
+    asked: list[kernel.Base] = []
+
+    def make(source: object, base: kernel.Base, jobs: int | None) -> list[Path]:
+        asked.append(base)
+        return []
+
+    monkeypatch.setattr(kernel, "make", make)
+    config, modules = str(tmp_path / "config"), tmp_path / "modules"
+    assert door.main(["deb", "kernel", "--config", config]) == 0
+    # As lsmod prints them, and as /proc/modules has them.
+    for text in ("Module                  Size  Used by\nloop  40960  0\n", "loop 40960 0 - Live 0x0\n"):
+        modules.write_text(text)
+        assert door.main(["deb", "kernel", "--config", config, "--modules", str(modules)]) == 0
+    assert [base.origin for base in asked] == [config] * 3
+    assert asked[0].text == "# a comment\nCONFIG_SMP=y\n"
+    assert asked[0].modules is None and asked[-1].modules == text
 
 
 @pytest.mark.parametrize("words", ["bench run --help", "demo --quick --help", "test -h"])

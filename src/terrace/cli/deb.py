@@ -16,7 +16,7 @@ from terrace.paths import require_checkout
 
 WHAT = {
     "tools": "terrace-tools, libterrace0, libterrace-dev: a minute",
-    "kernel": "linux-image-…-terrace, linux-headers: hours with all modules of a distribution",
+    "kernel": "linux-image-…+terrace, linux-headers: hours with all modules of a distribution",
 }
 EPILOG = """\
 The kernel's configuration is that of the running kernel, or the one given, with ours on top. The
@@ -32,7 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "; ".join(f"{name} ({what})" for name, what in WHAT.items())
     parser.add_argument("what", nargs="*", metavar="WHAT", help=f"{help_text}; all if none is named")
     parser.add_argument("--config", type=Path, metavar="PATH", help="the kernel's configuration to start from")
-    parser.add_argument("--only-loaded", action="store_true", help="leave out kernel modules that are not loaded now")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only-loaded", action="store_true", help="leave out kernel modules that are not loaded now")
+    which.add_argument(
+        "--modules", type=Path, metavar="FILE", help="leave out those that are not in this output of lsmod"
+    )
     add_jobs(parser)
     add_linux(parser)
     answer.add_arguments(parser)
@@ -45,7 +49,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     if "tools" in (args.what or WHAT):
         require_checkout("terrace deb tools")
     if args.what and "kernel" not in args.what:
-        for word in ("config", "only_loaded", "jobs", "linux"):
+        for word in ("config", "only_loaded", "modules", "jobs", "linux"):
             if getattr(args, word):
                 raise UsageError(
                     f"--{word.replace('_', '-')} is about the kernel, and only {args.what[0]} is to be made"
@@ -59,25 +63,41 @@ def main(args: argparse.Namespace) -> int:
     with answer.text_aside(args):
         if "kernel" in wanted:
             # What is wrong with it is told before anything is made.
-            base, origin = (_read_config(args.config), str(args.config)) if args.config else kernel.running_config()
+            base = _base(args)
         if "tools" in wanted:
             written += tools.make()
         if "kernel" in wanted:
             found = source.find(args.linux)
-            written += kernel.make(found, base, origin, only_loaded=args.only_loaded, jobs=args.jobs)
+            written += kernel.make(found, base, jobs=args.jobs)
     document = {"version": 1, "kind": "files", "written": [str(path) for path in written], "removed": []}
     answer.give(args, document, lambda: print(*written, sep="\n"))
     return 0
 
 
+def _base(args: argparse.Namespace) -> kernel.Base:
+    text, origin = (_read_config(args.config), str(args.config)) if args.config else kernel.running_config()
+    modules = Path("/proc/modules").read_text() if args.only_loaded else None
+    return kernel.Base(text, origin, _read_modules(args.modules) if args.modules else modules)
+
+
 def _read_config(path: Path) -> str:
     expected = "give the configuration of a kernel, as in /boot/config-* or in the .config of a built tree"
+    return _read("--config", path, expected, r"^CONFIG_\w+=", "CONFIG_…=value")
+
+
+def _read_modules(path: Path) -> str:
+    expected = "give what lsmod prints on the machine that the kernel is for, or its /proc/modules"
+    return _read("--modules", path, expected, r"^\w+ +\d+ +\d+", "a module with its size and its users")
+
+
+def _read(option: str, path: Path, expected: str, line: str, named: str) -> str:
+    """The text of a file of which some line must be like ``line``. Raises UsageError."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--config {path}: {error.strerror}; {expected}") from error
+        raise UsageError(f"{option} {path}: {error.strerror}; {expected}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"--config {path}: no text; {expected}") from error
-    if not re.search(r"^CONFIG_\w+=", text, re.MULTILINE):
-        raise UsageError(f"--config {path}: no line of it is CONFIG_…=value; {expected}")
+        raise UsageError(f"{option} {path}: no text; {expected}") from error
+    if not re.search(line, text, re.MULTILINE):
+        raise UsageError(f"{option} {path}: no line of it is {named}; {expected}")
     return text

@@ -258,16 +258,24 @@ def _kconfig_hash(root: Path) -> str:
     return digest.hexdigest()
 
 
-def run_make(out: Path, words: Sequence[str], label: str, jobs: int, localversion: str | None = None) -> None:
+def run_make(
+    out: Path,
+    words: Sequence[str],
+    label: str,
+    jobs: int,
+    localversion: str | None = None,
+    usual_steps: float | None = _USUAL_STEPS,
+) -> None:
     """Run make with progress; its whole output goes to `out`/build.log.
 
-    The kernel's name ends with `localversion`, or with the out folder's.
+    The kernel's name ends with `localversion`, or with the out folder's. `usual_steps` is what a first build in `out`
+    takes about, None if nobody knows.
 
     Raises BuildError with the part of the output that belongs to the first failing file.
     """
     counted = out / ".terrace-steps"
     fresh = not (out / "vmlinux.o").exists()
-    total = float(counted.read_text()) if counted.exists() else float(_USUAL_STEPS)
+    total = float(counted.read_text()) if counted.exists() else usual_steps
     command = [*make_command(out, *words, localversion=localversion), f"-j{jobs}", "-Otarget"]
     steps = 0
     log = out / "build.log"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A Debian package of our kernel for a real machine, from the configuration it runs now or a given one."""
 
+import contextlib
 import gzip
 import hashlib
 import os
@@ -8,23 +9,33 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from terrace import __version__
 from terrace.errors import BuildError, MissingError
 from terrace.host import cpu_count, require_packages
 from terrace.kernel import build, config, tree
 from terrace.kernel.config import Wish
 from terrace.kernel.source import Source
-from terrace.paths import build_dir
+from terrace.packages import tools
+from terrace.paths import build_dir, cache_dir, in_checkout, repo_root
 
-PACKAGES = (*build.PACKAGES, "cpio", "kmod", "rsync", "debhelper", "dpkg-dev")
-# A distribution's key files are not in its source package, and its type data needs a tool and much memory.
+# dwarves makes the type data (BTF) that bpftrace and others want, where the configuration asks for it.
+PACKAGES = (*build.PACKAGES, "cpio", "dwarves", "kmod", "rsync", "debhelper", "dpkg-dev")
+# A distribution's key files are not in its source package.
 _LOCAL = {
     "CONFIG_SYSTEM_TRUSTED_KEYS": '""',
     "CONFIG_SYSTEM_REVOCATION_KEYS": '""',
-    "CONFIG_DEBUG_INFO_NONE": "y",
     "CONFIG_LOCALVERSION": '""',
 }
+# Debian's boot menu starts what is highest as versions of packages are compared: 6.12.117+terrace is above Debian's own
+# 6.12.117+deb12-amd64, which is above 6.12.117-terrace.
+LOCALVERSION = "+terrace"
+# The package with the debugger's data, of some hundred megabytes, is not made.
+_PROFILE = "pkg.linux-upstream.nokerneldbg"
+# Packages of so many kernels stay in the cache.
+_KEEP = 3
 
 
 def running_config() -> tuple[str, str]:
@@ -42,23 +53,38 @@ def running_config() -> tuple[str, str]:
     )
 
 
-def make(source: Source, base: str, origin: str, *, only_loaded: bool = False, jobs: int | None = None) -> list[Path]:
-    """Build linux-image (and headers) packages into build/deb and return their paths.
+@dataclass(frozen=True)
+class Base:
+    """What a configuration is made from: a kernel's (`text`), ours on top.
 
-    `base` is the configuration to start from, `origin` its name for messages; ours goes on top. `only_loaded` leaves
-    out the modules that this machine has not loaded. Raises BuildError, MissingError.
+    `origin` is its name for messages. `modules` lists those to keep, as lsmod prints them, of this machine or another;
+    None: all.
+    """
+
+    text: str
+    origin: str
+    modules: str | None = None
+
+
+def make(source: Source, base: Base, *, jobs: int | None = None) -> list[Path]:
+    """Build linux-image (and headers) packages into build/deb, older ones replaced, and return their paths.
+
+    Raises BuildError, MissingError.
     """
     require_packages(PACKAGES, "make Debian packages of the kernel")
     root = tree.assemble(source)
     out = root / "out-deb"
     out.mkdir(exist_ok=True)
-    wishes = _ours()
-    _configure(out, base, origin, wishes, only_loaded)
-    mark = hashlib.sha256((tree.content_hash() + (out / ".config").read_text()).encode()).hexdigest()[:8]
+    _configure(out, base, _ours())
+    # Later commits have higher versions; two configurations of one commit have different ones.
+    mark = hashlib.sha256((out / ".config").read_bytes()).hexdigest()[:4]
+    ours = tools.version(repo_root())[0] if in_checkout() else __version__
+    number = f"{source.version}-{ours}.{mark}"
     for old in root.glob("linux-*.deb"):
         old.unlink()
-    words = ["bindeb-pkg", f"KDEB_PKGVERSION={source.version}-terrace.{mark}", "KDEB_CHANGELOG_DIST=unstable"]
-    build.run_make(out, words, "Debian packages", jobs or cpu_count(), localversion="-terrace")
+    words = ["bindeb-pkg", f"KDEB_PKGVERSION={number}", "KDEB_CHANGELOG_DIST=unstable", f"DPKG_FLAGS=-P{_PROFILE}"]
+    label = "Debian packages of the kernel"
+    build.run_make(out, words, label, jobs or cpu_count(), localversion=LOCALVERSION, usual_steps=None)
     target = build_dir() / "deb"
     target.mkdir(exist_ok=True)
     made = sorted(path for path in root.glob("linux-*.deb") if not path.name.startswith("linux-libc-dev"))
@@ -68,7 +94,37 @@ def make(source: Source, base: str, origin: str, *, only_loaded: bool = False, j
         path.unlink()
     if not made:
         raise BuildError(f"bindeb-pkg made no package; its log: {out / 'build.log'}")
+    # apt install takes all that ./linux-image-*.deb finds.
+    for old in target.glob("linux-*.deb"):
+        old.unlink()
     return [Path(shutil.move(str(path), target / path.name)) for path in made]
+
+
+def make_once(source: Source, base: Base, *, jobs: int | None = None) -> list[Path]:
+    """The packages of `make`, from the cache where the same kernel was packed before: then they may have the version of
+    an earlier commit.
+
+    Raises BuildError, MissingError.
+    """
+    require_packages(PACKAGES, "make Debian packages of the kernel")
+    digest = hashlib.sha256(tree.content_hash(build.NOT_BUILT).encode())
+    for part in (source.sha, base.text, base.modules or "", config.render(_ours()), *build.tools()):
+        digest.update(part.encode() + b"\0")
+    folder = cache_dir() / "kernel-packages" / digest.hexdigest()[:16]
+    if not folder.is_dir():
+        scratch = folder.with_name(f".{folder.name}.{os.getpid()}")
+        scratch.mkdir(parents=True)
+        for path in make(source, base, jobs=jobs):
+            shutil.copy2(path, scratch)
+        # Another process may have been as fast.
+        with contextlib.suppress(OSError):
+            scratch.rename(folder)
+        shutil.rmtree(scratch, ignore_errors=True)
+        older = sorted(folder.parent.glob("[!.]*"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in older[_KEEP:]:
+            shutil.rmtree(path, ignore_errors=True)
+    os.utime(folder)
+    return sorted(folder.glob("*.deb"))
 
 
 def _ours() -> dict[str, Wish]:
@@ -81,17 +137,28 @@ def combined(base: str, wishes: Mapping[str, Wish]) -> str:
     """The configuration `base` with what a build outside its distribution needs, and `wishes` on top."""
     dropped = tuple(f"{option}=" for option in (*_LOCAL, *wishes))
     lines = [line for line in base.splitlines() if not line.startswith(dropped)]
-    lines = [line for line in lines if not re.match(r"CONFIG_DEBUG_INFO(_\w+)?=", line)]
+    if "CONFIG_DEBUG_INFO_BTF=y" not in lines:
+        # The type data is made from the debugger's; without it that is good for nothing here, and takes long.
+        lines = [line for line in lines if not re.match(r"CONFIG_DEBUG_INFO(_\w+)?=", line)]
+        lines.append("CONFIG_DEBUG_INFO_NONE=y")
     lines += [f"{option}={value}" for option, value in _LOCAL.items()]
     return "\n".join(lines) + "\n" + config.render(wishes)
 
 
-def _configure(out: Path, base: str, origin: str, wishes: Mapping[str, Wish], only_loaded: bool) -> None:
-    (out / ".config").write_text(combined(base, wishes))
-    for target in (["localmodconfig"] if only_loaded else []) + ["olddefconfig"]:
+def _configure(out: Path, base: Base, wishes: Mapping[str, Wish]) -> None:
+    (out / ".config").write_text(combined(base.text, wishes))
+    environment = build.make_env()
+    targets = ["olddefconfig"]
+    if base.modules is not None:
+        (out / "lsmod").write_text(base.modules)
+        environment["LSMOD"] = str(out / "lsmod")
+        # Of several options that select what a module needs the script takes any: each time the same.
+        environment["PERL_HASH_SEED"] = "0"
+        targets.insert(0, "localmodconfig")
+    for target in targets:
         done = subprocess.run(
             build.make_command(out, target),
-            env=build.make_env(),
+            env=environment,
             # New questions get their default answer.
             input="\n" * 2000,
             capture_output=True,
@@ -99,5 +166,5 @@ def _configure(out: Path, base: str, origin: str, wishes: Mapping[str, Wish], on
             check=False,
         )
         if done.returncode != 0:
-            raise BuildError(f"{origin} could not be used:\n{(done.stdout + done.stderr).strip()[-1500:]}")
+            raise BuildError(f"{base.origin} could not be used:\n{(done.stdout + done.stderr).strip()[-1500:]}")
     config.verify(wishes, out / ".config", out.parent)
