@@ -29,7 +29,7 @@ REFERENCE = repo_root() / "docs/reference"
 #: What these print is what a program prints, or nothing.
 WITHOUT = {"lab shell", "bench worker"}
 #: -o is where they write what they are for.
-OWN_FILES = {"kernel series", "bench report", "lab run", "record"}
+OWN_FILES = {"kernel series", "bench report", "lab run", "lab debian", "record"}
 
 
 def validate(document: Any) -> None:
@@ -143,6 +143,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
         ("bench validate table", "validation"),
         ("lab list", "topologies"),
         ("lab run --dry-run", "machine"),
+        ("lab debian --dry-run", "machine"),
         ("kernel check --list", "known-checks"),
         ("sim --list", "known-loads"),
         ("test --list --group policy", "test-names"),
@@ -150,7 +151,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_looked_up_follows_its_schema(words: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    last = ["--", "true"] if "lab run" in words else []
+    last = ["--", "true"] if "--dry-run" in words and "lab" in words else []
     door._run([*words.split(), "--json", *last])
     document = json.loads(capsys.readouterr().out)
     assert document["kind"] == kind

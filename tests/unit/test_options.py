@@ -35,6 +35,11 @@ WORDS = [
         "--modules /nonexistent: No such file or directory; give what lsmod prints on",
     ),
     ("deb kernel --modules a --only-loaded", "--only-loaded: not allowed with argument --modules"),
+    ("lab debian", "lab debian: without a command it needs a terminal; write one behind --, as in -- uname -r"),
+    ("lab debian --timeout 5s", "--timeout goes with a command, and none was given behind --"),
+    ("lab debian --timeout 5 -- true", "--timeout: time '5' is not a number with one of the units ns"),
+    ("lab debian --put /nonexistent -- true", "--put /nonexistent: no such file"),
+    ("lab debian --topology /nonexistent.toml --dry-run -- true", "/nonexistent.toml"),
     ("bench run smoke --jobs 0", "--jobs 0: use a whole number from 1 to 1024"),
     ("bench worker tcp://x:1 --jobs x", "--jobs x: use a whole number from 1 to 1024"),
     ("demo --seed x", "--seed x: use a whole number from 0 to 4294967295"),
@@ -93,6 +98,12 @@ def test_a_configuration_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert [base.origin for base in asked] == [config] * 3
     assert asked[0].text == "# a comment\nCONFIG_SMP=y\n"
     assert asked[0].modules is None and asked[-1].modules == text
+
+
+def test_a_file_of_our_own_cannot_be_put(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").write_text("")
+    assert door.main(["lab", "debian", "--put", str(tmp_path / "run"), "--", "true"]) == 2
+    assert "/terrace has debs, code, run of its own" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["bench run --help", "demo --quick --help", "test -h"])

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from terrace import output
-from terrace.cli import answer
+from terrace.cli import answer, lab_debian
 from terrace.errors import UsageError
 from terrace.kernel import config
 from terrace.lab.accel import ACCELERATORS, choose_accel
@@ -28,7 +28,7 @@ _KUNIT_LIMIT_S = 600.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of `terrace lab`."""
-    verbs = parser.add_subparsers(dest="lab_verb", required=True, metavar="run|shell|kunit|list")
+    verbs = parser.add_subparsers(dest="lab_verb", required=True, metavar="run|shell|debian|kunit|list")
     run = verbs.add_parser("run", help="run one command in the guest and exit with its code")
     _add_machine(run)
     run.add_argument("--dry-run", action="store_true", help="print the QEMU command line and start nothing")
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shell = verbs.add_parser("shell", help="a terminal in the guest; all files writable, changes are lost")
     _add_machine(shell)
     shell.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …", help="instead of your shell")
+    lab_debian.add_arguments(verbs.add_parser("debian", help=lab_debian.SUMMARY))
     kunit = verbs.add_parser("kunit", help="boot and run the kernel's own unit tests")
     _add_machine(kunit)
     answer.add_arguments(kunit)
@@ -98,6 +99,8 @@ def main(args: argparse.Namespace) -> int:
     """Run the verb; the exit code is the command's own where there is one."""
     if args.lab_verb == "list":
         return _list(args)
+    if args.lab_verb == "debian":
+        return lab_debian.main(args)
     _check_machine(args)
     if args.lab_verb == "run":
         return _run(args)

@@ -15,6 +15,7 @@ from terrace.kernel import matrix, tree
 from terrace.kernel import source as linux_source
 from terrace.kernel.build import PACKAGES as KERNEL_PACKAGES
 from terrace.kernel.check import CHECKS, run_checks
+from terrace.lab.debian.disk import PACKAGES as DISK_PACKAGES
 from terrace.lab.qemu import require_qemu
 from terrace.paths import require_checkout
 from terrace.testing.bench_group import bench_names, run_bench
@@ -456,7 +457,9 @@ def _kernel(request: Request, flavour: str) -> Path:
 
 
 def _unit(request: Request) -> Iterator[TestResult]:
-    require_packages((*_HOST_PACKAGES, "dpkg-dev"), "compile what the unit tests run, and read a changelog")
+    require_packages(
+        (*_HOST_PACKAGES, "dpkg-dev", *DISK_PACKAGES), "compile what the unit tests run, read a changelog, make disks"
+    )
     require_qemu()
     left = request.gate.left_of("unit") if request.gate else []
     without = left if request.as_gate else None

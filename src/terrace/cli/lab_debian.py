@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0
+"""terrace lab debian: our packages on a whole Debian, as on a real machine."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from terrace import output
+from terrace.errors import UsageError
+from terrace.kernel import source
+from terrace.lab.accel import ACCELERATORS, choose_accel
+from terrace.lab.debian import image, session
+from terrace.lab.machine import Machine
+from terrace.lab.run import choose_topology
+from terrace.packages import kernel, tools
+from terrace.paths import build_dir, require_checkout
+from terrace.units import factor, parse_time_ns, whole_number
+
+SUMMARY = "a whole Debian: boot menu, initramfs, systemd, apt, and our packages to install"
+DEFAULT_TOPOLOGY = "dram-cxl"
+EPILOG = f"""\
+The machine boots as a real one does: its own boot menu, kernel and initramfs. The packages of this
+checkout are in {session.MOUNT_POINT}/debs there, made when they are not up to date; installed is none. The
+disk is kept between sessions. Without a command the terminal is the machine's: `poweroff` ends the
+session, Ctrl-A X takes its power away. With one it runs as root when all else is up, the machine goes
+off behind it, and its exit code is given; it runs again in every boot, should it reboot the machine.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the verb."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--topology",
+        default=DEFAULT_TOPOLOGY,
+        metavar="NAME",
+        help="a name of `lab list` or a .toml file (%(default)s)",
+    )
+    parser.add_argument(
+        "--cpus", type=whole_number("--cpus", 1, 64), metavar="N", help="CPUs in all, dealt out to the CPU nodes"
+    )
+    parser.add_argument(
+        "--memory-scale",
+        type=factor("--memory-scale"),
+        default=1.0,
+        metavar="F",
+        help="times the memory of every node (1)",
+    )
+    parser.add_argument("--fresh", action="store_true", help="begin with a new disk: nothing of ours installed")
+    parser.add_argument(
+        "--put", type=Path, action="append", default=[], metavar="FILE", help=f"have FILE in {session.MOUNT_POINT}, too"
+    )
+    parser.add_argument("--timeout", metavar="T", help="end the machine after T (5min) with exit code 124")
+    parser.add_argument("--console", type=Path, metavar="FILE", help="keep what the machine's console prints here")
+    parser.add_argument(
+        "--accel", choices=ACCELERATORS, default="tcg", help="kvm and auto try a probe guest first (%(default)s)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the QEMU command line and start nothing")
+    parser.add_argument("--json", action="store_true", help="with --dry-run: as JSON")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …", help="the command and its arguments")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the verb; the exit code is the command's own where there is one."""
+    words = args.command[1:] if args.command[:1] == ["--"] else args.command
+    limit_s = _check(args, words)
+    folder = build_dir() / "debian"
+    machine = Machine(
+        vmlinux=Path(),
+        initrd=Path(),
+        console=(args.console or folder / "console").absolute(),
+        topology=choose_topology(args.topology, args.cpus, args.memory_scale),
+        accel=_accel(args),
+        # A distribution's kernel patches its code.
+        one_thread=True,
+    )
+    debian = session.Debian(machine, folder / "disk", folder / "carried")
+    if args.dry_run:
+        argv = session.argv(debian, terminal=not words)
+        if args.json:
+            output.emit_json({"version": 1, "kind": "machine", "argv": argv})
+        else:
+            print(shlex.join(argv))
+        return 0
+    session.require(machine)
+    folder.mkdir(exist_ok=True)
+    with _alone(folder):
+        _prepare(debian, args.fresh, args.put, words)
+        if not words:
+            output.say("terrace: booting; poweroff ends the session, Ctrl-A X takes the machine's power away")
+            session.talk(debian)
+            return 0
+        code = session.run(debian, limit_s)
+    if code == session.TIMED_OUT:
+        output.say(f"terrace: Debian is off after {args.timeout}, or its command ended with {code}; its console ends:")
+        output.say(session.last_words(debian))
+    return code
+
+
+def _check(args: argparse.Namespace, words: list[str]) -> float | None:
+    """Refuse what can be refused before anything is made; the time limit in seconds. Raises UsageError."""
+    # The packages of the tools are made from its files.
+    require_checkout("terrace lab debian")
+    if args.json and not args.dry_run:
+        raise UsageError("lab debian: what is printed is what the command prints; --json goes with --dry-run")
+    if not words:
+        for option in ("timeout", "console"):
+            if getattr(args, option):
+                raise UsageError(f"--{option} goes with a command, and none was given behind --")
+        if not args.dry_run and not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError(
+                "lab debian: without a command it needs a terminal; write one behind --, as in -- uname -r"
+            )
+    for path in args.put:
+        if not path.is_file():
+            raise UsageError(f"--put {path}: no such file")
+        if path.name in session.RESERVED:
+            raise UsageError(f"--put {path}: {session.MOUNT_POINT} has {', '.join(session.RESERVED)} of its own")
+    try:
+        return parse_time_ns(args.timeout) / 1e9 if args.timeout is not None else None
+    except UsageError as error:
+        raise UsageError(f"--timeout: {error}") from error
+
+
+def _accel(args: argparse.Namespace) -> str:
+    if args.accel == "tcg" or args.dry_run:
+        return "tcg"
+    from terrace.kernel.build import build
+
+    return choose_accel(args.accel, build("terrace").vmlinux)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Raises UsageError while another session has this disk."""
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"lab debian: another session runs from {folder}/disk; end that one first") from None
+        yield
+
+
+def _prepare(debian: session.Debian, fresh: bool, put: Sequence[Path], words: Sequence[str]) -> None:
+    """Make its disks."""
+    made = image.find()
+    if fresh or not debian.root.exists():
+        debian.root.unlink(missing_ok=True)
+        image.copy(made, debian.root)
+    packages = [*tools.make(), *kernel.make_once(source.find(None), made.base)]
+    files: dict[str, Path | str] = {f"debs/{path.name}": path for path in packages if "dbgsym" not in path.name}
+    files.update({path.name: path for path in put})
+    session.carry(debian.carried, files, words)

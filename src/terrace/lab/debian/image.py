@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The Debian that sessions begin with: made by mmdebstrap, booted once, kept in the cache."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from terrace.errors import BuildError
+from terrace.host import require_packages
+from terrace.kernel import source
+from terrace.lab.debian import disk, session
+from terrace.lab.machine import Machine
+from terrace.lab.topology import MIB, load_topology
+from terrace.output import Progress
+from terrace.packages.kernel import Base
+from terrace.paths import cache_dir
+
+RELEASE = "bookworm"
+PACKAGES = (
+    "dbus",
+    "e2fsprogs",
+    "grub-pc",
+    "initramfs-tools",
+    "kmod",
+    "linux-image-6.12-cloud-amd64",
+    "login",
+    "procps",
+    "python3",
+    "systemd-sysv",
+    "udev",
+    "zstd",
+)
+SIZE_BYTES = 4096 * MIB
+_UUID = "7e44ace0-0000-4000-8000-000000000001"
+_FIRST_BOOT_LIMIT_S = 1200
+_KEEP = 2
+# What makes a Debian of it whose terminal is a serial port, and that does what the lab asks for.
+_FILES = {
+    "etc/fstab": f"""\
+UUID={_UUID} / ext4 errors=remount-ro 0 1
+LABEL={session.LABEL} {session.MOUNT_POINT} ext4 nofail,x-systemd.device-timeout=5min 0 2
+""",
+    "etc/hostname": "debian\n",
+    "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 debian\n",
+    "etc/default/grub.d/lab.cfg": """\
+GRUB_CMDLINE_LINUX="console=ttyS0"
+GRUB_CMDLINE_LINUX_DEFAULT=
+GRUB_TERMINAL=serial
+GRUB_SERIAL_COMMAND="serial --speed=115200"
+GRUB_TIMEOUT=2
+""",
+    # QEMU's CPUs say that they can have guests; a kernel for this machine need not be one for that.
+    "etc/modprobe.d/lab.conf": "blacklist kvm_amd\nblacklist kvm_intel\n",
+    # The lab is nobody's way in: who starts it is root there.
+    "etc/systemd/system/serial-getty@ttyS0.service.d/lab.conf": """\
+[Service]
+ExecStart=
+ExecStart=-/sbin/agetty --autologin root --keep-baud 115200 - $TERM
+""",
+    "etc/systemd/system/terrace-lab.service": f"""\
+[Unit]
+Description=What the lab was asked to run
+RequiresMountsFor={session.MOUNT_POINT}
+ConditionPathExists={session.MOUNT_POINT}/run
+After=multi-user.target
+[Service]
+Type=oneshot
+ExecStart=/bin/sh {session.MOUNT_POINT}/run
+[Install]
+WantedBy=multi-user.target
+""",
+}
+_IN_CHROOT = f"""\
+mkdir {session.MOUNT_POINT}
+passwd --delete root
+systemctl enable terrace-lab
+"""
+_FIRST_BOOT = f"""\
+set -e
+grub-install /dev/vda
+update-grub
+udevadm settle
+lsmod > {session.MOUNT_POINT}/lsmod
+cp /boot/config-* {session.MOUNT_POINT}/config
+"""
+
+
+@dataclass(frozen=True)
+class Image:
+    """``root`` is the disk, never to be booted itself; ``base`` what a kernel for it is configured by."""
+
+    root: Path
+    base: Base
+
+
+def find() -> Image:
+    """The image, made when the cache has none for Debian's present kernel. Raises BuildError, MissingError."""
+    # A kernel of ours that is older than the image's own would not be the one that the boot menu starts.
+    recipe = (source.find(None).version, RELEASE, *PACKAGES, SIZE_BYTES, *_FILES.items(), _IN_CHROOT, _FIRST_BOOT)
+    key = hashlib.sha256(repr(recipe).encode()).hexdigest()[:16]
+    parent = cache_dir() / "debian"
+    parent.mkdir(exist_ok=True)
+    with (parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (parent / key).is_dir():
+            _make(parent / key)
+    folder = parent / key
+    os.utime(folder)
+    config = folder / "config"
+    return Image(folder / "disk", Base(config.read_text(), str(config), (folder / "lsmod").read_text()))
+
+
+def copy(image: Image, target: Path) -> None:
+    """A disk of one's own, holes as holes."""
+    words = ["cp", "--sparse=always", "--reflink=auto", "--", str(image.root), str(target)]
+    disk.run(words)
+
+
+def _make(folder: Path) -> None:
+    require_packages(["mmdebstrap"], "install a Debian for the lab")
+    machine = Machine(Path(), Path(), folder.parent / "console", load_topology("dram-cxl"), one_thread=True)
+    session.require(machine)
+    # Of a process that was killed; nobody else is here now.
+    for left in folder.parent.glob(".new-*"):
+        _remove(left)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as name:
+        work = Path(name)
+        with Progress("a Debian for the lab"):
+            kernel, initrd = _install(work)
+            carried = work / "carried"
+            session.carry(carried, {"first": _FIRST_BOOT}, ["sh", f"{session.MOUNT_POINT}/first"])
+            direct = (kernel, initrd, f"root=UUID={_UUID} console=ttyS0 panic=-1")
+            debian = session.Debian(machine, work / "disk", carried, direct)
+            code = session.run(debian, _FIRST_BOOT_LIMIT_S, work / "output")
+        if code:
+            said = (work / "output").read_text(errors="replace")[-2000:]
+            raise BuildError(f"the first boot of Debian ended with {code}:\n{said}\n{session.last_words(debian)}")
+        done = work / "done"
+        done.mkdir()
+        for wanted in ("lsmod", "config"):
+            (done / wanted).write_bytes(disk.read(carried, wanted) or b"")
+        (work / "disk").rename(done / "disk")
+        done.rename(folder)
+    kept = sorted(folder.parent.glob("*/disk"), key=lambda path: path.parent.stat().st_mtime, reverse=True)
+    for path in kept[_KEEP:]:
+        shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _install(work: Path) -> tuple[Path, Path]:
+    """Make ``work``/disk; its kernel and initramfs, for the boot before there is a boot loader."""
+    added, root = work / "added", work / "root"
+    for name, text in _FILES.items():
+        (added / name).parent.mkdir(parents=True, exist_ok=True)
+        (added / name).write_text(text)
+    (work / "in_chroot").write_text(_IN_CHROOT)
+    hooks = [
+        f'cp -RT -- "{added}" "$1" && chroot "$1" sh -e < "{work}/in_chroot"',
+        f'cp -- "$1"/boot/vmlinuz-* "{work}/kernel" && cp -- "$1"/boot/initrd.img-* "{work}/initrd"',
+    ]
+    words = ["mmdebstrap", "--variant=apt", "--format=directory", f"--include={','.join(PACKAGES)}"]
+    words += [f"--customize-hook={hook}" for hook in hooks]
+    # Root's mmdebstrap mounts folders of this host there, /dev among them. Where it is killed they have to go with it:
+    # whoever removes its folder later would remove what is in them.
+    words = ["unshare", "--mount", *words, "--mode=root"] if os.geteuid() == 0 else [*words, "--mode=unshare"]
+    disk.run([*words, RELEASE, str(root)])
+    disk.to_boot_from(root, work / "disk", SIZE_BYTES, _UUID, _inside())
+    _remove(root)
+    return work / "kernel", work / "initrd"
+
+
+def _inside() -> list[str]:
+    """Words before a command on the files of other users, which who is not root has in a namespace alone."""
+    return [] if os.geteuid() == 0 else ["mmdebstrap", "--unshare-helper"]
+
+
+def _remove(folder: Path) -> None:
+    disk.run([*_inside(), "rm", "-rf", "--one-file-system", "--", str(folder)])
