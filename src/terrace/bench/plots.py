@@ -15,8 +15,8 @@ from terrace.bench.experiment import Experiment
 from terrace.bench.policies import POLICIES
 from terrace.bench.scale import FIGURES, growth, per_gib
 from terrace.bench.tables import Document, Group
-from terrace.demo.picture import STYLE
 from terrace.errors import TerraceError
+from terrace.pictures import STYLE
 from terrace.units import format_size
 
 _COLOURS = {

@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -13,19 +12,9 @@ from terrace.demo.cases import MAIN
 from terrace.demo.report import BASE
 from terrace.demo.runner import Outcome
 from terrace.errors import TerraceError
+from terrace.pictures import STYLE
 
 _COLOURS = {"stock-0": "#9a9a9a", "stock-1": "#5b8db8", "stock-2": "#c96a28", "terrace": "#1b7f5c"}
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "svg.hashsalt": "terrace",
-    "svg.fonttype": "none",
-    "font.family": ["DejaVu Sans", "sans-serif"],
-}
 
 
 def draw(outcomes: Mapping[str, Outcome], caption: str, path: Path) -> None:

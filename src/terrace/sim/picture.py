@@ -8,8 +8,8 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from terrace.demo.picture import STYLE
 from terrace.errors import TerraceError
+from terrace.pictures import STYLE
 from terrace.sim.loads import LOADS
 from terrace.sim.runs import Cell, course
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -14,6 +13,7 @@ from matplotlib.figure import Figure
 
 from terrace.cells import printable
 from terrace.errors import TerraceError
+from terrace.pictures import STYLE
 from terrace.trace.facts import Reason, Summary, Wait
 from terrace.trace.page import time_text
 from terrace.units import format_size
@@ -22,17 +22,6 @@ _COLOURS = {"up": "#1b7f5c", "down": "#c96a28", "followed": "#5b8db8"}
 _WAYS = {"promoted": "up", "demoted": "down", "followed": "followed"}
 _GREY = "#6b7f92"
 _REASONS = 8
-STYLE: dict[str, Any] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "svg.hashsalt": "terrace",
-    "svg.fonttype": "none",
-    "font.family": ["DejaVu Sans", "sans-serif"],
-}
 
 
 def draw(summary: Summary, path: Path) -> None:
