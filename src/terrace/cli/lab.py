@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from terrace import output
-from terrace.cli import answer, lab_debian
+from terrace.cli import answer, lab_debian, lab_topology
 from terrace.errors import UsageError
 from terrace.kernel import config
 from terrace.lab.accel import ACCELERATORS, choose_accel
@@ -19,10 +19,9 @@ from terrace.lab.topology import load_topology, topology_names
 from terrace.paths import build_dir, trees_dir
 from terrace.testing.kunit import judge_kunit
 from terrace.testing.results import Reporter
-from terrace.units import factor, format_size, parse_size, parse_time_ns, whole_number
+from terrace.units import format_size, parse_size, parse_time_ns, whole_number
 
 FLAVOURS = ("terrace", "stock", "debug", "static-keys", "off")
-DEFAULT_TOPOLOGY = "dram-cxl"
 _KUNIT_LIMIT_S = 600.0
 
 
@@ -53,22 +52,7 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
         "--kernel", choices=FLAVOURS, default="terrace", help="kernel flavour, built when needed (%(default)s)"
     )
     which.add_argument("--vmlinux", type=Path, metavar="FILE", help="boot this vmlinux instead")
-    parser.add_argument(
-        "--topology",
-        default=DEFAULT_TOPOLOGY,
-        metavar="NAME",
-        help="a name of `lab list` or a .toml file (%(default)s)",
-    )
-    parser.add_argument(
-        "--cpus", type=whole_number("--cpus", 1, 64), metavar="N", help="CPUs in all, dealt out to the CPU nodes"
-    )
-    parser.add_argument(
-        "--memory-scale",
-        type=factor("--memory-scale"),
-        default=1.0,
-        metavar="F",
-        help="times the memory of every node (1)",
-    )
+    lab_topology.add_arguments(parser)
     parser.add_argument(
         "--append", action="append", default=[], metavar="ARGS", help="more kernel arguments; may be repeated"
     )

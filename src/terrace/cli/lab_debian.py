@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from terrace import output
+from terrace.cli import lab_topology
 from terrace.errors import UsageError
 from terrace.kernel import source
 from terrace.lab.accel import ACCELERATORS, choose_accel
@@ -20,10 +21,9 @@ from terrace.lab.machine import Machine
 from terrace.lab.run import choose_topology
 from terrace.packages import kernel, tools
 from terrace.paths import build_dir, require_checkout
-from terrace.units import factor, parse_time_ns, whole_number
+from terrace.units import parse_time_ns
 
 SUMMARY = "a whole Debian: boot menu, initramfs, systemd, apt, and our packages to install"
-DEFAULT_TOPOLOGY = "dram-cxl"
 EPILOG = f"""\
 The machine boots as a real one does: its own boot menu, kernel and initramfs. The packages of this
 checkout are in {session.MOUNT_POINT}/debs there, made when they are not up to date; installed is none. The
@@ -37,22 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the verb."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument(
-        "--topology",
-        default=DEFAULT_TOPOLOGY,
-        metavar="NAME",
-        help="a name of `lab list` or a .toml file (%(default)s)",
-    )
-    parser.add_argument(
-        "--cpus", type=whole_number("--cpus", 1, 64), metavar="N", help="CPUs in all, dealt out to the CPU nodes"
-    )
-    parser.add_argument(
-        "--memory-scale",
-        type=factor("--memory-scale"),
-        default=1.0,
-        metavar="F",
-        help="times the memory of every node (1)",
-    )
+    lab_topology.add_arguments(parser)
     parser.add_argument("--fresh", action="store_true", help="begin with a new disk: nothing of ours installed")
     parser.add_argument(
         "--put", type=Path, action="append", default=[], metavar="FILE", help=f"have FILE in {session.MOUNT_POINT}, too"

@@ -112,9 +112,10 @@ def make_once(source: Source, base: Base, *, jobs: int | None = None) -> list[Pa
         digest.update(part.encode() + b"\0")
     folder = cache_dir() / "kernel-packages" / digest.hexdigest()[:16]
     if not folder.is_dir():
+        made = make(source, base, jobs=jobs)
         scratch = folder.with_name(f".{folder.name}.{os.getpid()}")
         scratch.mkdir(parents=True)
-        for path in make(source, base, jobs=jobs):
+        for path in made:
             shutil.copy2(path, scratch)
         # Another process may have been as fast.
         with contextlib.suppress(OSError):

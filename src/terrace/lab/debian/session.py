@@ -103,17 +103,10 @@ def run(debian: Debian, limit_s: float | None, output: Path | None = None) -> in
     off before the command has ended, MissingError, UsageError (no memory for it).
     """
     with output.open("wb") if output else nullcontext() as sink:
-        process = _start(argv(debian, terminal=False), sink.fileno() if sink else sys.stdout.fileno())
         try:
-            _, said = process.communicate(timeout=limit_s)
+            _until_off(argv(debian, terminal=False), sink.fileno() if sink else sys.stdout.fileno(), limit_s=limit_s)
         except subprocess.TimeoutExpired:
             return TIMED_OUT
-        finally:
-            # Ctrl-C, too; disks of a machine that lost its power are what journals are for.
-            process.kill()
-            process.wait()
-    if process.returncode:
-        raise BuildError(f"QEMU ended with {process.returncode}: {said.decode(errors='replace').strip()}")
     code = disk.read(debian.carried, _CODE)
     if code is None:
         raise BuildError(f"Debian went off before the command ended; its console ends:\n{last_words(debian)}")
@@ -123,14 +116,7 @@ def run(debian: Debian, limit_s: float | None, output: Path | None = None) -> in
 def talk(debian: Debian) -> None:
     """Boot it and have this terminal be its own, until it is off. Raises as `run` does."""
     with raw_terminal():
-        process = _start(argv(debian, terminal=True), sys.stdout.fileno(), sys.stdin.fileno())
-        try:
-            _, said = process.communicate()
-        finally:
-            process.kill()
-            process.wait()
-    if process.returncode:
-        raise BuildError(f"QEMU ended with {process.returncode}: {said.decode(errors='replace').strip()}")
+        _until_off(argv(debian, terminal=True), sys.stdout.fileno(), sys.stdin.fileno())
 
 
 def last_words(debian: Debian) -> str:
@@ -139,17 +125,24 @@ def last_words(debian: Debian) -> str:
     return console.read_text(errors="replace")[-3000:] if console.exists() else "(nothing)"
 
 
-def _start(words: Sequence[str], stdout: int, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+def _until_off(
+    words: Sequence[str], stdout: int, stdin: int = subprocess.DEVNULL, limit_s: float | None = None
+) -> None:
+    """Run QEMU to its end. Raises BuildError when that is a failure, subprocess.TimeoutExpired, MissingError."""
     try:
-        return subprocess.Popen(
-            words,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            preexec_fn=die_with_parent(signal.SIGKILL),
+        process = subprocess.Popen(
+            words, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, preexec_fn=die_with_parent(signal.SIGKILL)
         )
     except FileNotFoundError as error:
         raise MissingError(f"there is no {words[0]}") from error
+    try:
+        _, said = process.communicate(timeout=limit_s)
+    finally:
+        # Ctrl-C, too; disks of a machine that lost its power are what journals are for.
+        process.kill()
+        process.wait()
+    if process.returncode:
+        raise BuildError(f"QEMU ended with {process.returncode}: {said.decode(errors='replace').strip()}")
 
 
 def require(machine: Machine) -> None:
