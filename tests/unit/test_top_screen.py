@@ -46,7 +46,8 @@ def names(terminal: Terminal) -> list[str]:
 def test_from_the_first_look_to_the_end(start: Start) -> None:
     terminal = start()
     terminal.wait("Node 0 top", "Node 1 slow", "Promotion engine: on, looking", "batch", "F10Quit")
-    assert names(terminal) == ["batch", "system.slice", "system.slice/db.service", "idle"]
+    whole = ["batch", "system.slice", "system.slice/db.service", "idle"]
+    terminal.until(lambda: names(terminal) == whole, "all lines")
     # Rates come with the second look.
     terminal.until(lambda: terminal.line("system.slice").split()[-3:-1] == ["0B", "0B"], "rates")
     terminal.press("p")
@@ -126,13 +127,13 @@ def test_an_answer_in_a_file_has_the_table_beside_it(start: Start, tmp_path: Pat
 class Shell:
     """A shell with job control, in which `terrace top` is a job."""
 
-    def __init__(self, start: Start, root: Path) -> None:
+    def __init__(self, start: Start, root: Path, job: str = "{}") -> None:
         self.runs = 0
         self.terminal = start(command=["/bin/sh", "-i"], PS1="READY> ", ENV="")
         self.terminal.wait("READY>")
         self.run(f"stty -g > {root}/before")
-        words = terrace("top", "--root", str(root), "--interval", "0.2")
-        self.terminal.press(f"{shlex.join(words)}; echo code $?\r")
+        words = shlex.join(terrace("top", "--root", str(root), "--interval", "0.2"))
+        self.terminal.press(f"{job.format(words)}; echo code $?\r")
         self.terminal.wait("F10Quit", "batch")
 
     def run(self, line: str) -> None:
@@ -171,3 +172,59 @@ def test_the_terminal_is_left_as_it_was(how: str, start: Start, tmp_path: Path) 
         code = 128 + number
     terminal.wait(f"code {code}")
     shell.check(tmp_path)
+
+
+def test_stops_even_as_it_draws(start: Start, tmp_path: Path) -> None:
+    """The library by itself ignores Ctrl-Z while it sends a picture to the terminal."""
+    shell = Shell(start, tmp_path)
+    terminal = shell.terminal
+    job = os.tcgetpgrp(terminal.fd)
+    # Ctrl-S: the terminal takes no more, and what is drawn waits in write() to it.
+    terminal.press("\x13", "p")
+    terminal.until(lambda: Path(f"/proc/{job}/syscall").read_text().split()[1:2] == ["0x1"], "a picture on its way")
+    terminal.press("\x1a")
+    terminal.wait("Stopped", "READY>")
+    shell.check(tmp_path)
+    terminal.press("fg\r")
+    terminal.until(lambda: "PID" in terminal.text and names(terminal) == ["postgres", "sh"], "all of the picture")
+    terminal.press("q")
+    terminal.until(lambda: terminal.sent.count(b"READY>") == 5, "a prompt")
+    shell.check(tmp_path)
+
+
+def test_stops_after_its_parent(start: Start, tmp_path: Path) -> None:
+    """A script stops at once; the shell may have the terminal again before the screen is put back."""
+    shell = Shell(start, tmp_path, f"""(sh -c 'echo $$ > {tmp_path}/pid; exec "$@"' sh {{}}; :)""")
+    terminal = shell.terminal
+    state = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
+    terminal.press("\x1a")
+    terminal.until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "it has stopped, too")
+    terminal.until(lambda: terminal.sent.count(b"READY>") == 3, "a prompt")
+    shell.check(tmp_path)
+    terminal.press("fg\r")
+    terminal.until(lambda: terminal.sent.count(b"\033[?1049h") == 2, "the screen again")
+    terminal.press("q")
+    terminal.until(lambda: terminal.sent.count(b"READY>") == 5, "a prompt")
+    shell.check(tmp_path)
+
+
+def test_a_new_size_while_it_is_stopped(start: Start, tmp_path: Path) -> None:
+    terminal = Shell(start, tmp_path).terminal
+    terminal.press("\x1a")
+    terminal.wait("Stopped", "READY>")
+    terminal.resize(60, 12)
+    terminal.press("fg\r")
+    terminal.until(lambda: terminal.screen.display[-1].startswith("F1Help"), "the keys in the last line")
+    terminal.press("q")
+    terminal.wait("READY>")
+
+
+def test_does_not_stop_where_nobody_could_continue_it(start: Start, tmp_path: Path) -> None:
+    """As a program that was started with the signal ignored."""
+    words = shlex.join(terrace("top", "--root", str(tmp_path), "--interval", "0.2"))
+    terminal = start(command=["/bin/sh", "-c", f"trap '' TSTP; exec {words}"])
+    terminal.wait("F10Quit", "batch")
+    terminal.press("\x1a", "p")
+    terminal.wait("PROCESS", "postgres")
+    terminal.press("q")
+    assert terminal.end() == 0

@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import locale
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from terrace import cells, output
@@ -81,8 +83,8 @@ def run(root: Path | str, want: Want, interval_s: float) -> int:
     locale.setlocale(locale.LC_ALL, "")
     lookout = Lookout(root)
     try:
-        with _terminal() as window:
-            _loop(window, lookout, State(want, interval_s, least=want.most))
+        with _Stops() as stops, _terminal() as window:
+            _loop(window, lookout, State(want, interval_s, least=want.most), stops)
     except KeyboardInterrupt:
         pass
     finally:
@@ -90,11 +92,55 @@ def run(root: Path | str, want: Want, interval_s: float) -> int:
     return 0
 
 
+class _Stops:
+    """Ctrl-Z, which is noted when it comes and obeyed between two pictures.
+
+    The library has a handler of its own unless there is one before it starts. It ignores the signal while it draws, so
+    that a Ctrl-Z is lost then, and draws in the middle of whatever it interrupts.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> _Stops:
+        # Whoever started this without Ctrl-Z shall have it so.
+        self._ours = signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
+        if self._ours:
+            signal.signal(signal.SIGTSTP, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ours:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+
+    def obey(self) -> bool:
+        """Stop if that was asked for; true when it was and goes on, and all has to be drawn again."""
+        if not self.asked:
+            return False
+        self.asked = False
+        # A parent that stopped before has given the terminal back to the shell; it is told all the same.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        curses.endwin()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        # Here it goes on. A new size was told to who was in the foreground.
+        signal.signal(signal.SIGTSTP, self._note)
+        curses.reset_prog_mode()
+        columns, lines = os.get_terminal_size()
+        if curses.is_term_resized(lines, columns):
+            curses.resizeterm(lines, columns)
+        return True
+
+
 @contextlib.contextmanager
 def _terminal() -> Iterator[Window]:
     """The whole screen, without echo and line editing; put back in the end, also by SIGTERM, which raises SystemExit.
 
-    Ctrl-Z and what follows it, and a new size, are seen to by the library.
+    A new size is seen to by the library.
     """
     window = curses.initscr()
     try:
@@ -115,20 +161,22 @@ def _terminal() -> Iterator[Window]:
         curses.endwin()
 
 
-def _loop(window: Window, lookout: Lookout, state: State) -> None:
+def _loop(window: Window, lookout: Lookout, state: State, stops: _Stops) -> None:
     attributes = _attributes()
     drawn: tuple[State, int, int] | None = None
     asked, due = states.wanted(state), 0.0
     lookout.ask(asked)
     waits = True
     while not state.ended:
+        if stops.obey():
+            drawn = None
         height, width = window.getmaxyx()
         state = states.fit(state, layout(state, width, height)[1])
         if drawn != (state, height, width):
             _paint(window, state, width, height, attributes)
             drawn = state, height, width
         before = state
-        for key in _keys(window):
+        for key in _keys(window, stops):
             state = states.press(state, key)
         if seen := lookout.seen():
             state, waits, due = states.see(state, *seen), False, time.monotonic() + state.interval_s
@@ -138,12 +186,12 @@ def _loop(window: Window, lookout: Lookout, state: State) -> None:
             lookout.ask(asked)
 
 
-def _keys(window: Window) -> Iterator[str]:
+def _keys(window: Window, stops: _Stops) -> Iterator[str]:
     """What was pressed: one key is waited for, those behind it are taken along."""
     start = time.monotonic()
     key = _key(window)
-    if key is None and time.monotonic() - start < _POLL_MS / 5000:
-        # A signal came, or nobody is at the other end any more.
+    if key is None and not stops.asked and time.monotonic() - start < _POLL_MS / 5000:
+        # Another signal came, or nobody is at the other end any more.
         if not sys.stdin.isatty():
             yield "ctrl-c"
         time.sleep(_POLL_MS / 1000)
