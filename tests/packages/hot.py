@@ -4,7 +4,6 @@
 
 import ctypes
 import mmap
-import random
 
 PAGES = 4096
 SET_MEMPOLICY, BIND = 238, 2
@@ -24,4 +23,4 @@ for page in range(PAGES):
     memory[page * mmap.PAGESIZE] = 1
 policy(0, 0)
 while True:
-    memory[random.randrange(PAGES) * mmap.PAGESIZE]
+    memory[:: mmap.PAGESIZE]  # a byte of each page, at the speed of C

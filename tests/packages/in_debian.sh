@@ -97,6 +97,8 @@ ours)
     terrace status --interval 0 --json -o /terrace/seen/before.json
     cp /terrace/hot.service /etc/systemd/system
     systemctl enable hot
+    # Debian has hint faults move pages, too; what is seen here shall be the engine's.
+    terrace set --save numa_balancing 0
     terrace set --save promote.rate=500M/s demotion_enabled=1 enabled=1
     systemctl enable --now terrace
     on

@@ -100,7 +100,7 @@ def test_hot_pages_of_a_service_are_in_dram(seen: Path) -> None:
     assert [reason["id"] for reason in answer(seen, "before")["reasons"]] == ["off"]
     after = answer(seen, "after")
     assert after["engine"]["enabled"] and after["demotion_enabled"]
-    assert after["moves"]["promoted_bytes"] > 3900 * 4096
+    assert after["moves"]["promoted_bytes"] > 3900 * 4096 and after["counters"]["mtier_taken"] > 3900
     hot = next(row for row in answer(seen, "top")["rows"] if row["pid"] == int((seen / "pid").read_text()))
     assert hot["node_bytes"].get("1", 0) < hot["node_bytes"]["0"] / 10
     assert answer(seen, "stock")["reasons"][0]["id"] == "stock_kernel"
