@@ -148,6 +148,38 @@ def test_promtool_reads_every_query(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in done.stdout
 
 
+def five_minutes(root: Path) -> Iterator[dict[str, str]]:
+    """Two machines that have everything, as promtool takes their series: counters grow, gauges stay."""
+    full(root)
+    for family in families(root):
+        for sample in family.samples:
+            grows = int(family.type == "counter")
+            for instance in ("one:9784", "two:9784"):
+                labels = {**sample.labels, "instance": instance, "job": "terrace"}
+                inside = ", ".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
+                yield {"series": f"{sample.name}{{{inside}}}", "values": f"{sample.value}+{grows}x30"}
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool: it is in the Debian package prometheus")
+def test_every_query_has_an_answer_for_both_of_two_machines(tmp_path: Path) -> None:
+    """By Prometheus' own engine: a join finds its partner, and only one."""
+    asked = [query.replace("$__rate_interval", "1m") for _, query, _ in queries()]
+    asked = [re.sub(r"\$(?:instance|node|cgroup)", ".*", query) for query in asked]
+    tests = [
+        {
+            "expr": f"count(count by (instance) ({query}))",
+            "eval_time": "5m",
+            "exp_samples": [{"labels": "{}", "value": 2}],
+        }
+        for query in asked
+    ]
+    file = tmp_path / "tests.yml"
+    groups = [{"interval": "10s", "input_series": list(five_minutes(tmp_path)), "promql_expr_test": tests}]
+    file.write_text(json.dumps({"rule_files": [], "evaluation_interval": "10s", "tests": groups}))
+    done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_an_installed_tool_gives_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("exporter", "--dashboard") == 0
     assert json.loads(capsys.readouterr().out) == dashboard()
