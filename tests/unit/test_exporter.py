@@ -18,7 +18,7 @@ from ops_tree import build, cxl, dram
 
 from terrace.exporter import machine, vmstat
 from terrace.exporter.machine import look
-from terrace.exporter.table import METRICS, Page, printable
+from terrace.exporter.table import METRICS, NS, Page, printable, scaled
 from terrace.ops import snapshot
 from terrace.ops.knob_table import CGROUPS, KNOBS
 from terrace.paths import repo_root
@@ -48,6 +48,17 @@ def test_every_name_and_label_is_as_prometheus_wants_it(tmp_path: Path) -> None:
             assert all(re.fullmatch("[a-z]+", label) for label in sample.labels)
     infos = [family for family in found if family.name.endswith("_info")]
     assert {sample.value for family in infos for sample in family.samples} == {1}
+
+
+def test_what_a_metric_says_needs_no_other_line() -> None:
+    """Prometheus shows each alone, in alphabetical order."""
+    for metric in METRICS.values():
+        assert not re.search(r"(?i)\b(of these|since then|from there|in them|such an?|that they|see)\b", metric.help)
+
+
+def test_units_are_rounded_once() -> None:
+    assert [scaled(value, NS) for value in (250, 80, 1)] == [2.5e-07, 8e-08, 1e-09]
+    assert scaled(7, 1 << 20) == 7340032
 
 
 def test_every_metric_of_the_table_is_there_on_a_machine_with_everything(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import time
+from fractions import Fraction
 
 from terrace import __version__
-from terrace.exporter.table import Page
+from terrace.exporter.table import NS, Page, Unit, scaled
 from terrace.exporter.vmstat import put_counters
 from terrace.ops import knobs, residents, snapshot, top
 from terrace.ops.capabilities import Capability
@@ -20,24 +21,24 @@ from terrace.sysfs import KernelFiles, parse_nodes, to_int
 #: What mtier/state may say (docs/reference/counters.md); a word that is not here is told all the same.
 STATES = ("off", "no_slow_tier", "idle", "looking", "moving", "throttled", "resting")
 _MIB = 1 << 20
-_NS = 1e-9
+_MILLI, _MICRO, _PERCENT, _BP = (Fraction(1, parts) for parts in (1000, 1_000_000, 100, 10_000))
 #: Unit of a knob -> the metric that has it, and how many of the metric's unit one of the knob's is.
-_UNITS = {
-    "ms": ("knob_seconds", 1e-3),
-    "s": ("knob_seconds", 1.0),
-    "%": ("knob_ratio", 1e-2),
-    "bp": ("knob_ratio", 1e-4),
-    "MiB/s": ("knob_bytes_per_second", float(_MIB)),
+_UNITS: dict[str, tuple[str, Unit]] = {
+    "ms": ("knob_seconds", _MILLI),
+    "s": ("knob_seconds", 1),
+    "%": ("knob_ratio", _PERCENT),
+    "bp": ("knob_ratio", _BP),
+    "MiB/s": ("knob_bytes_per_second", _MIB),
 }
 _TRUTH = {"true": 1, "false": 0}
 #: Numbers of place/ -> metric, and how many of its unit one of the file's is.
 _PLACE = (
-    ("tau_us", "last_burst_look_interval_seconds", 1e-6),
-    ("share_ppm", "last_burst_cpu_share_ratio", 1e-6),
-    ("margin_ppm", "last_burst_margin_ratio", 1e-6),
-    ("trust_percent", "last_burst_trust_ratio", 1e-2),
-    ("gain_us", "last_burst_gain_seconds", 1e-6),
-    ("cost_us", "last_burst_cost_seconds", 1e-6),
+    ("tau_us", "last_burst_look_interval_seconds", _MICRO),
+    ("share_ppm", "last_burst_cpu_share_ratio", _MICRO),
+    ("margin_ppm", "last_burst_margin_ratio", _MICRO),
+    ("trust_percent", "last_burst_trust_ratio", _PERCENT),
+    ("gain_us", "last_burst_gain_seconds", _MICRO),
+    ("cost_us", "last_burst_cost_seconds", _MICRO),
 )
 
 
@@ -79,7 +80,7 @@ def _put_node(page: Page, node: Node, order: list[int]) -> None:
     for mark, size in (("low", node.low_bytes), ("promo", node.promo_bytes)):
         page.put("node_watermark_bytes", size, node=number, mark=mark)
     page.put("node_reclaim_gave_up", node.reclaim_gave_up, node=number)
-    page.put("node_read_latency_seconds", _scaled(node.read_latency_ns, _NS), node=number)
+    page.put("node_read_latency_seconds", _scaled(node.read_latency_ns, NS), node=number)
     page.put("node_read_bandwidth_bytes_per_second", _scaled(node.read_bandwidth_mbps, _MIB), node=number)
     page.put("node_promoted_pages_total", node.promoted, node=number)
     page.put("node_demoted_pages_total", node.demoted, node=number)
@@ -111,8 +112,8 @@ def _put_place(page: Page, place: Place) -> None:
         page.put(f"place_{name}_pages_total", getattr(place, name))
     if place.told:
         _put_word(page, "last_burst_why", "why", place.why, tuple(WHY))
-        for name, metric, scale in _PLACE:
-            page.put(metric, _scaled(getattr(place, name), scale))
+        for name, metric, unit in _PLACE:
+            page.put(metric, _scaled(getattr(place, name), unit))
 
 
 def _put_word(page: Page, metric: str, label: str, word: str | None, known: tuple[str, ...]) -> None:
@@ -137,8 +138,8 @@ def _put_knob(page: Page, knob: Knob, text: str | None) -> None:
     if value is None:
         page.put("knob_info", 1, knob=knob.name, value=text)
     else:
-        metric, scale = _UNITS.get(knob.unit, ("knob_value", 1))
-        page.put(metric, value * scale, knob=knob.name)
+        metric, unit = _UNITS.get(knob.unit, ("knob_value", 1))
+        page.put(metric, scaled(value, unit), knob=knob.name)
 
 
 def _put_cgroups(page: Page, files: KernelFiles, now: Snapshot, most: int, depth: int) -> None:
@@ -153,5 +154,5 @@ def _put_cgroups(page: Page, files: KernelFiles, now: Snapshot, most: int, depth
     page.put("cgroups_left_out", len(found) - len(kept))
 
 
-def _scaled(value: int | None, unit: float) -> float | None:
-    return None if value is None else value * unit
+def _scaled(value: int | None, unit: Unit) -> float | None:
+    return None if value is None else scaled(value, unit)

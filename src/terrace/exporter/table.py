@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal
 
 Kind = Literal["counter", "gauge", "info"]
+#: Of a unit of the kernel's, how many of the metric's it is.
+Unit = Fraction | int
+NS = Fraction(1, 1_000_000_000)
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,18 @@ _MACHINE = (
     _gauge("node_demotes_to", "1 for each node that reclaim demotes to from the node", "node", "to"),
     _gauge("node_promotes_to", "1 for each node that the engine promotes to from the node", "node", "to"),
     _gauge("node_read_latency_seconds", "Read latency from the nearest CPUs, as firmware (HMAT) gives it", "node"),
-    _gauge("node_read_bandwidth_bytes_per_second", "Read bandwidth from there, as firmware gives it", "node"),
+    _gauge(
+        "node_read_bandwidth_bytes_per_second",
+        "Read bandwidth from the nearest CPUs, as firmware (HMAT) gives it",
+        "node",
+    ),
     _counter("node_promoted_pages", "Pages that the engine took up from the node since it was switched on", "node"),
     _counter("node_demoted_pages", "Pages that the engine took down to the node since it was switched on", "node"),
-    _counter("node_not_promoted_folios", "Folios of the node that were to go up and did not, since then", "node"),
+    _counter(
+        "node_not_promoted_folios",
+        "Folios of the node that were to go up and did not, since the engine was switched on",
+        "node",
+    ),
 )
 
 _ENGINE = (
@@ -75,10 +87,10 @@ _ENGINE = (
     _gauge("last_burst_margin_ratio", "How likely the last page with room above is accessed between two looks"),
     _gauge("last_burst_trust_ratio", "How much of what moves had promised came true"),
     _gauge("last_burst_gain_seconds", "Time that the last burst's moves have saved so far"),
-    _gauge("last_burst_cost_seconds", "Time that its looks have cost"),
+    _gauge("last_burst_cost_seconds", "Time that the last burst's looks have cost"),
     _counter("place_taken_pages", "Pages that were to go up since the engine was switched on"),
-    _counter("place_promoted_pages", "Pages that went up since then"),
-    _counter("place_demoted_pages", "Pages that went down for them since then"),
+    _counter("place_promoted_pages", "Pages that went up since the engine was switched on"),
+    _counter("place_demoted_pages", "Pages that went down for others since the engine was switched on"),
     _counter("thread_cpu_seconds", "CPU time of a kernel thread that promotes or demotes", "thread"),
     _gauge(
         "reason",
@@ -90,8 +102,8 @@ _ENGINE = (
 
 _SETTINGS = (
     _gauge("capability_present", "1 when the kernel has the capability; else 0", "capability"),
-    _gauge("capability_on", "1 when it is on, for control groups: in any; else 0", "capability"),
-    _gauge("capability_cgroups", "Control groups that have it on", "capability"),
+    _gauge("capability_on", "1 when the capability is on, for control groups: in any; else 0", "capability"),
+    _gauge("capability_cgroups", "Control groups that have the capability on", "capability"),
     _gauge("knob_value", "Knob whose value is a plain number, or off (0) and on (1)", "knob"),
     _gauge("knob_seconds", "Knob whose value is a time", "knob"),
     _gauge("knob_ratio", "Knob whose value is a share", "knob"),
@@ -104,7 +116,7 @@ _CGROUPS = (
     _counter("cgroup_promoted_pages", "Pages of the control group that were promoted", "cgroup"),
     _counter("cgroup_demoted_pages", "Pages of the control group that were demoted", "cgroup"),
     _gauge("cgroups_found", "Control groups down to the depth asked for"),
-    _gauge("cgroups_left_out", "Of these, the ones not told of, because others have more slow memory"),
+    _gauge("cgroups_left_out", "Control groups not told of, because others have more slow memory"),
 )
 
 _SCRAPE = (
@@ -119,28 +131,32 @@ _VMSTAT = (
     _counter("migrated_pages", "Pages that the kernel was to migrate for any reason, by result", "result"),
     _counter("numa_migrated_pages", "Pages that NUMA balancing, faults or followers moved to another node"),
     _counter("numa_hint_faults", "Hint faults of NUMA balancing"),
-    _counter("engine_bursts", "Bursts of looks"),
-    _counter("engine_looks", "Looks"),
-    _counter("engine_look_entries", "Page table entries read in looks"),
+    _counter("engine_bursts", "Bursts of looks of the engine"),
+    _counter("engine_looks", "Looks of the engine"),
+    _counter("engine_look_entries", "Page table entries read in looks of the engine"),
     _counter("engine_look_flushes", "TLB flushes of an address space after a look"),
     _counter("engine_hint_faults", "Hint faults that found a slow page hot and left it to the engine"),
     _counter("engine_throttled", "Waits for a limit (rate: promote.rate_mbps)", "limit"),
     _counter("engine_taken_folios", "Folios that were to go up"),
-    _counter("engine_promoted_folios", "Of these, the folios that were promoted"),
-    _counter("not_promoted_folios", "Of these, the folios that were not, by reason; see metrics.md", "reason"),
+    _counter("engine_promoted_folios", "Folios that were to go up and did"),
+    _counter("not_promoted_folios", "Folios that were to go up and did not, by reason", "reason"),
     _counter("engine_promoted_pages", "Pages that the engine promoted, by kind", "kind"),
     _counter("engine_promoted_huge_folios", "Huge pages that the engine promoted"),
     _counter("engine_split_huge_folios", "Huge pages split because the target had no free huge page"),
     _counter("engine_fast_moved_pages", "Pages that moved by address space, up or down"),
-    _counter("engine_fast_deferred_pages", "Of these, the pages whose TLB flush waits"),
-    _counter("engine_fast_left_folios", "Folios that could not move so and were left to migrate_pages()", "reason"),
+    _counter("engine_fast_deferred_pages", "Pages that moved by address space and whose TLB flush waits"),
+    _counter(
+        "engine_fast_left_folios",
+        "Folios that could not move by address space and were left to migrate_pages(), by reason",
+        "reason",
+    ),
     _counter("tlb_defer_pages", "Migrated pages whose TLB flush waited"),
     _counter("tlb_defer_joined_pages", "Pages that could have waited, and went along with the flush of another"),
     _counter("tlb_defer_no_need_pages", "Pages for which no other CPU had to be interrupted"),
     _counter("tlb_defer_refused_pages", "Pages whose flush could not wait, by reason", "reason"),
     _counter("tlb_defer_batches", "Batches of pages: clean sent no interrupt, flushed had to", "end"),
     _counter("tlb_defer_flushes", "Flushes by interrupt, by what forced them", "cause"),
-    _counter("tlb_defer_interrupted_cpus", "CPUs that got such an interrupt"),
+    _counter("tlb_defer_interrupted_cpus", "CPUs interrupted by flushes of pages that waited"),
     _counter("tlb_defer_forced_address_spaces", "Address spaces flushed before their time, by what asked", "by"),
     _counter("numa_follow_marked_pages", "Pages marked to move when they are used next"),
     _counter("numa_follow_pulled_pages", "Marked pages that an access moved"),
@@ -151,8 +167,8 @@ _VMSTAT = (
     _counter("numa_follow_declined", "Tasks whose memory does not follow, by reason", "reason"),
     _counter("numa_scan_visits", "Scans of a process that were due"),
     _counter("numa_scan_walks", "Walks of NUMA balancing, by where they were done", "mode"),
-    _counter("numa_scan_seconds", "Time in them", "mode"),
-    _counter("numa_scan_entries", "Page table entries that they looked at"),
+    _counter("numa_scan_seconds", "Time in walks of NUMA balancing", "mode"),
+    _counter("numa_scan_entries", "Page table entries that walks of NUMA balancing looked at"),
 )
 
 #: Every metric whose name is known before a kernel is read; what else /proc/vmstat has: `terrace.exporter.vmstat`.
@@ -188,6 +204,12 @@ class Page:
         key = tuple(printable(str(labels[label])) for label in metric.labels)
         samples = self.families.setdefault(metric.name, Family(metric)).samples
         samples[key] = value if metric.kind == "info" else samples.get(key, 0) + value
+
+
+def scaled(value: int, unit: Unit) -> float:
+    """``value`` times ``unit``, rounded once: 250 ns are 2.5e-07 s, which ``250 * 1e-9`` is not."""
+    product = value * unit
+    return product if isinstance(product, int) else float(product)
 
 
 def printable(text: str) -> str:

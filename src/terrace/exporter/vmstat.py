@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from terrace.exporter.table import METRICS, Metric, Page
+from terrace.exporter.table import METRICS, NS, Metric, Page, Unit, scaled
 
-_NS = 1e-9
 _REFERENCE = "docs/reference/counters.md"
 
 
@@ -23,7 +22,7 @@ class _Rule:
 
     pattern: str
     metric: str
-    scale: float = 1
+    unit: Unit = 1
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -67,7 +66,7 @@ _RULES = (
     _Rule("numa_follow_declined_(?P<reason>[a-z_]+)", "numa_follow_declined"),
     _Rule("numa_scan_visits", "numa_scan_visits"),
     _Rule("numa_scan_slices_(?P<mode>[a-z_]+)", "numa_scan_walks"),
-    _Rule("numa_scan_ns_(?P<mode>[a-z_]+)", "numa_scan_seconds", _NS),
+    _Rule("numa_scan_ns_(?P<mode>[a-z_]+)", "numa_scan_seconds", NS),
     _Rule("numa_scan_ptes", "numa_scan_entries"),
 )
 
@@ -77,18 +76,18 @@ def put_counters(page: Page, counters: Mapping[str, int]) -> None:
     for name, value in counters.items():
         for rule in _RULES:
             if match := re.fullmatch(rule.pattern, name):
-                page.put(f"{rule.metric}_total", value * rule.scale, **{**rule.labels, **match.groupdict()})
+                page.put(f"{rule.metric}_total", scaled(value, rule.unit), **{**rule.labels, **match.groupdict()})
                 break
         else:
-            metric, scale = by_rule(name)
+            metric, unit = by_rule(name)
             # Never two metrics of a name, whatever a kernel calls its counters.
             if metric.name not in METRICS and metric.name not in page.families:
-                page.add(metric, value * scale)
+                page.add(metric, scaled(value, unit))
 
 
-def by_rule(counter: str) -> tuple[Metric, float]:
+def by_rule(counter: str) -> tuple[Metric, Unit]:
     """The metric of a counter that has no line of its own, and what its value is multiplied by."""
     bare = re.sub(r"\W", "_", counter, flags=re.ASCII)
     seconds = re.sub(r"_ns(?=_|$)", "_seconds", bare)
     help_text = f"Counter {counter} of /proc/vmstat, see {_REFERENCE}"
-    return Metric(f"terrace_{seconds}_total", "counter", (), help_text), 1 if seconds == bare else _NS
+    return Metric(f"terrace_{seconds}_total", "counter", (), help_text), 1 if seconds == bare else NS
