@@ -28,7 +28,6 @@
 #define HUGE_PAGES	"/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages"
 #define SIZE		(16 * MT_MB)
 #define PAGES		((long)(SIZE / MT_PAGE))
-#define LITTLE		(14 * MT_MB)
 #define HOT		(96 * MT_MB)
 #define FILL_MAX	(512 * MT_MB)
 /* So many show what becomes of them. */
@@ -246,22 +245,35 @@ static int full_node(void)
 	return cold_file();
 }
 
-/* A bit more than there is, again and again, and time for kswapd to make room */
+/* Has the kernel made enough room, or is there no more to be made of the file? */
+static bool room_made(void)
+{
+	return mt_since(&scene.before, "pgdemote_kswapd") >= 2 * SOME ||
+	       mt_pages_on(scene.file, SIZE, mt_fast_node()) < PAGES / 8;
+}
+
+/*
+ * A bit more than there is, again and again, and time for kswapd to make room. How much
+ * that takes depends on how much of the node no huge page could be made of.
+ */
 static int by_kswapd(void)
 {
 	const size_t step = 16 * MT_PAGE;
-	char *p = mt_map_aligned(LITTLE);
+	char *p = mt_map_aligned(FILL_MAX);
 	size_t off;
 
-	madvise(p, LITTLE, MADV_NOHUGEPAGE);
+	madvise(p, FILL_MAX, MADV_NOHUGEPAGE);
 	mt_bind_to(mt_fast_node());
-	for (off = 0; off < LITTLE; off += step) {
+	for (off = 0; off < FILL_MAX; off += step) {
+		if (!(off % MT_MB) && room_made())
+			break;
 		/* Not read first: the page of zeros would be replaced. */
 		memset(p + off, 1, step);
 		mt_nap(20);
 	}
 	mt_bind_default();
-	munmap(p, LITTLE);
+	munmap(p, FILL_MAX);
+	mt_note("room was asked for %zu MiB", off / MT_MB);
 	return MT_PASS;
 }
 
