@@ -152,10 +152,9 @@ unsigned long numa_scan_protect(struct numa_scan *scan,
 		nr = change_protection(scan->tlb, vma, start, end,
 				       MM_CP_PROT_NUMA |
 				       numa_scan_cp_node(scan->node));
-		if (nr > 0) {
+		/* Its cgroup gets them with the slice. */
+		if (nr > 0)
 			count_vm_numa_events(NUMA_PTE_UPDATES, nr);
-			count_memcg_events_mm(scan->mm, NUMA_PTE_UPDATES, nr);
-		}
 	} else {
 		nr = change_prot_numa(vma, start, end);
 	}
@@ -176,6 +175,7 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 				       enum numa_scan_mode mode)
 {
 	struct mm_struct *mm = scan->mm;
+	struct mem_cgroup *memcg;
 	struct mmu_gather tlb;
 
 	scan->took_ns = 0;
@@ -186,6 +186,8 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 		mmap_read_unlock(mm);
 		return NUMA_SCAN_GONE;
 	}
+	/* Before its owner is gone, which does not wait for the slice. */
+	memcg = get_mem_cgroup_from_mm(mm);
 
 	scan->mode = mode;
 	scan->node = cpu_to_node(task_cpu(scan->task));
@@ -197,6 +199,8 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 	numa_scan_walk(scan);
 	scan->tlb = NULL;
 	tlb_finish_mmu(&tlb);
+	count_memcg_events(memcg, NUMA_PTE_UPDATES, scan->nr_updates);
+	mem_cgroup_put(memcg);
 	numa_scan_end(scan);
 	mmap_read_unlock(mm);
 	return scan->paused ? NUMA_SCAN_MORE : NUMA_SCAN_DONE;

@@ -276,6 +276,21 @@ long long ns_requests(void)
 	return mt_read_ll(NS_DEBUG "scan_requests");
 }
 
+/* What has become of the scans of a process, for who has to find out */
+void ns_note_scans(const struct mt_snap *s, pid_t pid)
+{
+	mt_note("%lld visits, %lld held; %lld/%lld/%lld slices sync/async/sliced",
+		mt_since(s, "numa_scan_visits"), mt_since(s, "numa_scan_held"),
+		mt_since(s, "numa_scan_slices_sync"),
+		mt_since(s, "numa_scan_slices_async"),
+		mt_since(s, "numa_scan_slices_sliced"));
+	mt_note("%lld fallbacks, %lld under way", mt_since(s, "numa_scan_fallbacks"),
+		ns_requests());
+	mt_note("it ran for %lld ns, threads for it for %lld; it owes %lld",
+		ns_sched(pid, "sum_exec_runtime"), ns_sched(pid, "numa_scan_remote_ns"),
+		ns_sched(pid, "remote_debt_ns"));
+}
+
 /* How many knumascand/N there are */
 int ns_thread_count(void)
 {

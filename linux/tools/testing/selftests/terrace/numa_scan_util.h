@@ -70,6 +70,7 @@ long long ns_pending(void);
 long long ns_snap(struct mt_snap *s);
 long long ns_lost(const struct mt_snap *s, long long owed);
 long long ns_requests(void);
+void ns_note_scans(const struct mt_snap *s, pid_t pid);
 int ns_thread_count(void);
 
 #endif /* NUMA_SCAN_UTIL_H */
