@@ -3,7 +3,9 @@
  * Bursts and large folios: those in use come up as a whole, into free memory or for
  * others that are idle; idle ones make way for single pages, and used ones do not.
  *
- * lab: topology=dram-cxl-small-dram timeout=600s debug=no
+ * Not on static-keys, where CPUs take turns: looks find who had one.
+ *
+ * lab: topology=dram-cxl-small-dram timeout=600s debug=no static-keys=no
  */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>

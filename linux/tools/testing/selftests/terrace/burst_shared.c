@@ -4,7 +4,9 @@
  * moves when it is, and gives way when none does. What one of them may not have
  * looked at, or moved, is left alone.
  *
- * lab: topology=dram-cxl-small-dram timeout=600s debug=yes
+ * Not on static-keys, where CPUs take turns: looks find who had one.
+ *
+ * lab: topology=dram-cxl-small-dram timeout=600s debug=yes static-keys=no
  */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
