@@ -197,6 +197,7 @@ static int churn(void)
 	/* What lives for long enough to be found used. */
 	lasting = mt_spawn(mt_load_slow, NULL);
 	for (n = 0; mt_now_ms() < until; n++) {
+		mt_hurry();
 		knob();
 		weather(n, swap, pid, &cg);
 		MT_DATA(!churn_wrong(), "in %lu processes", churn_wrong());

@@ -146,8 +146,9 @@ static int promotes(void)
 		return MT_FAIL;
 	fail_each_tenth(true);
 	pid = mt_spawn(mt_load_slow, NULL);
-	done = MT_WAIT(mt_since(&race.before, "mtier_fail_nomem") >= 20 &&
-		       mt_since(&race.before, "pgpromote_success") >= 200,
+	done = MT_WAIT(({ mt_hurry();
+			  mt_since(&race.before, "mtier_fail_nomem") >= 20 &&
+			  mt_since(&race.before, "pgpromote_success") >= 200; }),
 		       2 * MT_MOVE_MS);
 	fail_each_tenth(false);
 	mt_kill(pid);

@@ -172,9 +172,10 @@ static void outgrow(void *arg)
 
 	(void)arg;
 	mt_snap(&before);
-	do
+	do {
+		mt_hurry();
 		mt_touch(p, SIZE, true);
-	while (!mt_since(&before, "pgpromote_success"));
+	} while (!mt_since(&before, "pgpromote_success"));
 	for (;;)
 		mt_touch(mmap(NULL, MT_MB, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), MT_MB, true);
