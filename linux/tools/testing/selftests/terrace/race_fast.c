@@ -108,6 +108,17 @@ static void *writing(void *arg)
 }
 
 /* All that a check needs, but for what it adds to it. */
+/* Flushes are to wait meanwhile. */
+static bool waiting;
+
+/* Is there still something to come that it has to race with? */
+static bool goes_on(const struct mt_race *r, unsigned int ms)
+{
+	return mt_race_goes_on(r, ms) ||
+	       (waiting && !mt_since(&r->before, "mtier_fast_deferred") &&
+		mt_now_ms() - r->start_ms < MT_MOVE_MS);
+}
+
 static int race(void *(*adversary)(void *), unsigned long writers)
 {
 	unsigned int ms = RACE_MS * terrace_stretch();
@@ -124,7 +135,7 @@ static int race(void *(*adversary)(void *), unsigned long writers)
 		pthread_create(&write[i], NULL, writing, (void *)i);
 	if (adversary)
 		pthread_create(&other, NULL, adversary, NULL);
-	while (mt_race_goes_on(&r, ms) && !wrong) {
+	while (goes_on(&r, ms) && !wrong) {
 		mt_nap(10);
 		/* What bursts at rest do not come to, the first ones may. */
 		if (++naps % AGAIN == 0 &&
@@ -156,7 +167,6 @@ static int no_write_is_lost(void)
 
 #define DEFER	"/sys/kernel/mm/tlb_defer/mode"
 
-static bool waiting;
 
 /* Of what no entry is writable the flush may wait. */
 static void write_protect(void)
@@ -612,15 +622,16 @@ static void *moving_house(void *arg)
 			break;
 		}
 		p = mt_fill(OWN, mt_slow_node(), false);
-		for (i = 0; p && i < 100; i++) {
+		for (i = 0; p && i < 100 && !stop; i++) {
 			compare((long *)p, as_filled(p), true);
-			if (i % 20 == 10)
+			/* For long it would only put this thread to sleep. */
+			if (i % 20 == 10) {
 				mt_cgroup_write(&cg, "memory.high", "512K");
-			if (i % 20 == 15)
 				mt_cgroup_write(&cg, "memory.high", "max");
+			}
 		}
 		mt_cgroup_remove(&cg);
-		for (i = 0; p && i < 100; i++)
+		for (i = 0; p && i < 100 && !stop; i++)
 			compare((long *)p, as_filled(p), true);
 		munmap(p, OWN);
 	}
