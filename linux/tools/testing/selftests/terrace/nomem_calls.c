@@ -115,21 +115,31 @@ static int make_it_fail(const char *thread)
 	return MT_PASS;
 }
 
-static void fail_each_tenth(bool on)
+/* One file of both kinds of failing */
+static void fail_set(const char *name, const char *text)
 {
 	static const char * const kinds[] = { "failslab", "fail_page_alloc" };
 	char file[96];
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(kinds); i++) {
-		const char *dir = kinds[i];
+		snprintf(file, sizeof(file), "/sys/kernel/debug/%s/%s", kinds[i],
+			 name);
+		mt_write(file, text);
+	}
+}
 
-		snprintf(file, sizeof(file), "/sys/kernel/debug/%s/task-filter", dir);
-		mt_write(file, on ? "Y" : "N");
-		snprintf(file, sizeof(file), "/sys/kernel/debug/%s/times", dir);
-		mt_write(file, on ? "-1" : "1");
-		snprintf(file, sizeof(file), "/sys/kernel/debug/%s/probability", dir);
-		mt_write(file, on ? "10" : "0");
+/* Never without the filter: this program would fail, too, and not get it off again. */
+static void fail_each_tenth(bool on)
+{
+	if (on) {
+		fail_set("task-filter", "Y");
+		fail_set("times", "-1");
+		fail_set("probability", "10");
+	} else {
+		fail_set("probability", "0");
+		fail_set("times", "1");
+		fail_set("task-filter", "N");
 	}
 }
 

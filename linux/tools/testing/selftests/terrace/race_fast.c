@@ -167,7 +167,6 @@ static int no_write_is_lost(void)
 
 #define DEFER	"/sys/kernel/mm/tlb_defer/mode"
 
-
 /* Of what no entry is writable the flush may wait. */
 static void write_protect(void)
 {
