@@ -12,27 +12,19 @@ from test_record import LOAD, PAGES
 
 from terrace.paths import repo_root
 
+# Last: some files of both folders have the same name.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "unit"))
+
+from test_exporter_dashboard import for_all, queries
+
 IN_GUEST = Path(__file__).with_name("prometheus_in_guest.py")
-BOARD = repo_root() / "src/terrace/exporter/dashboard.json"
-#: Panels that show something only where it is on, or where there are control groups.
+#: Panels of control groups: the guest has none mounted.
 ELSEWHERE = {"Most slow memory", "Share on slow memory", "Promoted and demoted"}
-
-
-def queries() -> dict[str, str]:
-    """Queries of the dashboard as Grafana would ask them for all that there is, and their panels."""
-    found = {}
-    for panel in json.loads(BOARD.read_text())["panels"]:
-        for target in panel.get("targets", []):
-            query = target["expr"].replace("$__rate_interval", "5m")
-            for variable in ("$instance", "$node", "$cgroup"):
-                query = query.replace(variable, ".*")
-            found[query] = panel["title"]
-    return found
 
 
 @pytest.mark.skipif(not shutil.which("prometheus"), reason="no prometheus: apt-get install prometheus")
 def test_prometheus_has_what_the_kernel_counted(vmlinux: Path) -> None:
-    asked = queries()
+    asked = {for_all(query, "5m"): panel for panel, query, _ in queries()}
     inside = [
         "env",
         f"PYTHONPATH={repo_root() / 'src'}",

@@ -245,15 +245,12 @@ static int falls_back(void)
 	return MT_PASS;
 }
 
-/* A task that is killed in the middle of a visit */
-static int exit_leaves_nothing(void)
+/* Tasks that are killed in the middle of a visit, on one CPU and the other */
+static int end_in_visits(int nr)
 {
 	int i;
 
-	if (ns_fast("sliced", 256) ||
-	    mt_write(NS_DEBUG "scan_slice_us", "50"))
-		return MT_FAIL;
-	for (i = 0; i < 12; i++) {
+	for (i = 0; i < nr; i++) {
 		struct ns_task t = { .size = SIZE, .cpu = i % 2 };
 		/* Others may be scanned, too: one more than these. */
 		long long others = ns_requests();
@@ -264,6 +261,14 @@ static int exit_leaves_nothing(void)
 			  "no visit under way");
 		ns_task_stop(&t);
 	}
+	return MT_PASS;
+}
+
+static int exit_leaves_nothing(void)
+{
+	if (ns_fast("sliced", 256) ||
+	    mt_write(NS_DEBUG "scan_slice_us", "50") || end_in_visits(12))
+		return MT_FAIL;
 	/* This process, its parents: they may be scanned, too. */
 	MT_ASSERT(MT_WAIT(ns_requests() <= 4, 2000), "%lld visits are left",
 		  ns_requests());
@@ -275,21 +280,9 @@ static int exit_leaves_nothing(void)
 /* A slice may go on while its task ends, and is counted where the task was. */
 static int exit_is_counted(void)
 {
-	int i;
-
 	if (ns_fast("async", 256) ||
-	    mt_write(NS_DEBUG "scan_slice_us", "100000"))
+	    mt_write(NS_DEBUG "scan_slice_us", "100000") || end_in_visits(24))
 		return MT_FAIL;
-	for (i = 0; i < 24; i++) {
-		struct ns_task t = { .size = SIZE, .cpu = 0 };
-		long long others = ns_requests();
-
-		if (ns_task_start(&t))
-			return MT_FAIL;
-		MT_ASSERT(MT_WAIT(ns_requests() > others, 20000),
-			  "no visit under way");
-		ns_task_stop(&t);
-	}
 	mt_write("/proc/sys/kernel/numa_balancing", "0");
 	mt_write(NS_MODE, "sync");
 	MT_ASSERT(mt_memcg_same("numa_pte_updates"), "cgroups say otherwise");
