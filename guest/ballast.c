@@ -5,16 +5,15 @@
  *   ballast --node N --leave SIZE -- CMD [ARG...]
  *
  * Takes memory of node N until programs find only SIZE of it free, runs CMD, and ends with its exit code
- * (128 plus the number of a signal).  What the kernel keeps free below its low watermark is not part of
- * SIZE.  Prints nothing on stdout.
+ * (128 plus the number of a signal).  SIZE does not include the memory that the kernel keeps free below its
+ * low watermark.  Prints nothing on stdout.
  *
- * The memory is in pipes that nobody reads: of no address space and on no LRU list, it is neither
- * reclaimed nor moved nor looked at by anybody, as if the machine had less.  What is mlocked would be:
+ * The memory is in pipes without a reader: it belongs to no address space and is on no LRU list, so the kernel
+ * neither reclaims nor migrates nor scans it, as if the machine had less.  Mlocked memory would not do:
  * DAMON and migrate_pages(2) move it.
  */
 #define _GNU_SOURCE
 #include <getopt.h>
-#include <sys/wait.h>
 
 #include "terrace_guest.h"
 
@@ -37,8 +36,8 @@ static uint64_t node_free(int node)
 }
 
 /*
- * What a program does not get of a node's free memory before the kernel looks for some elsewhere: the low
- * watermarks, and what is kept for those who can use nothing else.
+ * Free memory of a node that a program does not get before the kernel tries another node: the low watermarks,
+ * and the lowmem reserve.
  */
 static uint64_t node_reserve(int node)
 {
@@ -58,7 +57,7 @@ static uint64_t node_reserve(int node)
 		next = strstr(line, "protection: (");
 		if (!next || !managed)
 			continue;
-		/* One number for each kind of zone that could be asked for, the largest for the highest. */
+		/* One number for each zone of a request, the largest for the highest zone. */
 		for (kept = 0, next += 13; isdigit((unsigned char)*next); next += strspn(next, ", ")) {
 			unsigned long long pages = strtoull(next, &next, 10);
 
@@ -80,7 +79,7 @@ static int new_pipe(void)
 	return ends[1];
 }
 
-/* Fill it with so much of this node. */
+/* Fill the pipe with @size bytes of this node. */
 static void fill(int end, uint64_t size)
 {
 	static const char nothing[64 << 10];
@@ -126,7 +125,7 @@ static void load(int node, uint64_t leave)
 		tg_die(TG_EXIT_FAILED, "back to the default policy: %s", strerror(-err));
 }
 
-/* Whoever is chosen when memory runs out, it should not be what holds it; only root can say so. */
+/* Keep the OOM killer from the process that holds the memory; only root can lower the score. */
 static void protect(const char *score)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -137,7 +136,6 @@ static void protect(const char *score)
 
 static int run(char **argv)
 {
-	int status;
 	pid_t pid = fork();
 
 	if (pid < 0)
@@ -148,10 +146,7 @@ static int run(char **argv)
 		fprintf(stderr, "ballast: %s: %s\n", argv[0], strerror(errno));
 		_exit(NO_COMMAND);
 	}
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			tg_die(TG_EXIT_FAILED, "waiting: %s", strerror(errno));
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return tg_wait(pid);
 }
 
 int main(int argc, char **argv)

@@ -453,6 +453,7 @@ static void sample(void)
 		}
 	}
 	nr_samples++;
+	wl_watch_scan();
 }
 
 /* ---- the run ---- */
@@ -569,6 +570,7 @@ static void print(const struct wl_result *r, uint64_t rss)
 	wl_print_placement("placed_first", &r->first);
 	wl_print_placement("placed_last", &r->last);
 	print_samples();
+	wl_print_scan();
 	print_threads();
 	wl_print_vmstat(&r->before, &r->after);
 	print_kthreads(&r->before, &r->after);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What Terrace's guest programs share: raw NUMA calls (a static program without libnuma), parsing
+ * Shared by Terrace's guest programs: raw NUMA calls (a static program without libnuma), parsing
  * of sizes and numbers, reading of small kernel files, and markers for the lab's QEMU plugins.
  */
 #ifndef TERRACE_GUEST_H
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -117,6 +118,35 @@ static inline ssize_t tg_read_file(const char *path, char *text, size_t size)
 	close(fd);
 	text[used] = 0;
 	return got < 0 ? -EIO : (ssize_t)used;
+}
+
+/* Write a kernel file: @text is PATH=VALUE, @option names it in an error. */
+static inline void tg_set_knob(char *text, const char *option)
+{
+	char *value = strchr(text, '=');
+	ssize_t length;
+	int fd;
+
+	if (!value)
+		tg_die(TG_EXIT_USAGE, "%s: '%s' is not PATH=VALUE", option, text);
+	*value++ = 0;
+	length = (ssize_t)strlen(value);
+	fd = open(text, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, value, (size_t)length) != length)
+		tg_die(TG_EXIT_FAILED, "%s: writing '%s' to %s: %s", option, value, text, strerror(errno));
+	close(fd);
+	value[-1] = '=';
+}
+
+/* Wait for a child; returns its exit code, or 128 plus the number of the signal that ended it. */
+static inline int tg_wait(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			tg_die(TG_EXIT_FAILED, "waiting: %s", strerror(errno));
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /* The node list that the kernel wrote to @path, such as "0,2-3": sets @in[node]; false if there is none. */

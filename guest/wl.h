@@ -68,7 +68,6 @@ void wl_parse(const struct wl_option *own, const char *name, const char *purpose
 void wl_print_options(void);
 /* Kernel files named by --set-late are written now. */
 void wl_set_late(void);
-void wl_set_knob(char *text, const char *option);
 void wl_join_cgroup(void);
 
 /* ---- random numbers ---- */
@@ -258,6 +257,9 @@ const struct wl_sample *wl_samples(unsigned int set, unsigned int *count);
 void wl_print_samples(const char *name, unsigned int set);
 void wl_read_counters(struct wl_counters *c);
 void wl_print_vmstat(const struct wl_counters *before, const struct wl_counters *after);
+/* With each sample; then the result has when the first scan of pages was seen. */
+void wl_watch_scan(void);
+void wl_print_scan(void);
 uint64_t wl_kthread_ns(const struct wl_counters *before, const struct wl_kthread *k);
 void wl_go_first(void);
 

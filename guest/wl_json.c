@@ -160,6 +160,7 @@ static void print(const struct wl_workload *workload)
 	wl_print_placement("placed_first", &r->first);
 	wl_print_placement("placed_last", &r->last);
 	wl_print_samples("samples", 0);
+	wl_print_scan();
 	wl_print_burst();
 	print_threads();
 	wl_print_vmstat(&r->before, &r->after);

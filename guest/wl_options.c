@@ -64,29 +64,13 @@ static const struct {
 
 #define NR_BRIEF (sizeof(brief) / sizeof(brief[0]))
 
-/* PATH=VALUE: write a kernel file. */
-void wl_set_knob(char *text, const char *option)
-{
-	char *value = strchr(text, '=');
-	int fd;
-
-	if (!value)
-		tg_die(TG_EXIT_USAGE, "--%s: '%s' is not PATH=VALUE", option, text);
-	*value++ = 0;
-	fd = open(text, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, value, strlen(value)) != (ssize_t)strlen(value))
-		tg_die(TG_EXIT_FAILED, "--%s: writing '%s' to %s: %s", option, value, text, strerror(errno));
-	close(fd);
-	value[-1] = '=';
-}
-
 void wl_set_late(void)
 {
 	for (unsigned int i = 0; i < nr_late; i++)
-		wl_set_knob(late[i], "set-late");
+		tg_set_knob(late[i], "--set-late");
 }
 
-/* Made unless it is there: a test may have its own. Whoever is started from here is in it, too. */
+/* Create the cgroup unless it exists, and join it; children inherit it. */
 void wl_join_cgroup(void)
 {
 	static char control[] = "/sys/fs/cgroup/cgroup.subtree_control=+cpuset";
@@ -94,12 +78,12 @@ void wl_join_cgroup(void)
 
 	if (!wl.cgroup)
 		return;
-	wl_set_knob(control, "cgroup");
+	tg_set_knob(control, "--cgroup");
 	snprintf(folder, sizeof(folder), "/sys/fs/cgroup/%s", wl.cgroup);
 	if (mkdir(folder, 0755) && errno != EEXIST)
 		tg_die(TG_EXIT_FAILED, "--cgroup: %s: %s", folder, strerror(errno));
 	snprintf(procs, sizeof(procs), "%s/cgroup.procs=0", folder);
-	wl_set_knob(procs, "cgroup");
+	tg_set_knob(procs, "--cgroup");
 }
 
 /* Kept, not done: a wrong option further on must be found before anything is changed. */
@@ -166,7 +150,7 @@ static void set_option(const struct wl_option *o, char *text)
 	}
 }
 
-/* A default outside of what can be asked for says "not given". */
+/* A default outside of the allowed range stands for "not given". */
 static bool is_given(const struct wl_option *o)
 {
 	if (o->kind == WL_NUMBER)
@@ -276,7 +260,7 @@ void wl_parse(const struct wl_option *own, const char *name, const char *purpose
 		tg_die(TG_EXIT_USAGE, "--place: goes page by page, so without --%s", wl.thp ? "thp" : "weights");
 	wl_join_cgroup();
 	for (unsigned int i = 0; i < nr_early; i++)
-		wl_set_knob(early[i], "set");
+		tg_set_knob(early[i], "--set");
 }
 
 void wl_print_options(void)

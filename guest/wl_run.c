@@ -4,10 +4,10 @@
  * the last one is done.  The measured region is from the moment that they start to the moment that
  * the last one ends.
  *
- * With --burst another workload runs beside this one for a while.  It is a process of its own that stops
- * itself (SIGSTOP) when all is prepared, and again when its work is done: a thread of ours lets it
- * go on, and waits for it.  Only then, and after our own region, it checks its work and prints.  It marks neither
- * regions nor tasks: those are ours.
+ * With --burst another workload runs in the middle of this run, in a separate process.  It stops itself (SIGSTOP)
+ * when its data is prepared, and again when its work is done; a thread of this process continues it and waits for
+ * it.  It checks its results and prints after the measured region of this process.  It marks neither regions nor
+ * tasks.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -111,6 +111,7 @@ static void start_workers(void)
 static void sample(void)
 {
 	wl_take_sample(0);
+	wl_watch_scan();
 	if (job->sampled)
 		job->sampled();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is observed from outside the workload: where a fixed, evenly spread set of pages lies, by a
+ * Observations from outside the workload: the nodes of a fixed, evenly spread set of pages, by a
  * move_pages() call that moves nothing, and how the kernel's own counters grow.
  */
 #define _GNU_SOURCE
@@ -11,6 +11,7 @@
 
 #define MAX_SAMPLES	20000u
 #define MAX_SETS	2u
+#define SCAN_WATCH_NS	1000000000ull
 
 struct probe_set {
 	unsigned int count, nr_samples;
@@ -186,7 +187,37 @@ void wl_print_vmstat(const struct wl_counters *before, const struct wl_counters 
 	printf("},\n");
 }
 
-/* What @k, seen after, used since before. */
+/*
+ * The time of the first sample that finds pages scanned, by NUMA balancing or by Terrace.  Looked for in the
+ * first second only: a read of /proc/vmstat with each sample of a long run would cost the workload time.
+ */
+static bool scan_began;
+static double scan_began_ms;
+
+void wl_watch_scan(void)
+{
+	static const char * const scanned[] = { "numa_pte_updates", "mtier_looks" };
+	static char text[sizeof(wl_result.before.vmstat)];
+	uint64_t now = wl_now() - wl_start_ns;
+
+	if (scan_began || now > SCAN_WATCH_NS || tg_read_file("/proc/vmstat", text, sizeof(text)) <= 0)
+		return;
+	for (size_t i = 0; i < sizeof(scanned) / sizeof(scanned[0]); i++)
+		if (lookup(text, scanned[i], strlen(scanned[i])) >
+		    lookup(wl_result.before.vmstat, scanned[i], strlen(scanned[i])))
+			scan_began = true;
+	scan_began_ms = (double)now / 1e6;
+}
+
+void wl_print_scan(void)
+{
+	if (scan_began)
+		printf("  \"scan_began_ms\": %.3f,\n", scan_began_ms);
+	else
+		printf("  \"scan_began_ms\": null,\n");
+}
+
+/* CPU time of @k, read in "after", since "before". */
 uint64_t wl_kthread_ns(const struct wl_counters *before, const struct wl_kthread *k)
 {
 	for (unsigned int i = 0; i < before->nr_kthreads; i++)

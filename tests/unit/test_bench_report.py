@@ -69,6 +69,7 @@ RESULT = {
     "elapsed_ns": 3_000_000_000,
     "ops": 7,
     "samples": [[0, 0, 100], [100, 20, 100], [200, 60, 100]],
+    "scan_began_ms": 40.0,
     "vmstat": {"pgpromote_success": 60, "pgdemote_kswapd": 4, "pgdemote_direct": 1, "pgmigrate_success": 80},
     "kthreads": [{"name": "kmtierd", "cpu_ns": 5}],
     "shootdowns": 20,
@@ -88,6 +89,7 @@ def test_figures_are_of_the_load_and_the_kernel_not_of_the_measuring() -> None:
         "modelled_s": 2.0,
         "guest_s": 3.0,
         "clock_ratio": 1.5,
+        "scan_began_s": 0.04,
         "to_50_s": 0.1125,  # a quarter of the pages is half of what fits
         "to_90_s": 0.1625,
         "promoted_pages": 60,

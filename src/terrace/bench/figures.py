@@ -21,7 +21,7 @@ _DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "mtier_
 
 @dataclass(frozen=True)
 class Printed:
-    """What every workload prints; samples are pairs of milliseconds and the share on fast memory."""
+    """Output of a workload; samples are pairs of milliseconds and the share on fast memory."""
 
     elapsed_ns: int
     samples: list[list[float]]
@@ -29,6 +29,7 @@ class Printed:
     shootdowns: int
     latency_ns: dict[str, float]
     ops: int | None
+    scan_began_ms: float | None = None
 
 
 def printed(result: Mapping[str, Any]) -> Printed:
@@ -42,6 +43,7 @@ def printed(result: Mapping[str, Any]) -> Printed:
         shootdowns=result["shootdowns"],
         latency_ns=dict(result.get("latency_ns") or {}),
         ops=result.get("ops"),
+        scan_began_ms=result["scan_began_ms"],
     )
 
 
@@ -49,7 +51,8 @@ def figures_of(policy: Policy, dram: Fraction | None, out: Printed, reading: Rea
     """Every figure by name. None: it never happened, there is nothing to divide by, or nobody counted it.
 
     `to_90_s` is the time until 90 % of what fits into fast memory is there. The guest's clock is the model's: a guest's
-    seconds are modelled ones, those in which all CPUs idle included, and `clock_ratio` says how well that held.
+    seconds are modelled ones, those in which all CPUs idle included. `clock_ratio` is guest time over modelled time.
+    `scan_began_s` is the time of the first sample that found pages scanned, if that was within a second.
     """
     fits = float(min(Fraction(1), dram)) if dram is not None else 1.0
     promoted = out.vmstat.get("pgpromote_success", 0)
@@ -66,6 +69,7 @@ def figures_of(policy: Policy, dram: Fraction | None, out: Printed, reading: Rea
         "all_idle_s": reading.all_idle_s,
         "skew_us": reading.skew_us,
         "clock_ratio": clock_ratio(guest_s, reading.modelled_s + reading.all_idle_s),
+        "scan_began_s": None if out.scan_began_ms is None else out.scan_began_ms / 1e3,
         "to_50_s": time_to(out.samples, 0.5 * fits),
         "to_90_s": time_to(out.samples, 0.9 * fits),
         "to_95_s": time_to(out.samples, 0.95 * fits),

@@ -10,7 +10,7 @@ from pathlib import Path
 from terrace.bench.cells import Burst, Cell, Options
 from terrace.bench.policies import CGROUP, DEMOTION, EVEN, FAST_NODE, POLICIES, SLOW_NODE, machine_kind
 from terrace.lab.topology import Topology
-from terrace.lab.workloads import ALL_WORKLOADS, compile_ballast, find_workload
+from terrace.lab.workloads import ALL_WORKLOADS, compile_ballast, compile_preset, find_workload
 
 # Words that make a workload print what all others do.
 _FORM = {"abench": ("--json", "workload")}
@@ -20,12 +20,16 @@ _BURST_SAMPLE_MS = "60000"
 
 @dataclass(frozen=True)
 class Programs:
-    """Compiled programs: the workload, with the words that belong to it, and what keeps fast memory short."""
+    """Compiled programs: the workload, with the words that belong to it, and what keeps fast memory short.
+
+    `preset` writes kernel files before all of these are started.
+    """
 
     workload: Path
     ballast: Path | None
     words: tuple[str, ...] = ()
     burst: Path | None = None
+    preset: Path | None = None
 
 
 def names() -> list[str]:
@@ -41,11 +45,12 @@ def compile_for(cell: Cell) -> Programs:
         None if cell.fast_bytes is None else compile_ballast(),
         program.words(),
         find_workload(cell.burst.workload).compile() if cell.burst else None,
+        compile_preset() if POLICIES[cell.policy].before(cell.machine()) else None,
     )
 
 
 def start_node(cell: Cell) -> int:
-    """Where the memory is at first; -1: where it is first touched."""
+    """Node of the memory at the start; -1: the node of its first touch."""
     bound = POLICIES[cell.policy].limit
     if bound == "fast":
         return FAST_NODE
@@ -55,7 +60,7 @@ def start_node(cell: Cell) -> int:
 
 
 def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str]:
-    """What the guest runs. `place` is a file that says where which pages go (the oracle's)."""
+    """Command line of the guest. `place` is the file with the oracle's placement of pages."""
     machine = cell.machine()
     settings = POLICIES[cell.policy].settings(machine)
     command = [str(programs.workload), *programs.words, *_FORM.get(cell.workload, ())]
@@ -63,13 +68,13 @@ def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str
     if even:
         command += ["--cgroup", CGROUP]
     for path, value in settings:
-        # A policy starts with the measured part, when all memory has its contents. But where memory is to stay with
-        # its thread that goes for the first touch, too: the scheduler may move it from then on.
+        # A policy starts with the measured part, when all memory has its contents. Policies that keep memory near its
+        # thread start before the first touch, because the scheduler can move the thread after it.
         command += ["--set" if even or (path, value) == DEMOTION else "--set-late", f"{path}={value}"]
     command += ["--size", str(cell.size), "--threads", str(cell.threads), "--seed", str(cell.seed)]
     command += ["--start-node", str(start_node(cell)), *_place_words(cell, machine)]
     if cell.pin:
-        # Where the scheduler would put them is another kind of luck.
+        # Without --pin the placement of threads adds noise of its kind.
         command += ["--pin"]
     if place is not None:
         command += ["--place", str(place)]
@@ -80,11 +85,14 @@ def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str
     if programs.ballast is not None:
         leave = ["--node", str(FAST_NODE), "--leave", str(cell.fast_bytes)]
         command = [str(programs.ballast), *leave, "--", *command]
+    before = POLICIES[cell.policy].before(machine)
+    if programs.preset is not None and before:
+        command = [str(programs.preset), *(f"{path}={value}" for path, value in before), "--", *command]
     return command
 
 
 def _place_words(cell: Cell, machine: Topology) -> list[str]:
-    """What a bound asks of the load, where every node is like every other."""
+    """Options of the load for a bound, on a machine whose nodes are all alike."""
     bound = POLICIES[cell.policy].limit
     if bound == "even":
         return ["--weights", ",".join("1" for _ in machine.nodes)]
@@ -99,14 +107,14 @@ def _option_words(options: Options) -> list[str]:
 
 
 def _burst_words(burst: Burst, seed: int) -> list[str]:
-    """What the workload beside is told; nobody wants to know where its pages lie, so it samples hardly ever."""
+    """Command line of the burst's workload. It hardly samples: no figure uses the placement of its pages."""
     plain = ["--size", str(burst.size), "--threads", str(burst.threads), "--seed", str(seed)]
     plain += ["--sample-ms", _BURST_SAMPLE_MS, *_FORM.get(burst.workload, ())]
     return [*plain, *_option_words(burst.options)]
 
 
 def describe(command: Sequence[str], private: Sequence[Path]) -> str:
-    """The command as a person would type it, for the record; what lies in one of `private` goes by its name alone."""
+    """The command as a person would type it, for the record; paths in one of `private` are shortened to their names."""
     return shlex.join(Path(word).name if _is_below(word, private) else word for word in command)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One guest, from its job to its document. Runs wherever a worker is; what fails is a document, too."""
+"""Measure one guest and return its document. A worker may be on any machine; a failure is a document as well."""
 
 import json
 import subprocess
@@ -16,6 +16,7 @@ from terrace.bench.clock import require_right_clock
 from terrace.bench.figures import figures_of, printed
 from terrace.bench.instruments import SHIFT, Instrument
 from terrace.bench.policies import EVEN, POLICIES, machine_kind
+from terrace.bench.proof import Evidence, require_acted
 from terrace.bench.reading import Reading
 from terrace.bench.store import FAILED, OK, SCHEMA, VERSION
 from terrace.errors import TerraceError
@@ -41,7 +42,7 @@ class Job:
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """The cell's document; `status` says whether it was measured, and `error` what was in the way."""
+    """The cell's document; `status` is `ok` or `failed`, `error` has the reason of a failure."""
     began = time.monotonic()
     try:
         found = _measure(job)
@@ -94,7 +95,7 @@ def _measure(job: Job) -> dict[str, Any]:
         extra: dict[str, Any] = {}
         if job.profile:
             extra = {"accesses": instrument.accesses(cell.size // PAGE)}
-        # Neither whose checkout it was nor a folder that is gone says anything about the result.
+        # Paths of the checkout and of the scratch folder have no meaning in a result.
         shown = loads.describe(command, (build_dir(), folder))
     return {**_document(job, kernel, shown, result, reading), **extra}
 
@@ -108,7 +109,7 @@ def _place_file(folder: Path, placement: str | None) -> Path | None:
 
 
 def _result(guest: GuestResult) -> dict[str, Any]:
-    """What the workload printed. Raises TerraceError when it, or the kernel below it, did not do well."""
+    """The JSON object that the workload printed. Raises TerraceError when the workload or the kernel failed."""
     said = guest.stderr.decode(errors="replace").strip()
     if guest.exit_code:
         raise TerraceError(guest.explain() or said or f"exit code {guest.exit_code}")
@@ -130,6 +131,7 @@ def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], re
     figures = figures_of(policy, job.cell.dram, out, reading)
     require_right_clock(figures["clock_ratio"])
     machine = job.cell.machine()
+    require_acted(policy.name, Evidence(out.vmstat, figures, _pages_by_node(result, len(machine.nodes))))
     even = machine_kind(machine) == EVEN
     rest = {
         name: value
@@ -161,9 +163,15 @@ def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], re
     }
 
 
+def _pages_by_node(result: dict[str, Any], nodes: int) -> list[int]:
+    """Number of the load's pages on each node at the end."""
+    placed = result["placed_last"]["by_node"]
+    return [int(placed.get(str(node), 0)) for node in range(nodes)]
+
+
 @cache
 def qemu_version() -> str:
-    """As QEMU itself says."""
+    """Version of the installed QEMU, from --version."""
     require_qemu()
     done = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=False)
     words = done.stdout.partition("\n")[0].split()

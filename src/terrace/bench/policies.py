@@ -24,7 +24,7 @@ EVEN = "even"
 
 
 def machine_kind(machine: Topology) -> str:
-    """What experiments can tell of the machine: TIERS, EVEN, or "" for neither."""
+    """Kind of the machine for experiments: TIERS, EVEN, or "" for neither."""
     first, *rest = machine.nodes
     if rest and all(node.cpus for node in machine.nodes):
         return EVEN
@@ -35,10 +35,11 @@ def machine_kind(machine: Topology) -> str:
 class Policy:
     """One row of every table.
 
-    `settings` gives the kernel files to write, in order. `limit` is a bound and no competitor: "fast" has all memory
-    on fast memory, "slow" on slow, "oracle" as a profile says, "even" on all nodes in turn, "copies" a copy of what is
-    only read on each node. Fast memory may be short for the oracle only. `machines` says where it makes sense: "tiers"
-    of a node with all CPUs and one with none, "even" where every node has CPUs, or both.
+    `settings` gives the kernel files to write, in order; `before` those that a task copies when it is forked, which are
+    written before any process of the load exists. `limit` is a bound and no competitor: "fast" has all memory
+    on fast memory, "slow" on slow, "oracle" by a profile, "even" on all nodes in turn, "copies" a copy of what is
+    only read on each node. Fast memory may be short for the oracle only. `machines` are the kinds of
+    machine that it fits: "tiers" of a node with all CPUs and one with none, "even" where every node has CPUs, or both.
     """
 
     name: str
@@ -46,9 +47,10 @@ class Policy:
     flavour: str
     settings: Callable[[Topology], Settings]
     limit: str = ""
-    # What the plugin calls the tasks and paths that look for pages.
+    # Names, in the plugin, of the tasks and code paths that scan pages.
     scanners: tuple[str, ...] = ()
     machines: tuple[str, ...] = (TIERS,)
+    before: Callable[[Topology], Settings] = lambda _machine: []
 
 
 DEMOTION = ("/sys/kernel/mm/numa/demotion_enabled", "1")
@@ -68,9 +70,8 @@ def _stock(mode: int) -> Callable[[Topology], Settings]:
     return settings
 
 
-def _stock_early(machine: Topology) -> Settings:
-    delay = ("/sys/kernel/debug/sched/numa_balancing/scan_delay_ms", str(_EARLY_MS))
-    return [delay, *_stock(2)(machine)]
+def _early(_machine: Topology) -> Settings:
+    return [("/sys/kernel/debug/sched/numa_balancing/scan_delay_ms", str(_EARLY_MS))]
 
 
 def _terrace(_machine: Topology) -> Settings:
@@ -120,7 +121,7 @@ def _damon(machine: Topology) -> Settings:
 
 @dataclass(frozen=True)
 class _Scheme:
-    """What a kdamond does: `accesses` are of 20 samples, `young_is_out` says which pages its filter leaves alone."""
+    """The scheme of a kdamond. `accesses` are of 20 samples; with `young_is_out` its filter excludes young pages."""
 
     number: int
     node: int
@@ -185,8 +186,9 @@ _TABLE = (
         "stock-2-early",
         f"the same, begun when a process is {_EARLY_MS} ms old and not a second",
         "stock",
-        _stock_early,
+        _stock(2),
         scanners=("numa_scan",),
+        before=_early,
     ),
     Policy("damon", "the stock kernel, DAMON: migrate_hot and migrate_cold", "stock", _damon, scanners=("kdamond",)),
     Policy(

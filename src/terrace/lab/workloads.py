@@ -20,7 +20,7 @@ from terrace.words import did_you_mean
 _COMMON = ("wl_options.c", "wl_arena.c", "wl_sample.c", "wl_run.c", "wl_json.c")
 # The arena of every workload lies here: page N of a profile is page (address - ARENA) / 4096.
 ARENA = 0x100000000000
-# What runs scripts in the guest, which sees the host's files.
+# The interpreter of the guest's scripts. The guest shares the host's files.
 _PYTHON = Path("/usr/bin/python3")
 
 
@@ -43,7 +43,7 @@ class Program:
         return compile_static(self.name, f"{self.name}.c", *self.sources, *_COMMON)
 
     def words(self) -> tuple[str, ...]:
-        """What follows it on its command line, whatever else does. Raises MissingError without an interpreter."""
+        """Its first options on the command line. Raises MissingError without an interpreter."""
         if not self.script:
             return ()
         return ("--script", str(copy_script(self.script)), "--python-version", _python_version())
@@ -75,6 +75,11 @@ def compile_ballast() -> Path:
     return compile_static("ballast")
 
 
+def compile_preset() -> Path:
+    """The program that writes kernel files before it runs another: preset PATH=VALUE... -- CMD."""
+    return compile_static("preset")
+
+
 def find_workload(name: str) -> Program:
     """The workload of that name. Raises UsageError with all names."""
     try:
@@ -87,7 +92,7 @@ def find_workload(name: str) -> Program:
 
 @cache
 def _python_version() -> str:
-    """Of the interpreter that a guest finds, as it says itself: 3.11.2."""
+    """Version of the interpreter that a guest finds, such as 3.11.2."""
     if not _PYTHON.exists():
         require_packages(["python3-minimal"], f"run {_PYTHON} in the guest")
     try:

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * preset: write kernel files, then run a program.
+ *
+ *   preset PATH=VALUE... -- CMD [ARG...]
+ *
+ * Ends with CMD's exit code (128 plus the number of a signal).  Prints nothing on stdout.
+ *
+ * NUMA balancing copies its scan delay into a task when the task is forked, so a task that exists when the
+ * delay is set keeps the old one.  CMD is forked after the files are written.
+ */
+#define _GNU_SOURCE
+#include "terrace_guest.h"
+
+#define NO_COMMAND	127
+
+int main(int argc, char **argv)
+{
+	int command = 1;
+	pid_t pid;
+
+	while (command < argc && strcmp(argv[command], "--"))
+		command++;
+	if (command < 2 || command + 1 >= argc)
+		tg_die(TG_EXIT_USAGE, "usage: preset PATH=VALUE... -- CMD [ARG...]");
+	for (int i = 1; i < command; i++)
+		if (!strchr(argv[i], '='))
+			tg_die(TG_EXIT_USAGE, "'%s' is not PATH=VALUE", argv[i]);
+	for (int i = 1; i < command; i++)
+		tg_set_knob(argv[i], "setting");
+	argv += command + 1;
+	pid = fork();
+	if (pid < 0)
+		tg_die(TG_EXIT_FAILED, "fork: %s", strerror(errno));
+	if (!pid) {
+		execvp(argv[0], argv);
+		fprintf(stderr, "preset: %s: %s\n", argv[0], strerror(errno));
+		_exit(NO_COMMAND);
+	}
+	return tg_wait(pid);
+}
