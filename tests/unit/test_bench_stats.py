@@ -2,6 +2,8 @@
 """Gap closed, intervals, times, slopes: cases computed by hand."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from terrace.bench import stats
 
@@ -65,3 +67,29 @@ def test_a_thinned_timeline_keeps_its_ends_and_its_changes() -> None:
     assert thinned[-1] == samples[-1]
     assert len(thinned) < 80
     assert sum(0 < share < 1 for _, share in thinned) == 19
+
+
+def test_the_difference_of_two_means_has_welchs_interval() -> None:
+    # Variances 1 and 4, three values each: sqrt(1/3 + 4/3) = 1.29099; freedom (5/3)^2 / ((1/3)^2/2 + (4/3)^2/2) = 2.94,
+    # rounded down to 2: 4.303 * 1.29099 = 5.5551
+    found = stats.difference([1.0, 2.0, 3.0], [1.0, 3.0, 5.0])
+    assert found is not None
+    assert (found.value, found.n) == (-1.0, 3)
+    assert found.half == pytest.approx(5.5551, abs=1e-3)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [([1.0], [1.0, 2.0]), ([1.0, 2.0], [3.0]), ([], [])])
+def test_one_value_of_either_has_no_difference(ours: list[float], theirs: list[float]) -> None:
+    assert stats.difference(ours, theirs) is None
+
+
+def test_values_that_do_not_vary_differ_for_certain() -> None:
+    assert stats.difference([2.0, 2.0], [1.0, 1.0, 1.0]) == stats.Mean(1.0, 0.0, 2)
+
+
+@settings(max_examples=200)
+@given(*[st.lists(st.floats(-10, 10), min_size=2, max_size=40)] * 2)
+def test_the_difference_is_the_negative_the_other_way_round(ours: list[float], theirs: list[float]) -> None:
+    one, other = stats.difference(ours, theirs), stats.difference(theirs, ours)
+    assert one is not None and other is not None
+    assert (one.value, one.half) == (pytest.approx(-other.value), pytest.approx(other.half))

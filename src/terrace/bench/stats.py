@@ -31,8 +31,31 @@ def mean(values: Sequence[float]) -> Mean | None:
     n = len(values)
     if n == 1:
         return Mean(values[0], None, 1)
-    quantile = _T_975[n - 2] if n - 2 < len(_T_975) else _T_MANY
-    return Mean(statistics.fmean(values), quantile * statistics.stdev(values) / math.sqrt(n), n)
+    return Mean(statistics.fmean(values), _quantile(n - 1) * statistics.stdev(values) / math.sqrt(n), n)
+
+
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> Mean | None:
+    """Mean of `ours` less mean of `theirs`, with its 95 % interval; None unless both have at least two values.
+
+    Welch's interval for two samples whose variances may differ (B. L. Welch, Biometrika 34, 1947), with the degrees of
+    freedom of Satterthwaite (Biometrics Bulletin 2, 1946), rounded down. `n` is the smaller of the two numbers.
+    """
+    if min(len(ours), len(theirs)) < 2:
+        return None
+    parts = [(statistics.variance(values) / len(values), len(values) - 1) for values in (ours, theirs)]
+    both = sum(part for part, _ in parts)
+    value = statistics.fmean(ours) - statistics.fmean(theirs)
+    n = min(len(ours), len(theirs))
+    if both == 0.0:
+        return Mean(value, 0.0, n)
+    # As ratios, so that the square of a tiny variance cannot vanish.
+    freedom = int(1 / sum((part / both) ** 2 / degrees for part, degrees in parts))
+    return Mean(value, _quantile(freedom) * math.sqrt(both), n)
+
+
+def _quantile(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t."""
+    return _T_975[freedom - 1] if freedom <= len(_T_975) else _T_MANY
 
 
 def gap_closed(slow: float, here: float, fast: float) -> float | None:
