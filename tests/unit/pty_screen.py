@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pyte
+from emulator import Emulator, Screen
+from fixed_environment import DEFAULT_SIGNALS
 
 #: Long enough for a host that does much else; what is waited for comes in a fraction of a second.
 DEADLINE_S = 60.0
@@ -24,11 +25,13 @@ KEYS |= {"f4": "\033OS", "f5": "\033[15~", "f6": "\033[17~", "f10": "\033[21~", 
 
 
 class Terminal:
-    """`command` on a terminal of `columns` by `lines`; all waiting is for what is on it."""
+    """`command` on a terminal of `columns` by `lines`; all waiting is for what is on it.
+
+    The command gets a fixed environment and the signals of a login shell: nothing of those of the tests' own caller.
+    """
 
     def __init__(self, command: list[str], columns: int = 100, lines: int = 30, **env: str) -> None:
-        self.screen = pyte.Screen(columns, lines)
-        self.stream = pyte.ByteStream(self.screen)
+        self.emulator = Emulator(columns, lines)
         #: All that was sent to the terminal.
         self.sent = b""
         self.status: int | None = None
@@ -36,10 +39,17 @@ class Terminal:
         if self.pid == 0:
             try:
                 _resize(0, columns, lines)
+                for number in DEFAULT_SIGNALS | {signal.SIGINT}:
+                    signal.signal(number, signal.SIG_DFL)
+                os.umask(0o022)
                 whole = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"]} | env
                 os.execve(command[0], command, whole)
             finally:
                 os._exit(127)
+
+    @property
+    def screen(self) -> Screen:
+        return self.emulator.screen
 
     def resize(self, columns: int, lines: int) -> None:
         self.screen.resize(lines, columns)
@@ -77,13 +87,14 @@ class Terminal:
         except OSError:
             return False
         self.sent += data
-        self.stream.feed(data)
+        self.emulator.feed(data)
         return bool(data)
 
     def end(self) -> int:
         """Read to the end, and its exit code; minus the signal that ended it."""
         while self._read(DEADLINE_S):
             pass
+        self.emulator.end()
         if self.status is None:
             self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.status

@@ -135,6 +135,7 @@ class Shell:
         words = shlex.join(terrace("top", "--root", str(root), "--interval", "0.2"))
         self.terminal.press(f"{job.format(words)}; echo code $?\r")
         self.terminal.wait("F10Quit", "batch")
+        assert "stty" not in self.terminal.text
 
     def run(self, line: str) -> None:
         # The word is not in what is typed, which is on the screen, too.
@@ -148,6 +149,7 @@ class Shell:
         assert (tmp_path / "after").read_text() == (tmp_path / "before").read_text()
         assert b"\033[?1049l" in self.terminal.sent
         assert self.terminal.sent.rindex(b"\033[?1049l") > self.terminal.sent.rindex(b"\033[?1049h")
+        assert f"stty -g > {tmp_path}/before"[:30] in self.terminal.text and "F10Quit" not in self.terminal.text
 
     def go_on_and_quit(self, tmp_path: Path, done: Callable[[], bool] | None = None) -> None:
         """`fg` after Ctrl-Z and one check; quit once `done` says that all is on the screen again."""
