@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the host machine must have: Debian packages, checked fast and installed when the user agrees."""
+"""Debian packages that the host needs: checked fast, and installed when the user agrees."""
 
 import fcntl
 import hashlib
@@ -18,11 +18,17 @@ from terrace.paths import cache_dir
 _DPKG_STATUS = Path("/var/lib/dpkg/status")
 _APT_LISTS = Path("/var/lib/apt/lists")
 _LISTS_FRESH_S = 24 * 3600.0
+# `git rev-parse --local-env-vars`: git sets them for its hooks, and they overrule the folder in which git is called.
+_GIT_REPOSITORY = (
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_DIR", "GIT_GRAFT_FILE"),
+    *("GIT_IMPLICIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE", "GIT_WORK_TREE"),
+)
 _warned_no_dpkg = False
 
 
 def assume_yes() -> bool:
-    """True when nobody is to be asked: `--yes`, which sets TERRACE_YES for this process and those it starts."""
+    """True with `--yes`: no questions. It sets TERRACE_YES for this process and its children."""
     return bool(os.environ.get("TERRACE_YES"))
 
 
@@ -32,8 +38,12 @@ def cpu_count() -> int:
 
 
 def clean_env(extra: Mapping[str, str] = {}) -> dict[str, str]:
-    """The environment for tools whose messages are read by this program: English, plus `extra`."""
-    return {**os.environ, "LC_ALL": "C.UTF-8", **extra}
+    """The environment for tools whose messages are read by this program: English, plus `extra`.
+
+    It names no git repository: otherwise a command in a git hook would work on the repository of the hook.
+    """
+    inherited = {name: value for name, value in os.environ.items() if name not in _GIT_REPOSITORY}
+    return {**inherited, "LC_ALL": "C.UTF-8", **extra}
 
 
 def require_packages(packages: Sequence[str], why: str) -> None:

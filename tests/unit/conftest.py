@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How properties are tried: no time limit for an example, since a host can be busy.
+"""All tests of this folder have one environment (fixed_environment.py), and properties no time limit for an example.
 
-The gate tries the same examples each time, so that its verdict on a tree is one; else they are new ones in each run.
+The gate tries the same examples in each run, so that its verdict depends on the tree alone; other runs try new ones.
 """
 
+import fixed_environment
+import pytest
 from hypothesis import HealthCheck, settings
+
+if not __debug__:
+    raise pytest.UsageError("Python leaves out assertions (-O, PYTHONOPTIMIZE): these tests could not fail")
+# Before any test module is read.
+fixed_environment.fix()
 
 _ANY_HOST = settings(database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("suite", _ANY_HOST, derandomize=False)

@@ -2,6 +2,7 @@
 """terrace test as a command: what it needs is there before it runs, and nothing keeps it from its summary."""
 
 import argparse
+import shutil
 import subprocess
 import tempfile
 import time
@@ -159,7 +160,9 @@ def test_no_kernel_is_built_that_there_is_no_time_for(
 def test_pytest_leaves_out_what_left_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "tests/unit"
     folder.mkdir(parents=True)
-    (folder / "conftest.py").write_text((repo_root() / "tests/unit/conftest.py").read_text())
+    for name in ("conftest.py", "fixed_environment.py"):
+        shutil.copy(repo_root() / "tests/unit" / name, folder)
+    monkeypatch.setenv("PYTHONPATH", str(repo_root() / "src"))
     (folder / "test_x.py").write_text(
         "from hypothesis import settings\n"
         "def test_same_examples(): assert settings().derandomize and settings().deadline is None\n"

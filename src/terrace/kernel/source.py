@@ -111,7 +111,8 @@ def _copy_folder(origin: Path, target: Path) -> None:
 def _source_files(origin: Path) -> Iterator[Path]:
     """The source files of a tree: what git tracks there, or all but known products of a build."""
     if (origin / ".git").exists():
-        listed = subprocess.run(["git", "-C", str(origin), "ls-files", "-z"], capture_output=True, check=False)
+        words = ["git", "-C", str(origin), "ls-files", "-z"]
+        listed = subprocess.run(words, capture_output=True, check=False, env=clean_env())
         if listed.returncode == 0:
             for name in listed.stdout.decode().split("\0"):
                 path = origin / name

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from terrace.errors import BuildError
+from terrace.host import clean_env
 from terrace.kernel import source as linux_source
 from terrace.kernel.patches import Hook, hooks, stack_states
 from terrace.kernel.source import Source
@@ -51,6 +52,7 @@ def overlay_files() -> list[str]:
             ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "."],
             capture_output=True,
             check=False,
+            env=clean_env(),
         )
         if listed.returncode == 0:
             names = {name for name in listed.stdout.decode().split("\0") if name}

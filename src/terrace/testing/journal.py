@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from terrace.host import clean_env
 from terrace.paths import build_dir, repo_root
 from terrace.testing.results import TestResult
 
@@ -126,7 +127,7 @@ def tree_hash(root: Path | None = None) -> str:
 
 def _files(base: Path) -> list[str]:
     words = ["git", "-C", str(base), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    done = subprocess.run(words, capture_output=True, check=False)
+    done = subprocess.run(words, capture_output=True, check=False, env=clean_env())
     if done.returncode == 0:
         return sorted({name for name in done.stdout.decode().split("\0") if name})
     found = []

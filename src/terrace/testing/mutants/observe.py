@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terrace.errors import TerraceError
+from terrace.host import clean_env
 from terrace.paths import repo_root
 from terrace.testing.host_groups import run_policy, run_pytest_in
 from terrace.testing.kunit import KERNEL, KunitRun, run_kunit
@@ -138,7 +139,7 @@ def _judge_host(target: Target, results: Sequence[TestResult]) -> Seen:
 def _copy(changed: Mapping[str, str]) -> Iterator[Path]:
     """The checkout's files in a folder of its own, with some of the overlay changed."""
     words = ["git", "-C", str(repo_root()), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(words, capture_output=True, check=True).stdout.decode().split("\0")
+    listed = subprocess.run(words, capture_output=True, check=True, env=clean_env()).stdout.decode().split("\0")
     with tempfile.TemporaryDirectory(prefix="terrace-mutant-") as scratch:
         for name in filter(None, listed):
             source, place = repo_root() / name, Path(scratch) / name
