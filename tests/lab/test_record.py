@@ -58,7 +58,7 @@ $terrace report trace >&2
 def guest(vmlinux: Path, script: str) -> subprocess.CompletedProcess[str]:
     command = [TERRACE, "lab", "run", "--topology", "dram-cxl", "--vmlinux", str(vmlinux), "--", "bash", "-c", script]
     return subprocess.run(
-        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL, timeout=400, cwd=repo_root()
+        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL, timeout=900, cwd=repo_root()
     )
 
 
@@ -94,6 +94,39 @@ def test_the_trace_has_what_was_counted_and_says_whose(vmlinux: Path) -> None:
     assert {(route["way"], route["source"], route["target"]) for route in report["routes"]} >= {("up", 1, 0)}
     (waited,) = [one for one in report["waits"] if one["what"] == "promoted"]
     assert 0 < waited["p50_ns"] <= waited["max_ns"] < 60_000_000_000
+
+
+#: Kills a recording, first alone and then with its keeper; prints how many instances, recorders and folders are left.
+KILLED = """
+cd /tmp
+await() { for i in $(seq 200); do eval "$1" && return; sleep 0.5; done; echo "not in time: $1"; exit 1; }
+instances() { ls /sys/kernel/tracing/instances | wc -l; }
+left() { echo $(instances) $(pgrep -fc -- '-B terrac[e]-') $(ls -d .*terrace-record-* 2>/dev/null | wc -l); }
+recording() { cat /sys/kernel/tracing/instances/*/events/migrate/mm_migrate_pages/enable 2>/dev/null | grep -q 1; }
+for keeper in lives dies; do
+    $terrace record --time 1h &
+    await recording
+    left
+    [ $keeper = lives ] || kill -STOP $(pgrep -f leftover[s])
+    kill -9 $!
+    wait $!
+    [ $keeper = lives ] && await '[ "$(left)" = "0 0 0" ]'
+    [ $keeper = lives ] || { kill -9 $(pgrep -f leftover[s]); left; }
+done
+$terrace record --time 0.1 2> said || exit
+cat said >&2
+grep -c removed said
+left
+"""
+
+
+def test_what_a_killed_recording_leaves_is_removed(vmlinux: Path) -> None:
+    done = guest(vmlinux, f"terrace='{TERRACE}'\n{KILLED}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second, orphan, removed, last = done.stdout.splitlines()
+    cpus = int(first.split()[1]) - 1
+    assert first == second == orphan == f"1 {cpus + 1} 1" and cpus >= 1
+    assert (removed, last) == ("2", "0 0 0")
 
 
 def test_a_stock_kernel_is_refused(stock_vmlinux: Path) -> None:

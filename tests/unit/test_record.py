@@ -20,7 +20,7 @@ from ops_golden import run
 from terrace.cli import record as verb
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.sysfs import KernelFiles
-from terrace.trace import look
+from terrace.trace import leftovers, look
 from terrace.trace.lines import EVENTS
 from terrace.trace.store import read
 from terrace.trace.summary import summarize
@@ -74,7 +74,7 @@ def test_a_time_is_recorded(root: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert recording.head.seconds == 60.0 and recording.head.top_nodes == [0]
     assert summarize(recording).moved[0].pages == 11_520
     call = (root / "calls").read_text().splitlines()[0].split()
-    assert call[:8] == ["record", "-q", "-B", f"terrace-{os.getpid()}", "-C", "mono", "-b", "1024"]
+    assert call[:8] == ["record", "-q", "-B", leftovers.instance_name(), "-C", "mono", "-b", "1024"]
     assert [word for before, word in zip(call, call[1:], strict=False) if before == "-e"] == list(EVENTS)
 
 
@@ -165,7 +165,7 @@ def test_trace_cmd_that_fails_is_quoted(root: Path) -> None:
 
 def test_trace_cmd_that_dies_leaves_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "die").touch()
-    monkeypatch.setattr("terrace.trace.session._POLL_S", 0.001)
+    monkeypatch.setattr("terrace.trace.leftovers._POLL_S", 0.001)
     with pytest.raises(TerraceError, match="trace-cmd has ended before its time"):
         run("record", "--time", "30")
     assert [name for name in left(root) if not name.startswith("terrace-")] == []

@@ -39,7 +39,7 @@ _LINE = re.compile(
     r"(?:\w+:)?(?P<name>\w+):(?:\s+(?P<fields>.*))?"
 )
 #: What trace-cmd puts before the lines of an instance.
-_INSTANCE = re.compile(r"\s*terrace-\d+:\s")
+_INSTANCE = re.compile(r"\s*terrace-[\d-]+:\s")
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _NUMBER = re.compile(r"-?[0-9]{1,20}|0x[0-9a-fA-F]{1,16}")
 _LOST = re.compile(r"CPU:[0-9]+ \[(?:([0-9]{1,18}) )?EVENTS DROPPED\]")

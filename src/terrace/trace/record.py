@@ -8,7 +8,6 @@ import os
 import platform
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,9 @@ from terrace.errors import TerraceError
 from terrace.ops import topology
 from terrace.ops.report import page_bytes
 from terrace.ops.snapshot import kernel_release
+from terrace.output import say
 from terrace.sysfs import KernelFiles
-from terrace.trace import look
+from terrace.trace import leftovers, look
 from terrace.trace.lines import Event, Reader
 from terrace.trace.session import Session, events_of, tracefs
 from terrace.trace.store import Head, Writer
@@ -82,9 +82,11 @@ def record(request: Request, files: KernelFiles) -> Result:
     events = events_of(files, place)
     folder = request.path.absolute().parent
     try:
+        for left in leftovers.clean(files, place, folder):
+            say(f"terrace: removed {left}, which a killed `terrace record` has left")
         # Beside the file: there is room where it is wanted.
-        with tempfile.TemporaryDirectory(prefix=f".{request.path.name}.", dir=folder) as aside:
-            return _record(request, files, Session(files, place, events, Path(aside), request.buffer_kb), events)
+        with leftovers.Folder(request.path) as aside:
+            return _record(request, files, Session(files, place, events, aside.path, request.buffer_kb), events)
     except OSError as error:
         raise TerraceError(f"-o {request.path}: {error.strerror or error}") from error
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""trace-cmd at work in an instance of tracefs of its own: what others trace, and how, stays as it is."""
+"""Run trace-cmd in a separate instance of tracefs, so that the traces of other programs are left alone."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from typing import Self
 from terrace.errors import MissingError, TerraceError
 from terrace.ops.snapshot import kernel_release
 from terrace.sysfs import KernelFiles
+from terrace.trace import leftovers
 from terrace.trace.lines import EVENTS, OWN_SYSTEMS, Event, Reader
 
 TRACE_CMD = "trace-cmd"
@@ -29,7 +29,7 @@ _OVERRUN = re.compile(r"^(?:overrun|commit overrun|dropped events): ([0-9]+)$", 
 
 
 def tracefs(files: KernelFiles) -> str:
-    """Where tracefs is; mounted where it is not, as trace-cmd does. Raises MissingError where there is none."""
+    """Find tracefs; mount it if it is not mounted, as trace-cmd does. Raises MissingError if there is none."""
     for attempt in range(2):
         for place in _PLACES:
             if files.exists(f"{place}/instances"):
@@ -62,13 +62,15 @@ def program() -> str:
 
 
 class Session:
-    """A trace from `with` on until `stop`, in files below ``folder``; it leaves no event on, and no instance."""
+    """A trace from `with` until `stop`, in files in ``folder``. Afterwards no event is on, and no instance is left."""
 
     def __init__(self, files: KernelFiles, place: str, events: Sequence[str], folder: Path, buffer_kb: int) -> None:
         self._files = files
         self._events = tuple(events)
-        self._name = f"terrace-{os.getpid()}"
+        self._place = place
+        self._name = leftovers.instance_name()
         self._instance = f"{place}/instances/{self._name}"
+        self._folder = folder
         self._data = folder / "trace.dat"
         self._said = folder / "said"
         self._words = [program(), "record", "-q", "-B", self._name, "-C", "mono", "-b", str(buffer_kb)]
@@ -76,9 +78,19 @@ class Session:
             self._words += ["-e", event]
         self._words += ["-o", str(self._data)]
         self._process: subprocess.Popen[bytes] | None = None
+        self._keeper: leftovers.Keeper | None = None
 
     def __enter__(self) -> Self:
-        # A session of its own: Ctrl-C is for us, and it ends when we say so.
+        self._keeper = leftovers.Keeper(self._files, self._place, self._name, self._folder)
+        try:
+            self._start()
+        except BaseException:
+            self._clear()
+            raise
+        return self
+
+    def _start(self) -> None:
+        # A new session, so that Ctrl-C reaches only this process, which then ends trace-cmd.
         with open(self._said, "wb") as said:
             self._process = subprocess.Popen(
                 self._words,
@@ -89,12 +101,7 @@ class Session:
                 env={**os.environ, "LC_ALL": "C.UTF-8"},
                 start_new_session=True,
             )
-        try:
-            self._wait_until_on()
-        except BaseException:
-            self._clear()
-            raise
-        return self
+        self._wait_until_on()
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -135,7 +142,7 @@ class Session:
             raise TerraceError(f"{TRACE_CMD} has failed with exit code {code}: {self._last_words()}")
 
     def events(self, reader: Reader) -> Iterator[Event]:
-        """What was recorded, in its order. Raises TerraceError when trace-cmd cannot read its own file."""
+        """Yield the recorded events in order. Raises TerraceError if trace-cmd cannot read its own file."""
         words = [program(), "report", "-i", str(self._data), "-N", "-t"]
         with open(self._said, "wb") as said:
             process = subprocess.Popen(
@@ -163,23 +170,12 @@ class Session:
         return text.splitlines()[-1].strip() if text else "it did not say why"
 
     def _clear(self) -> None:
-        """Nothing is left of it, however it has ended."""
-        left = self._files.exists(self._instance)
-        if self._process is not None and (left or self._process.poll() is None):
-            # Its recorders are its children, in the same session, and may outlive it.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        """End trace-cmd, and remove the instance."""
+        running = self._process is not None and self._process.poll() is None
+        if running or self._files.exists(self._instance):
+            # The recorders are children of trace-cmd, and may outlive it.
+            leftovers.remove_instance(self._files, self._place, self._name)
+        if self._process is not None:
             self._process.wait()
-        if not self._files.exists(self._instance):
-            return
-        with contextlib.suppress(Exception):
-            self._files.write(f"{self._instance}/events/enable", "0")
-        # Recorders that were killed may hold its buffers for a moment.
-        for _ in range(100):
-            try:
-                self._files.real_path(self._instance).rmdir()
-                return
-            except FileNotFoundError:
-                return
-            except OSError:
-                time.sleep(_POLL_S)
+        if self._keeper is not None:
+            self._keeper.close()
