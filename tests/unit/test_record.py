@@ -78,6 +78,19 @@ def test_a_time_is_recorded(root: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert [word for before, word in zip(call, call[1:], strict=False) if before == "-e"] == list(EVENTS)
 
 
+def test_the_diagnosis_of_both_ends_is_recorded(root: Path) -> None:
+    """The engine is switched off while the program runs: `terrace status` would say so, and so does the recording."""
+    off = root / "sys/kernel/mm/mtier/enabled"
+    assert run("record", "sh", "-c", f"echo 0 > '{off}'") == 0
+    recording = read(Path("terrace.data"))
+    assert recording.head.reasons_before is not None and recording.head.reasons_after is not None
+    assert "off" not in [one.id for one in recording.head.reasons_before]
+    assert "off" in [one.id for one in recording.head.reasons_after]
+    found = summarize(recording).diagnosis or []
+    (one,) = [one for one in found if one.id == "off"]
+    assert (one.at_start, one.at_end, one.fix) == (False, True, "terrace set enabled 1")
+
+
 def test_events_before_and_after_are_left_out(root: Path) -> None:
     early = trace_fake.line(99.9, "mtier_demote", "source=0 target=1 tried=1 moved=1 outcome=moved waited_ns=1")
     late = trace_fake.line(160.1, "mtier_demote", "source=0 target=1 tried=1 moved=1 outcome=moved waited_ns=1")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ops_golden import check, run
 
 from terrace.errors import TerraceError, UsageError
+from terrace.ops.diagnose import Reason
 from terrace.trace import words
 from terrace.trace.document import as_json
 from terrace.trace.lines import EVENTS, Event, Reader
@@ -35,7 +36,7 @@ def test_the_page_of_a_busy_minute(tmp_path: Path, capsys: pytest.CaptureFixture
     text = capsys.readouterr().out
     check("report-busy.txt", text)
     lines = text.splitlines()
-    assert len(lines) <= 64 and max(map(len, lines)) <= COLUMNS
+    assert len(lines) <= 66 and max(map(len, lines)) <= COLUMNS
 
 
 def test_the_page_of_a_quiet_minute(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,11 +47,69 @@ def test_the_page_of_a_quiet_minute(tmp_path: Path, capsys: pytest.CaptureFixtur
         command=None,
         exit_code=None,
         counters_after=counters,
+        reasons_before=[trace_fake.OFF],
+        reasons_after=[trace_fake.OFF, _GAVE_UP],
         cgroups_before=[],
         cgroups_after=[],
     )
     assert run("report", str(file)) == 0
     check("report-quiet.txt", capsys.readouterr().out)
+
+
+_GAVE_UP = Reason(
+    "kswapd_gave_up",
+    "error",
+    "kswapd has given up on node 0 after 16 failures in a row: it demotes nothing until somebody else reclaims there",
+    "terrace set demotion_enabled 1; then wake it: echo 1M > /sys/fs/cgroup/memory.reclaim. It gives up when nothing "
+    "can be demoted, swapped or dropped: demotion off and no swap, slow nodes full, or all memory locked",
+)
+
+
+def test_the_reasons_of_both_ends_are_told_apart() -> None:
+    full = Reason("slow_full", "warn", "the slow nodes are full as well", "free memory")
+    newer = Reason("rate_limit", "info", "newer", "")
+    head = trace_fake.head(reasons_before=[trace_fake.OFF, trace_fake.RATE], reasons_after=[full, newer])
+    summary = summarize(Recording(head, []))
+    found = summary.diagnosis or []
+    assert [(one.id, one.at_start, one.at_end) for one in found] == [
+        ("slow_full", False, True),
+        ("rate_limit", True, True),
+        ("off", True, False),
+    ]
+    assert found[1].message == "newer"
+    text = as_text(summary)
+    assert "warn   at the end: the slow nodes are full" in text and "info   newer" in text
+    assert "error  at the start: the engine is off\n       -> terrace set enabled 1" in text
+
+
+def test_a_report_in_which_nothing_moved_says_why_or_that_no_reason_is_known() -> None:
+    head = trace_fake.head(reasons_before=[], reasons_after=[], counters_before={}, counters_after={})
+    text = as_text(summarize(Recording(head, [])))
+    assert "DIAGNOSIS" in text and "none: the engine was on" in text
+    text = as_text(summarize(Recording(trace_fake.head(reasons_before=[], reasons_after=[]), trace_fake.events())))
+    assert "DIAGNOSIS" not in text
+
+
+def test_a_recording_of_an_older_tool_has_no_diagnosis(tmp_path: Path) -> None:
+    file = trace_fake.write(tmp_path / "a")
+    first, *others = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
+    head = json.loads(first)
+    del head["reasons_before"], head["reasons_after"]
+    file.write_bytes(gzip.compress(json.dumps(head).encode() + b"\n" + b"".join(others)))
+    summary = summarize(read(file))
+    assert summary.diagnosis is None and "DIAGNOSIS" not in as_text(summary)
+    jsonschema.validate(json.loads(json.dumps(as_json(summary))), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "reasons", [1, [1], [{}], [{"id": "off", "severity": "fatal", "message": "m", "fix": ""}], [{"id": 1}]]
+)
+def test_reasons_that_are_none_are_refused(reasons: object, tmp_path: Path) -> None:
+    file = trace_fake.write(tmp_path / "a", [])
+    head = json.loads(gzip.decompress(file.read_bytes()))
+    file.write_bytes(gzip.compress(json.dumps(head | {"reasons_after": reasons}).encode() + b"\n"))
+    with pytest.raises(TerraceError, match="the head is not as `terrace record` writes it"):
+        read(file)
 
 
 def test_lost_events_are_said_and_the_difference_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

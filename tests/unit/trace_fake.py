@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ops_tree import build, cxl, dram
 
+from terrace.ops.diagnose import Reason
 from terrace.trace.lines import EVENTS, Event, Reader
 from terrace.trace.look import Owner, Task
 from terrace.trace.store import Head, Writer
@@ -16,6 +17,8 @@ from terrace.trace.store import Head, Writer
 SINCE_NS = 100_000_000_000
 SECONDS = 60.0
 MIB = 1 << 20
+OFF = Reason("off", "error", "the engine is off", "terrace set enabled 1")
+RATE = Reason("rate_limit", "info", "promotion waits: the limit of the rate is reached", "")
 
 
 def line(at_s: float, name: str, fields: str, comm: str = "kmtierd", pid: int = 77, instance: str = "") -> str:
@@ -131,6 +134,8 @@ def head(**more: object) -> Head:
         "nodes": [0, 1],
         "counters_before": dict.fromkeys(GROWN, 1000),
         "counters_after": {name: value + 1000 for name, value in GROWN.items()},
+        "reasons_before": [RATE],
+        "reasons_after": [RATE],
         "cgroups_before": [Owner("db", None, {"0": 0, "1": 64 * MIB}, 10, 0), Owner("idle", None, {"0": MIB}, 0, 0)],
         "cgroups_after": [
             Owner("db", None, {"0": 40 * MIB, "1": 24 * MIB}, 9994, 0),

@@ -111,6 +111,18 @@ class Reason:
 
 
 @dataclass(frozen=True)
+class Diagnosis:
+    """One reason why nothing moves, as `terrace status` reports it, and at which end of the time it was found."""
+
+    id: str
+    severity: str
+    message: str
+    fix: str
+    at_start: bool
+    at_end: bool
+
+
+@dataclass(frozen=True)
 class Migration:
     """Everything that the kernel migrated for a reason of its own list (include/trace/events/migrate.h)."""
 
@@ -176,6 +188,8 @@ class Summary:
     strange_events: int
     checks: list[Check]
     moved: list[Moved]
+    #: None: the recording does not have it.
+    diagnosis: list[Diagnosis] | None
     rates: Rates
     routes: list[Route]
     processes: list[Process]

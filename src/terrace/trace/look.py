@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from terrace.ops import residents, snapshot
+from terrace.ops import residents
 from terrace.ops.order import Order
 from terrace.ops.processes import Processes
+from terrace.ops.snapshot import Snapshot, take
 from terrace.sysfs import KernelFiles
 
 #: Levels of control groups, and processes whose nodes are looked up.
@@ -36,8 +37,13 @@ class Counts:
     """Counters of /proc/vmstat and of the control groups, of the moment ``at_ns`` of CLOCK_MONOTONIC."""
 
     at_ns: int
-    counters: dict[str, int]
+    snapshot: Snapshot
     cgroups: list[Owner]
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """The counters of /proc/vmstat."""
+        return self.snapshot.counters
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,9 @@ def counts(files: KernelFiles, last: bool = False) -> Counts:
     """Take them; ``last``: it is the end of a time, else its beginning. Nothing that takes long lies inside it."""
     groups = [] if last else _cgroups(files)
     before_ns = time.monotonic_ns()
-    counters = snapshot.take(files).counters
+    taken = take(files)
     at_ns = before_ns if last else time.monotonic_ns()
-    return Counts(at_ns, counters, _cgroups(files) if last else groups)
+    return Counts(at_ns, taken, _cgroups(files) if last else groups)
 
 
 def _cgroups(files: KernelFiles) -> list[Owner]:

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from terrace.cells import clip, printable, width
 from terrace.output import format_duration, format_table
-from terrace.trace.facts import Check, Process, Route, Summary
+from terrace.trace.facts import Check, Diagnosis, Process, Route, Summary
 from terrace.units import format_nodes, format_size
 
 #: Columns that no line is longer than.
 COLUMNS = 120
 #: Most lines of a part; what is left out is said.
 _ROUTES, _PROCESSES, _CGROUPS, _REASONS, _MIGRATIONS = 6, 8, 4, 12, 4
+
+_DIAGNOSIS = "DIAGNOSIS, as `terrace status` gives it at start and end"
+_DIAGNOSIS_NONE = "none: the engine was on, and nothing that it knows of kept pages from moving"
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#%"
@@ -30,6 +34,7 @@ def as_text(summary: Summary, encoding: str = "utf-8") -> str:
     parts = [
         _head(summary),
         _moved(summary),
+        _diagnosis(summary),
         _rates(summary, bars),
         _routes(summary),
         _processes(summary),
@@ -89,6 +94,27 @@ def _moved(summary: Summary) -> str:
         for one in shown
     ]
     return format_table(rows, ("WHAT MOVED", "PAGES", "SIZE", "RATE", "BATCHES", "FOLIOS TRIED"))
+
+
+def _diagnosis(summary: Summary) -> str:
+    """Why nothing moves, with what to do about it; nothing where pages were promoted and there is no reason."""
+    if summary.diagnosis is None:
+        return ""
+    lines = [line for one in summary.diagnosis for line in _diagnosis_lines(one)]
+    if not lines and not any(one.pages for one in summary.moved):
+        lines = [_DIAGNOSIS_NONE]
+    return "\n".join([_DIAGNOSIS, *lines]) if lines else ""
+
+
+def _diagnosis_lines(one: Diagnosis) -> list[str]:
+    when = "" if one.at_start and one.at_end else "at the start: " if one.at_start else "at the end: "
+    lines = _wrapped(f"{one.severity:<5}  ", 7, when + printable(one.message))
+    return lines + (_wrapped("       -> ", 10, printable(one.fix)) if one.fix else [])
+
+
+def _wrapped(first: str, indent: int, text: str) -> list[str]:
+    """Lines of `COLUMNS` at most: a command to copy is not cut off."""
+    return textwrap.wrap(text, COLUMNS, initial_indent=first, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _rates(summary: Summary, bars: str) -> str:

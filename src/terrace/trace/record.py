@@ -18,8 +18,9 @@ from typing import Self
 
 from terrace.errors import TerraceError
 from terrace.ops import topology
+from terrace.ops.diagnose import diagnose
 from terrace.ops.report import page_bytes
-from terrace.ops.snapshot import kernel_release
+from terrace.ops.snapshot import change, kernel_release
 from terrace.output import say
 from terrace.sysfs import KernelFiles
 from terrace.trace import leftovers, look
@@ -121,6 +122,8 @@ def _record(request: Request, files: KernelFiles, session: Session, events: Sequ
         nodes=[node.node for node in nodes],
         counters_before=first.counters,
         counters_after=last.counters,
+        reasons_before=diagnose(first.snapshot, change(None, first.snapshot)),
+        reasons_after=diagnose(last.snapshot, change(first.snapshot, last.snapshot)),
         cgroups_before=first.cgroups,
         cgroups_after=last.cgroups,
         processes_before=before,

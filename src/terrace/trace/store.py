@@ -15,10 +15,11 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from terrace.errors import TerraceError, UsageError
 from terrace.files import replace
+from terrace.ops.diagnose import Reason, Severity
 from terrace.trace.lines import BY_NAME, Event, kept
 from terrace.trace.look import Owner, Task
 
@@ -52,6 +53,9 @@ class Head:
     #: Counters of /proc/vmstat at the beginning and at the end.
     counters_before: dict[str, int]
     counters_after: dict[str, int]
+    #: The reasons of `terrace status` at the beginning and at the end. None: recorded by an older tool.
+    reasons_before: list[Reason] | None = None
+    reasons_after: list[Reason] | None = None
     cgroups_before: list[Owner] = field(default_factory=list)
     cgroups_after: list[Owner] = field(default_factory=list)
     processes_before: list[Owner] = field(default_factory=list)
@@ -171,6 +175,8 @@ def _make(given: dict[str, Any]) -> Head:
         nodes=[int(node) for node in _list(given["nodes"])],
         counters_before=_numbers(given["counters_before"]),
         counters_after=_numbers(given["counters_after"]),
+        reasons_before=_reasons(given.get("reasons_before")),
+        reasons_after=_reasons(given.get("reasons_after")),
         cgroups_before=_owners(given["cgroups_before"]),
         cgroups_after=_owners(given["cgroups_after"]),
         processes_before=_owners(given["processes_before"]),
@@ -202,6 +208,22 @@ def _seconds(value: object) -> float:
 
 def _numbers(given: dict[str, Any]) -> dict[str, int]:
     return {name: int(value) for name, value in given.items()}
+
+
+def _reasons(given: object) -> list[Reason] | None:
+    if given is None:
+        return None
+    return [
+        Reason(_text(one["id"]), _severity(one["severity"]), _text(one["message"]), _text(one["fix"]))
+        for one in _list(given)
+    ]
+
+
+def _severity(value: object) -> Severity:
+    for known in get_args(Severity):
+        if value == known:
+            return cast(Severity, known)
+    raise ValueError(f"severity is {value!r}")
 
 
 def _owners(given: list[dict[str, Any]]) -> list[Owner]:

@@ -13,6 +13,7 @@ from terrace.trace.ends import FINE, JOINED, NO_NEED, WAITED, ends
 from terrace.trace.facts import (
     Bursts,
     Check,
+    Diagnosis,
     Flushes,
     Group,
     Migration,
@@ -64,6 +65,7 @@ def summarize(recording: Recording) -> Summary:
         strange_events=head.strange,
         checks=_checks(head, moves, named),
         moved=_moved(head, moves),
+        diagnosis=_diagnosis(head),
         rates=_rates(head.seconds, moves),
         routes=_routes(moves),
         processes=_processes(head, mover, moves, events),
@@ -127,6 +129,17 @@ def _moved(head: Head, moves: Sequence[Move]) -> list[Moved]:
     reclaimed = _grown(head, *(name for name in DEMOTED if name != "mtier_demoted")) or 0
     found.append(one("demoted by reclaim (counted)", max(0, reclaimed)))
     return found
+
+
+def _diagnosis(head: Head) -> list[Diagnosis] | None:
+    """The reasons of both ends, each once and those of the end first. The message of the end has the newer numbers."""
+    if head.reasons_before is None or head.reasons_after is None:
+        return None
+    first, last = ({one.id: one for one in reasons} for reasons in (head.reasons_before, head.reasons_after))
+    return [
+        Diagnosis(one.id, one.severity, one.message, one.fix, one.id in first, one.id in last)
+        for one in [*last.values(), *(one for one in first.values() if one.id not in last)]
+    ]
 
 
 def _rates(seconds: float, moves: Iterable[Move]) -> Rates:
