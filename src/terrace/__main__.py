@@ -2,18 +2,20 @@
 """The `terrace` command: picks the verb, makes sure of what it needs, runs it, and turns errors into messages."""
 
 import contextlib
+import errno
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from terrace import __version__, cli, output
+from terrace import __version__, cli, files, output
 from terrace.cli import answer
-from terrace.errors import MissingError, TerraceError
-from terrace.paths import has_lab, installation, package_dir
+from terrace.errors import MissingError, TerraceError, UsageError
+from terrace.paths import cache_path, has_lab, installation, package_dir
 from terrace.words import Parser, did_you_mean
 
 
@@ -54,6 +56,7 @@ def _outcome(words: list[str]) -> int:
         return code
     except TerraceError as error:
         _tell(f"{output.style('terrace:', 'red', sys.stderr)} {error}")
+        _tell_of_full_disks(error)
         return error.exit_code
     except KeyboardInterrupt:
         _tell("terrace: interrupted")
@@ -64,8 +67,28 @@ def _outcome(words: list[str]) -> int:
     except OSError as error:
         if os.environ.get("TERRACE_DEBUG"):
             raise
-        _tell(f"terrace: {error} (TERRACE_DEBUG=1 shows where)")
+        _tell(f"terrace: {_explained(error)}")
         return 1
+
+
+def _explained(error: OSError) -> str:
+    """The error in words: a full disk and a cache that cannot be used with the folder and what to do."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return files.why(error)
+    with contextlib.suppress(TerraceError):
+        cache = cache_path()
+        name = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+        # An error of the folder itself may name the one that it would be made in.
+        if name and (name.is_relative_to(cache) or cache.is_relative_to(name)):
+            return f"the cache {cache} cannot be used ({error.strerror}): name another with TERRACE_CACHE=/some/path"
+    return f"{error} (TERRACE_DEBUG=1 shows where)"
+
+
+def _tell_of_full_disks(error: TerraceError) -> None:
+    """Name what is full if a program that was run, such as a compiler, may have failed for that."""
+    if not isinstance(error, UsageError) and " left in " not in str(error):
+        for folder in files.full_folders():
+            _tell(f"terrace: there is no space left in {folder}")
 
 
 def _nowhere() -> TextIO:

@@ -178,13 +178,30 @@ def _own_name() -> str:
     return hashlib.sha256(str(repo_root()).encode()).hexdigest()[:12]
 
 
+def written_folders() -> list[Path]:
+    """The folders in which the tool keeps files, as far as they are there: no folder is made."""
+    found = [repo_root() / "build"]
+    with contextlib.suppress(UsageError):
+        found.append(cache_path())
+    return [path for path in found if path.is_dir()]
+
+
 def cache_dir() -> Path:
     """What checkouts share: $TERRACE_CACHE, else terrace/ in the user's cache folder; made when missing."""
-    given = os.environ.get("TERRACE_CACHE")
-    if given:
-        path = Path(given).absolute()
-    else:
-        base = os.environ.get("XDG_CACHE_HOME")
-        path = (Path(base) if base and os.path.isabs(base) else Path.home() / ".cache") / "terrace"
+    path = cache_path()
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def cache_path() -> Path:
+    """The folder that `cache_dir` makes. Raises UsageError when this user has no home folder, and names none."""
+    given = os.environ.get("TERRACE_CACHE")
+    if given:
+        return Path(given).absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base and os.path.isabs(base):
+        return Path(base) / "terrace"
+    try:
+        return Path.home() / ".cache" / "terrace"
+    except RuntimeError as error:
+        raise UsageError("this user has no home folder: name a cache folder with TERRACE_CACHE=/some/path") from error

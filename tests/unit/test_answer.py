@@ -120,9 +120,9 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
 
 def test_a_full_disk_is_told() -> None:
     args = argparse.Namespace(json=False, json_file=Path("/dev/full"))
-    with pytest.raises(TerraceError, match="-o /dev/full: No space left"):
+    with pytest.raises(TerraceError, match="-o /dev/full: no space left in /dev"):
         answer.give(args, DOCUMENT)
-    with pytest.raises(TerraceError, match="-o /dev/full: No space left"):
+    with pytest.raises(TerraceError, match="-o /dev/full: no space left in /dev"):
         answer.Lines(args).give(DOCUMENT, lambda: None)
 
 

@@ -318,7 +318,7 @@ def test_when_the_file_cannot_be_written_nothing_is_noted(tree: Tree, monkeypatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("terrace.cli.set.replace", full)
-    with pytest.raises(TerraceError, match="cannot write .*terrace.toml: No space left"):
+    with pytest.raises(TerraceError, match="cannot write .*terrace.toml: no space left in /"):
         run("set", "--root", str(tree.root), "--save", "delay=5s")
     assert values(tree) == before and not (tree.root / STATE).exists()
 

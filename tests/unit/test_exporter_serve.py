@@ -204,7 +204,9 @@ def test_a_file_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytes
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(TerraceError, match=f"--textfile {re.escape(str(file))}: No space left"):
+    with pytest.raises(
+        TerraceError, match=f"--textfile {re.escape(str(file))}: no space left in {re.escape(str(file.parent))}"
+    ):
         textfile.write(file, b"new")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("terrace.prom", "old")]
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -184,6 +186,33 @@ def test_trace_cmd_that_dies_leaves_nothing(root: Path, monkeypatch: pytest.Monk
     assert [name for name in left(root) if not name.startswith("terrace-")] == []
 
 
+@pytest.mark.parametrize(
+    ("number", "problem"), [(errno.ENOSPC, "no space left in {}"), (errno.EDQUOT, "the disk quota in {} is used up")]
+)
+def test_a_full_disk_is_named_and_not_what_trace_cmd_says(
+    number: int, problem: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "full").write_text("error writing to the file")
+    monkeypatch.setattr("terrace.trace.leftovers._POLL_S", 0.001)
+    monkeypatch.setattr("terrace.files.probe", lambda _: OSError(number, os.strerror(number)))
+    with pytest.raises(TerraceError, match=f"^{re.escape(problem.format(root.parent))}: nothing was recorded"):
+        run("record", "--time", "30")
+    assert [name for name in left(root) if not name.startswith("terrace-")] == []
+
+
+def test_a_disk_that_becomes_full_ends_it_early(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorders that cannot write have ended then, and trace-cmd does not mind."""
+
+    class Full:
+        f_bfree = f_bavail = f_files = f_favail = 0
+
+    monkeypatch.setattr("terrace.trace.session.os.statvfs", lambda _: Full())
+    monkeypatch.setattr("terrace.files.probe", lambda _: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    monkeypatch.setattr("terrace.trace.leftovers._POLL_S", 0.001)
+    with pytest.raises(TerraceError, match="^no space left in"):
+        run("record", "--time", "24h")
+
+
 def test_programs_that_cannot_be_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("record", "no-such-program") == 127
     assert run("record", str(root / "lines")) == 126
@@ -203,6 +232,7 @@ def test_programs_that_cannot_be_run(root: Path, capsys: pytest.CaptureFixture[s
         (["--buffer", "much"], "size 'much' is not a number"),
         (["-o", "no/x"], "there is no folder"),
         (["-o", "."], "this is a folder"),
+        (["-o", "/dev/null"], "-o /dev/null: this is a device; name a regular file"),
     ],
 )
 def test_bad_words_are_refused(words: list[str], problem: str, root: Path) -> None:

@@ -190,6 +190,8 @@ signal.signal(signal.SIGINT, lambda *_: ended.append(1))
 (base / "tracing_on").write_text("1\\n")
 while not ended:
     time.sleep(0.01)
+    if (root / "full").exists():
+        sys.exit("trace-cmd: " + (root / "full").read_text())
     if (root / "die").exists():
         sys.exit("no space left on device")
 shutil.rmtree(base)

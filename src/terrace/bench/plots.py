@@ -15,8 +15,7 @@ from terrace.bench.experiment import Experiment
 from terrace.bench.policies import POLICIES
 from terrace.bench.scale import FIGURES, growth, per_gib
 from terrace.bench.tables import Document, Group
-from terrace.errors import TerraceError
-from terrace.pictures import STYLE
+from terrace.pictures import STYLE, save
 from terrace.units import format_size
 
 _COLOURS = {
@@ -52,10 +51,7 @@ def draw(item: Experiment, documents: Sequence[Document], path: Path) -> None:
         for axes, panel in zip(bottom.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             panel(axes, shown)
             axes.tick_params(labelsize=8)
-        try:
-            figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except (OSError, ValueError) as error:
-            raise TerraceError(f"{path}: {error}") from error
+        save(figure, path)
 
 
 def _shown(groups: Sequence[Group]) -> Group:

@@ -17,6 +17,7 @@ from terrace.bench.measure import PAGE, Job, qemu_version
 from terrace.bench.policies import POLICIES
 from terrace.bench.schedule import Answer, Executor, Plan, Task, run_tasks
 from terrace.errors import BuildError
+from terrace.files import why
 from terrace.kernel.build import Kernel
 from terrace.output import Progress
 from terrace.paths import build_dir, cache_dir
@@ -251,4 +252,4 @@ def _remember(name: str, seconds: float) -> None:
     try:
         _times_file().write_text(json.dumps(known))
     except OSError as error:
-        output.warn(f"the time of this run is not kept for the next estimate: {error}")
+        output.warn(f"the time of this run is not kept for the next estimate: {why(error)}")

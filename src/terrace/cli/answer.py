@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from terrace import output
+from terrace import files, output
 from terrace.errors import TerraceError, UsageError
 from terrace.paths import document
 
@@ -64,9 +64,9 @@ def give(args: argparse.Namespace, document: Document, text: Callable[[], None] 
 
 def _write(path: Path, document: Document) -> None:
     try:
-        path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        files.replace(path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
     except OSError as error:
-        raise TerraceError(f"-o {path}: {error.strerror}") from error
+        raise TerraceError(f"-o {path}: {files.why(error, path)}") from error
 
 
 class Lines:
@@ -93,7 +93,7 @@ class Lines:
             self._file.write(f"{line}\n")
             self._file.flush()
         except OSError as error:
-            raise TerraceError(f"-o {path}: {error.strerror}") from error
+            raise TerraceError(f"-o {path}: {files.why(error, path)}") from error
 
 
 @contextlib.contextmanager

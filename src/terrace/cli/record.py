@@ -12,6 +12,7 @@ from typing import Any
 
 from terrace.cli import answer
 from terrace.errors import TerraceError, UsageError
+from terrace.files import check_regular
 from terrace.output import format_duration, say, warn
 from terrace.paths import document
 from terrace.sysfs import KernelFiles
@@ -53,6 +54,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     """Refuse what cannot be recorded, before anything is. Raises UsageError."""
     _request(args)
     answer.check_writable("-o", args.output)
+    if args.output.exists():
+        check_regular(args.output, args.output.stat().st_mode, "-o")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from terrace.cli import answer
 from terrace.errors import TerraceError, UsageError
-from terrace.files import replace
+from terrace.files import replace, why
 from terrace.ops import changes, knobs, settings
 from terrace.ops.applied import Applied, Entry, alone
 from terrace.ops.knob_table import CGROUP_KNOBS, Knob, in_cgroup
@@ -163,7 +163,7 @@ class _Saved:
             replace(self.path, self._text.encode())
         except OSError as error:
             applied.keep(known)
-            raise TerraceError(f"cannot write {self.path}: {error.strerror}") from error
+            raise TerraceError(f"cannot write {self.path}: {why(error, self.path)}") from error
 
     def say(self) -> None:
         """What went where."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from terrace import output
+from terrace import files, output
 from terrace.cli import answer
 from terrace.errors import TerraceError, UsageError
 from terrace.host import cpu_count
@@ -157,6 +157,6 @@ def _report(args: argparse.Namespace, results: "Results") -> None:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text)
+        files.replace(path, text.encode())
     except OSError as error:
-        raise TerraceError(f"{path}: {error.strerror}") from error
+        raise TerraceError(f"{path}: {files.why(error, path)}") from error

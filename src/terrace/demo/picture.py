@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from terrace.demo.cases import MAIN
 from terrace.demo.report import BASE
 from terrace.demo.runner import Outcome
-from terrace.errors import TerraceError
-from terrace.pictures import STYLE
+from terrace.pictures import STYLE, save
 
 _COLOURS = {"stock-0": "#9a9a9a", "stock-1": "#5b8db8", "stock-2": "#c96a28", "terrace": "#1b7f5c"}
 
@@ -25,11 +24,7 @@ def draw(outcomes: Mapping[str, Outcome], caption: str, path: Path) -> None:
         _draw_timeline(timeline, outcomes)
         _draw_cost(cost, outcomes)
         figure.supxlabel(caption, fontsize=7.5, color="#666666", x=0.01, ha="left")
-        try:
-            # Without the date, so that the same results make the same file.
-            figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except (OSError, ValueError) as error:
-            raise TerraceError(f"--picture {path}: {error}") from error
+        save(figure, path, "--picture")
 
 
 def _draw_timeline(axes: Axes, outcomes: Mapping[str, Outcome]) -> None:

@@ -18,6 +18,7 @@ from terrace.demo.counter import Counts, read_counts
 from terrace.demo.figures import Figures, figures_of
 from terrace.demo.functions import read_functions
 from terrace.errors import TerraceError, UsageError
+from terrace.files import why
 from terrace.host import cpu_count
 from terrace.kernel.build import Kernel, build, find_built
 from terrace.lab.plugin import compile_plugin, counter_argument, read_symbols
@@ -252,4 +253,4 @@ def _remember(workload: Workload, outcomes: Any) -> None:
     try:
         _times_file().write_text(json.dumps(known))
     except OSError as error:
-        output.warn(f"the times of this run are not kept for the next estimate: {error}")
+        output.warn(f"the times of this run are not kept for the next estimate: {why(error)}")

@@ -30,4 +30,4 @@ def write(path: Path, text: bytes) -> None:
     try:
         files.replace(path, text, _MODE)
     except OSError as error:
-        raise TerraceError(f"--textfile {path}: {error.strerror}") from error
+        raise TerraceError(f"--textfile {path}: {files.why(error, path)}") from error

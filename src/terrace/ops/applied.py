@@ -7,6 +7,7 @@ By it a knob that has gone from the file of settings gets its value back, and `a
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from terrace.errors import TerraceError, UsageError
-from terrace.files import replace
+from terrace.files import replace, why
 from terrace.ops import knobs
 from terrace.ops.knob_table import CGROUP_KNOBS, CGROUPS, Knob, in_cgroup
 from terrace.sysfs import KernelFiles
@@ -66,7 +67,7 @@ class Applied:
             else:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
-            raise TerraceError(f"cannot write {self._path}: {error.strerror}") from error
+            raise TerraceError(f"cannot write {self._path}: {why(error, self._path)}") from error
 
     def with_more(self, more: Sequence[Entry], named: Set[str]) -> list[Entry]:
         """``more`` in front of those known, of which each keeps its value; ``named``: paths that the file has."""
@@ -93,7 +94,8 @@ def alone(files: KernelFiles) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise TerraceError(f"cannot write below {folder}: {error.strerror}; run as root (sudo terrace …)") from error
+        hint = "" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "; run as root (sudo terrace …)"
+        raise TerraceError(f"cannot write below {folder}: {why(error, folder / 'lock')}{hint}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -8,8 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from terrace.errors import TerraceError
-from terrace.pictures import STYLE
+from terrace.pictures import STYLE, save
 from terrace.sim.loads import LOADS
 from terrace.sim.runs import Cell, course
 
@@ -32,7 +31,4 @@ def draw(path: Path, seed: int) -> None:
             axes.tick_params(labelsize=8)
         figure.axes[0].legend(frameon=False, fontsize=8, loc="lower right")
         figure.supylabel("accesses that find DRAM, DRAM for 1/4", fontsize=9)
-        try:
-            figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except (OSError, ValueError) as error:
-            raise TerraceError(f"{path}: {error}") from error
+        save(figure, path)

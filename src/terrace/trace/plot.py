@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from terrace.cells import printable
-from terrace.errors import TerraceError
-from terrace.pictures import STYLE
+from terrace.pictures import STYLE, save
 from terrace.trace.facts import Reason, Summary, Wait
 from terrace.trace.page import time_text
 from terrace.units import format_size
@@ -33,11 +32,7 @@ def draw(summary: Summary, path: Path) -> None:
         _draw_waits(figure.add_subplot(grid[1, 0]), summary.waits)
         _draw_reasons(figure.add_subplot(grid[1, 1]), summary.reasons)
         figure.supxlabel(_caption(summary), fontsize=7.5, color="#666666", x=0.01, ha="left")
-        try:
-            # Without the date, so that the same recording makes the same file.
-            figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except (OSError, ValueError) as error:
-            raise TerraceError(f"--plot {path}: {error}") from error
+        save(figure, path, "--plot")
 
 
 def _caption(summary: Summary) -> str:

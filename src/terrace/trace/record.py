@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Self
 
 from terrace.errors import TerraceError
+from terrace.files import why
 from terrace.ops import topology
 from terrace.ops.diagnose import diagnose
 from terrace.ops.report import page_bytes
@@ -89,7 +90,7 @@ def record(request: Request, files: KernelFiles) -> Result:
         with leftovers.Folder(request.path) as aside:
             return _record(request, files, Session(files, place, events, aside.path, request.buffer_kb), events)
     except OSError as error:
-        raise TerraceError(f"-o {request.path}: {error.strerror or error}") from error
+        raise TerraceError(f"-o {request.path}: {why(error, request.path)}") from error
 
 
 def _record(request: Request, files: KernelFiles, session: Session, events: Sequence[str]) -> Result:
@@ -159,8 +160,7 @@ def _wait(seconds: float, ending: Ending, session: Session) -> None:
     """Until the time is over, or somebody ends it. Raises TerraceError when trace-cmd ends."""
     until = time.monotonic() + seconds
     while ending.number is None and (left := until - time.monotonic()) > 0:
-        if not session.alive():
-            raise TerraceError("trace-cmd has ended before its time, by a signal or for lack of room")
+        session.check()
         time.sleep(min(left, _POLL_S))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from terrace import files
 from terrace.errors import MissingError, TerraceError
 from terrace.ops.snapshot import kernel_release
 from terrace.sysfs import KernelFiles
@@ -64,8 +66,8 @@ def program() -> str:
 class Session:
     """A trace from `with` until `stop`, in files in ``folder``. Afterwards no event is on, and no instance is left."""
 
-    def __init__(self, files: KernelFiles, place: str, events: Sequence[str], folder: Path, buffer_kb: int) -> None:
-        self._files = files
+    def __init__(self, kernel: KernelFiles, place: str, events: Sequence[str], folder: Path, buffer_kb: int) -> None:
+        self._files = kernel
         self._events = tuple(events)
         self._place = place
         self._name = leftovers.instance_name()
@@ -113,7 +115,7 @@ class Session:
         while not self._is_on():
             assert self._process is not None
             if self._process.poll() is not None:
-                raise TerraceError(f"{TRACE_CMD} has ended at once: {self._last_words()}")
+                raise self._failure(f"{TRACE_CMD} has ended at once")
             if time.monotonic() > until:
                 raise TerraceError(f"{TRACE_CMD} has not switched on its events within {_START_S:.0f} s")
             time.sleep(_POLL_S)
@@ -125,9 +127,25 @@ class Session:
             self._files.get(f"{self._instance}/{name}") == "1" for name in (f"events/{last}/enable", "tracing_on")
         )
 
-    def alive(self) -> bool:
-        """Whether it still records."""
-        return self._process is not None and self._process.poll() is None
+    def check(self) -> None:
+        """Raise TerraceError if trace-cmd does not record any more, or has no room to."""
+        if self._process is None or self._process.poll() is not None:
+            raise self._failure(f"{TRACE_CMD} has ended before its time")
+        # Its recorders end when they cannot write, and trace-cmd goes on without them.
+        if os.statvfs(self._folder).f_bfree == 0 and (full := self._full()):
+            raise full
+
+    def _full(self) -> TerraceError | None:
+        """The error of a full disk, or of a used up quota, where the data are written; None if there is room."""
+        error = files.probe(self._folder)
+        if error is None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return None
+        reason = files.why(error, self._folder)
+        return TerraceError(f"{reason}: nothing was recorded; make room, or name a file elsewhere with -o FILE")
+
+    def _failure(self, what: str) -> TerraceError:
+        """The reason why trace-cmd failed: a full disk, or else its last message."""
+        return self._full() or TerraceError(f"{what}: {self._last_words()}")
 
     def stop(self) -> None:
         """End the trace, and wait until it is in its file. Raises TerraceError when it is not."""
@@ -139,7 +157,7 @@ class Session:
         except subprocess.TimeoutExpired as error:
             raise TerraceError(f"{TRACE_CMD} has not ended within {_STOP_S:.0f} s") from error
         if code != 0 or not self._data.is_file():
-            raise TerraceError(f"{TRACE_CMD} has failed with exit code {code}: {self._last_words()}")
+            raise self._failure(f"{TRACE_CMD} has failed with exit code {code}")
 
     def events(self, reader: Reader) -> Iterator[Event]:
         """Yield the recorded events in order. Raises TerraceError if trace-cmd cannot read its own file."""
@@ -157,7 +175,7 @@ class Session:
         finally:
             process.communicate()
         if process.returncode != 0:
-            raise TerraceError(f"{TRACE_CMD} report has failed: {self._last_words()}")
+            raise self._failure(f"{TRACE_CMD} report has failed")
 
     def overruns(self) -> int:
         """Events that the kernel's buffers had no room for."""
