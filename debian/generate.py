@@ -24,7 +24,7 @@ PLACE = "/usr/share/terrace-tools"
 #: Modules of the tools, below src/terrace; all of a folder, or one file.
 TOOLS = (
     *("__init__.py", "__main__.py", "cells.py", "complete.py", "errors.py", "files.py", "output.py", "paths.py"),
-    *("pictures.py", "sysfs.py", "units.py", "words.py", "exporter", "live", "ops", "policy", "trace"),
+    *("pictures.py", "stored.py", "sysfs.py", "units.py", "words.py", "exporter", "live", "ops", "policy", "trace"),
     "cli/__init__.py",
     *("cli/answer.py", "cli/status.py", "cli/top.py", "cli/set.py", "cli/apply.py", "cli/exporter.py"),
     *("cli/exec.py", "cli/spread.py", "cli/features.py", "cli/doctor.py", "cli/record.py", "cli/report.py"),

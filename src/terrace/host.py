@@ -58,7 +58,7 @@ def require_packages(packages: Sequence[str], why: str) -> None:
         return
     stamp = cache_dir() / "packages" / hashlib.sha256(" ".join(sorted(packages)).encode()).hexdigest()[:16]
     state = str(_DPKG_STATUS.stat().st_mtime_ns)
-    if stamp.is_file() and stamp.read_text() == state:
+    if stamp.is_file() and stamp.read_bytes() == state.encode():
         return
     missing = missing_packages(packages)
     if missing:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from terrace import stored
 from terrace.errors import MissingError
 from terrace.host import require_packages
 from terrace.output import Progress
@@ -46,12 +47,23 @@ def enter(needs: str, words: Sequence[str]) -> None:
     folder = location(needs)
     if Path(sys.prefix) == folder:
         return
-    if not (folder / "complete").exists():
+    if not _is_complete(folder):
         _make(needs, folder)
     os.utime(folder / "complete")
     python = str(folder / "bin" / "python3")
     sys.stdout.flush()
     os.execv(python, [python, "-c", _ENTRY, str(package_dir().parent), *words])
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether the environment was made to its end, and has its interpreter yet, which is a link to another one."""
+    if not (folder / "complete").exists():
+        return False
+    if (folder / "bin" / "python3").exists() and (folder / "pyvenv.cfg").exists():
+        return True
+    stored.report(folder, "its interpreter is gone")
+    (folder / "complete").unlink()
+    return False
 
 
 def _make(needs: str, folder: Path) -> None:
@@ -68,6 +80,7 @@ def _make(needs: str, folder: Path) -> None:
             _call([sys.executable, "-m", "venv", str(folder)], needs)
             pip = [str(folder / "bin" / "python3"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
             _call([*pip, "install", "--no-input", "--only-binary=:all:", "--requirement", str(requirements)], needs)
+        stored.sync_folder(folder)
         (folder / "complete").touch()
         _prune(folder.parent)
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from terrace import output
+from terrace import files, output
 from terrace.bench import instruments, loads, placement, store
 from terrace.bench.cells import Cell
 from terrace.bench.experiment import Experiment
@@ -17,7 +17,6 @@ from terrace.bench.measure import PAGE, Job, qemu_version
 from terrace.bench.policies import POLICIES
 from terrace.bench.schedule import Answer, Executor, Plan, Task, run_tasks
 from terrace.errors import BuildError
-from terrace.files import why
 from terrace.kernel.build import Kernel
 from terrace.output import Progress
 from terrace.paths import build_dir, cache_dir
@@ -243,13 +242,14 @@ def _times() -> dict[str, float]:
         known = json.loads(_times_file().read_text())
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    given = known.items() if isinstance(known, dict) else ()
+    return {name: float(value) for name, value in given if isinstance(value, int | float)}
 
 
 def _remember(name: str, seconds: float) -> None:
     known = _times()
     known[name] = seconds
     try:
-        _times_file().write_text(json.dumps(known))
+        files.replace(_times_file(), json.dumps(known).encode())
     except OSError as error:
-        output.warn(f"the time of this run is not kept for the next estimate: {why(error)}")
+        output.warn(f"the time of this run is not kept for the next estimate: {files.why(error)}")

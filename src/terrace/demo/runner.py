@@ -12,13 +12,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from terrace import output
+from terrace import files, output
 from terrace.demo.cases import ICOUNT_SHIFT, INSNS_PER_VISIT, TOPOLOGY, Case, Workload
 from terrace.demo.counter import Counts, read_counts
 from terrace.demo.figures import Figures, figures_of
 from terrace.demo.functions import read_functions
 from terrace.errors import TerraceError, UsageError
-from terrace.files import why
 from terrace.host import cpu_count
 from terrace.kernel.build import Kernel, build, find_built
 from terrace.lab.plugin import compile_plugin, counter_argument, read_symbols
@@ -230,7 +229,8 @@ def _times() -> dict[str, float]:
         known = json.loads(_times_file().read_text())
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    given = known.items() if isinstance(known, dict) else ()
+    return {name: float(value) for name, value in given if isinstance(value, int | float)}
 
 
 def _expected_s(case: Case, workload: Workload, known: Mapping[str, float]) -> float:
@@ -251,6 +251,6 @@ def _remember(workload: Workload, outcomes: Any) -> None:
     known = _times()
     known.update({f"{outcome.case.name} {workload.size}": round(outcome.host_s, 1) for outcome in outcomes})
     try:
-        _times_file().write_text(json.dumps(known))
+        files.replace(_times_file(), json.dumps(known).encode())
     except OSError as error:
-        output.warn(f"the times of this run are not kept for the next estimate: {why(error)}")
+        output.warn(f"the times of this run are not kept for the next estimate: {files.why(error)}")

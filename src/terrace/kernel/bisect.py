@@ -32,7 +32,7 @@ def build_each(whole: Series, source: Source) -> list[str]:
     root = trees_dir() / f"linux-series{source.tag}"
     _reset(root, whole, source)
     memory = cache_dir() / "bisect-good.txt"
-    good = set(memory.read_text().split()) if memory.exists() else set()
+    good = set(memory.read_text(errors="replace").split()) if memory.exists() else set()
     asked = {kind: config.render(config.wishes_of(fragments)) for kind, fragments in _FRAGMENTS.items()}
     problems = []
     for number, (patch, state) in enumerate(zip(whole.patches, states(whole, source), strict=True), 1):

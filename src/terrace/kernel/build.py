@@ -12,10 +12,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from terrace import stored
 from terrace.errors import BuildError
 from terrace.host import clean_env, cpu_count, require_packages
 from terrace.kernel import config, patches, tree
@@ -24,6 +25,7 @@ from terrace.kernel.config import Flavour, Wish
 from terrace.kernel.source import Source
 from terrace.output import Progress, say
 from terrace.paths import build_dir, cache_dir
+from terrace.sysfs import to_int
 
 PACKAGES = (
     "build-essential",
@@ -93,7 +95,10 @@ def build(flavour: str, *, linux: Path | None = None, jobs: int | None = None) -
     if kernel is None:
         # Other checkouts may be about to build the very same kernel.
         with _locked(plan.cached.parent / f".{plan.key}.lock", "builds this kernel"), _tree_lock(chosen):
-            kernel = _from_cache(plan) or _build(plan, jobs or cpu_count())
+            kernel = _from_cache(plan)
+            if kernel is None:
+                _report_damage(plan)
+                kernel = _build(plan, jobs or cpu_count())
     return kernel
 
 
@@ -182,20 +187,32 @@ def _tool_version(tool: str) -> str:
 
 
 def _from_cache(plan: _Plan) -> Kernel | None:
+    """The kernel that the cache has, None if it has none or a damaged one."""
     folder = plan.cached
     try:
-        note = json.loads((folder / "kernel.json").read_text())
-        os.utime(folder / "kernel.json")
-    except (OSError, ValueError):
+        note = json.loads((folder / "kernel.json").read_bytes())
+        version, config_hash = note["version"], note["config_hash"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None
+    if stored.damage(folder):
+        return None
+    # The kernels used last are kept.
+    with suppress(OSError):
+        os.utime(folder)
     return Kernel(
         vmlinux=folder / "vmlinux",
         config=folder / "config",
-        version=note["version"],
-        config_hash=note["config_hash"],
+        version=version,
+        config_hash=config_hash,
         flavour=plan.flavour.name,
         content_hash=plan.key[:12],
     )
+
+
+def _report_damage(plan: _Plan) -> None:
+    """Say why a kernel that the cache has is not used."""
+    if plan.cached.is_dir():
+        stored.report(plan.cached, stored.damage(plan.cached) or "kernel.json cannot be read")
 
 
 def _build(plan: _Plan, jobs: int) -> Kernel:
@@ -275,7 +292,7 @@ def run_make(
     """
     counted = out / ".terrace-steps"
     fresh = not (out / "vmlinux.o").exists()
-    total = float(counted.read_text()) if counted.exists() else usual_steps
+    total = _steps(counted) or usual_steps
     command = [*make_command(out, *words, localversion=localversion), f"-j{jobs}", "-Otarget"]
     steps = 0
     log = out / "build.log"
@@ -300,6 +317,14 @@ def run_make(
             raise BuildError(f"{label}: the build failed:\n{excerpt(log.read_text())}\n  whole log: {log}")
     if fresh:
         counted.write_text(str(steps))
+
+
+def _steps(counted: Path) -> float | None:
+    """The steps of the last build; None if there was none, or its note was cut off."""
+    try:
+        return float(to_int(counted.read_text(errors="replace")) or 0) or None
+    except OSError:
+        return None
 
 
 def _is_step(line: str) -> bool:
@@ -337,12 +362,13 @@ def _into_cache(plan: _Plan, out: Path) -> None:
         "flavour": plan.flavour.name,
     }
     (scratch / "kernel.json").write_text(json.dumps(note))
+    stored.seal(scratch)
     shutil.rmtree(plan.cached, ignore_errors=True)
     scratch.rename(plan.cached)
-    kept = sorted(parent.glob("*/kernel.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    kept = sorted(parent.glob("[!.]*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in kept[_KEEP_KERNELS:]:
-        shutil.rmtree(path.parent, ignore_errors=True)
-        (parent / f".{path.parent.name}.lock").unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
+        (parent / f".{path.name}.lock").unlink(missing_ok=True)
 
 
 @contextmanager

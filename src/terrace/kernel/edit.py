@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from terrace.errors import BuildError, TerraceError, UsageError
+from terrace.files import replace
 from terrace.host import clean_env
 from terrace.kernel import patches, tree
 from terrace.kernel import source as linux_source
@@ -75,7 +76,7 @@ def make(source: Source, folder: Path, *, force: bool = False) -> None:
             (folder / name).unlink()
     _replay(folder)
     state = {"source": source.sha, "hooks": _hook_texts()}
-    (folder / ".git" / "terrace.json").write_text(json.dumps(state))
+    _write_note(folder, state)
 
 
 def save(folder: Path, hook: str | None = None) -> Saved:
@@ -86,6 +87,8 @@ def save(folder: Path, hook: str | None = None) -> Saved:
     """
     if not _is_ours(folder):
         raise UsageError(f"{folder} is not an editable tree; `terrace kernel tree` makes one")
+    if not _note(folder):
+        raise TerraceError(f"{folder}/.git/terrace.json is damaged; copy your edits, then: terrace kernel tree --force")
     if _note(folder).get("hooks") != _hook_texts():
         raise TerraceError(f"hooks/ changed since {folder} was made; commit your edits there, then start a new tree")
     saved = Saved()
@@ -160,7 +163,7 @@ def _restart(folder: Path) -> None:
     for name in _untracked(folder):
         (folder / name).unlink()
     _replay(folder)
-    (folder / ".git" / "terrace.json").write_text(json.dumps({**note, "hooks": _hook_texts()}))
+    _write_note(folder, {**note, "hooks": _hook_texts()})
 
 
 def _is_ours(folder: Path) -> bool:
@@ -168,8 +171,16 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _note(folder: Path) -> Mapping[str, object]:
-    note: dict[str, object] = json.loads((folder / ".git" / "terrace.json").read_text())
-    return note
+    """What was noted of the tree; empty where the note was cut off."""
+    try:
+        note = json.loads((folder / ".git" / "terrace.json").read_bytes())
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _write_note(folder: Path, note: Mapping[str, object]) -> None:
+    replace(folder / ".git" / "terrace.json", json.dumps(note).encode())
 
 
 def _hook_texts() -> dict[str, str]:

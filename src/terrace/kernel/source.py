@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from terrace import stored
 from terrace.errors import BuildError, MissingError, UsageError
 from terrace.host import clean_env, require_packages
 from terrace.output import Progress
@@ -85,6 +86,8 @@ def unpack(source: Source, target: Path) -> None:
                 _copy_folder(source.path, fresh)
             else:
                 _untar(source.path, fresh)
+        # A crash must not leave a tree of empty files under this name.
+        stored.sync_folder(fresh)
         fresh.rename(target)
 
 
@@ -149,9 +152,10 @@ def _remembered(tarball: Path, sha: str | None) -> tuple[Path, dict[str, str]]:
     """The note about a tarball (file, content); it is void when the tarball changed."""
     note = cache_dir() / "source.json"
     try:
-        content: dict[str, str] = json.loads(note.read_text())
-    except (OSError, ValueError):
+        content = dict(json.loads(note.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError):
         content = {}
+    content = {name: value for name, value in content.items() if isinstance(value, str)}
     state = tarball.stat()
     key = f"{tarball} {state.st_size} {state.st_mtime_ns}"
     if content.get("key") != key or (sha and content.get("sha") != sha):

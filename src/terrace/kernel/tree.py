@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from terrace.errors import BuildError
+from terrace.files import replace
 from terrace.host import clean_env
 from terrace.kernel import source as linux_source
 from terrace.kernel.patches import Hook, hooks, stack_states
@@ -144,7 +145,8 @@ def _apply_hooks(tree: Path, state: _State, overlay: set[str]) -> tuple[dict[str
             saved = tree / NOTES / "pristine" / name
             if not saved.exists() and (tree / name).is_file():
                 saved.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(tree / name, saved)
+                # By its name it is taken for pristine: it must not be a part of the file.
+                replace(saved, (tree / name).read_bytes(), (tree / name).stat().st_mode & 0o7777)
     final = stack_states(pristine_of(tree, stack), stack)[-1]
     for name in set(state.hooked) - set(final):
         _write_if_different(tree / name, pristine_bytes(tree, name))

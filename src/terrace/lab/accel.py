@@ -4,6 +4,7 @@
 import os
 from pathlib import Path
 
+from terrace import files
 from terrace.errors import MissingError, UsageError
 from terrace.lab.run import GuestResult, Limits, run_in_guest
 from terrace.paths import cache_dir
@@ -35,10 +36,11 @@ def _probe(kernel: Path) -> str:
         return "/dev/kvm is not there or not accessible"
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     stamp = cache_dir() / "kvm-probe"
-    if stamp.exists() and stamp.read_text(encoding="utf-8").startswith(boot_id):
-        return stamp.read_text(encoding="utf-8")[len(boot_id) :].strip()
+    known = stamp.read_text(encoding="utf-8", errors="replace") if stamp.exists() else ""
+    if known.startswith(boot_id) and known.count("\n") == 2:
+        return known[len(boot_id) :].strip()
     result: GuestResult = run_in_guest(kernel, "dram-cxl", ["true"], accel="kvm", timeout_s=15, limits=_PROBE_LIMITS)
     works = result.verdict == "ok" and result.exit_code == 0
     problem = "" if works else f"a probe guest {result.explain().splitlines()[0].removeprefix('the guest ')}"
-    stamp.write_text(f"{boot_id}\n{problem}\n", encoding="utf-8")
+    files.replace(stamp, f"{boot_id}\n{problem}\n".encode())
     return problem

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from terrace import stored
 from terrace.errors import BuildError
 from terrace.host import require_packages
 from terrace.paths import build_dir, repo_root
@@ -59,7 +60,7 @@ def compile_static(name: str, *sources: str) -> Path:
     for path in paths:
         digest.update(_digest(path).encode())
     target = build_dir() / "guest" / f"{name}-{digest.hexdigest()[:16]}"
-    if not target.exists():
+    if not stored.is_kept(target):
         require_packages(["gcc", "libc6-dev"], f"compile {name} for the guest")
         _gcc(target, [*_LDFLAGS, *map(str, map(_compile_object, paths))])
     return target
@@ -70,12 +71,12 @@ def copy_script(name: str) -> Path:
     source = repo_root() / "guest" / name
     text = source.read_bytes()
     target = build_dir() / "guest" / f"{source.stem}-{hashlib.sha256(text).hexdigest()[:16]}{source.suffix}"
-    if not target.exists():
+    if not stored.is_kept(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             fresh = Path(scratch) / target.name
             fresh.write_bytes(text)
-            fresh.replace(target)
+            stored.keep(fresh, target)
     return target
 
 
@@ -90,7 +91,7 @@ def _digest(path: Path) -> str:
 def _compile_object(path: Path) -> Path:
     """The object of one source file; what several programs share is compiled once."""
     target = build_dir() / "guest" / "objects" / f"{path.stem}-{_digest(path)}.o"
-    if not target.exists():
+    if not stored.is_kept(target):
         _gcc(target, [*_CFLAGS, "-c", str(path)])
     return target
 
@@ -103,7 +104,7 @@ def _gcc(target: Path, words: Sequence[str]) -> None:
         done = subprocess.run(["gcc", *words, "-o", str(fresh)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"guest: {target.name} does not compile:\n{done.stderr.strip()}")
-        fresh.replace(target)
+        stored.keep(fresh, target)
 
 
 def write_initramfs(path: Path, config: GuestConfig) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from terrace import stored
 from terrace.errors import BuildError, MissingError, UsageError
 from terrace.host import clean_env, require_packages
 from terrace.lab.timing import machine_text
@@ -73,7 +74,7 @@ def compile_plugin(name: str) -> Path:
     parts = [path.read_bytes() for path in (*sources, *sorted(folder.glob("*.h")))]
     digest = hashlib.sha256(b"".join([*parts, " ".join(_CFLAGS).encode()])).hexdigest()[:16]
     target = build_dir() / "plugin" / f"{name}-{digest}.so"
-    if target.exists():
+    if stored.is_kept(target):
         return target
     require_packages(["gcc", "libc6-dev"], f"compile the plugin {name}")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +84,7 @@ def compile_plugin(name: str) -> Path:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"the plugin {name} does not compile:\n{done.stderr.strip()}")
-        fresh.replace(target)
+        stored.keep(fresh, target)
     return target
 
 

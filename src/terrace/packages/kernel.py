@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from terrace import __version__
+from terrace import __version__, stored
 from terrace.errors import BuildError, MissingError
 from terrace.host import cpu_count, require_packages
 from terrace.kernel import build, config, tree
@@ -111,12 +111,16 @@ def make_once(source: Source, base: Base, *, jobs: int | None = None) -> list[Pa
     for part in (source.sha, base.text, base.modules or "", config.render(_ours()), *build.tools()):
         digest.update(part.encode() + b"\0")
     folder = cache_dir() / "kernel-packages" / digest.hexdigest()[:16]
+    if folder.is_dir() and (problem := stored.damage(folder)):
+        stored.report(folder, problem)
+        shutil.rmtree(folder, ignore_errors=True)
     if not folder.is_dir():
         made = make(source, base, jobs=jobs)
         scratch = folder.with_name(f".{folder.name}.{os.getpid()}")
         scratch.mkdir(parents=True)
         for path in made:
             shutil.copy2(path, scratch)
+        stored.seal(scratch)
         # Another process may have been as fast.
         with contextlib.suppress(OSError):
             scratch.rename(folder)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from terrace import stored
 from terrace.errors import BuildError, MissingError
 from terrace.paths import build_dir, cache_dir, has_lab, repo_root
 
@@ -73,7 +74,7 @@ def build() -> Path | None:
     name = f"libterrace-{_digest()}.so"
     folders = list(_folders())
     for folder in folders:
-        if (folder / name).exists():
+        if stored.is_kept(folder / name):
             return folder / name
     if shutil.which("gcc") is None:
         return None
@@ -124,5 +125,5 @@ def _compile(target: Path) -> Path:
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"libterrace does not compile:\n{done.stderr.strip()}")
-        fresh.replace(target)
+        stored.keep(fresh, target)
     return target

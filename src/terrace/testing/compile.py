@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from terrace import stored
 from terrace.errors import BuildError
 from terrace.host import cpu_count, require_packages
 from terrace.paths import build_dir
@@ -97,7 +98,7 @@ def _compile(
     for path in [source, *sorted(folder.glob("*.h"))]:
         digest.update(path.read_bytes())
     target = build_dir() / "selftests" / f"{name}-{digest.hexdigest()[:16]}{suffix}"
-    if target.exists():
+    if stored.is_kept(target):
         return target
     target.parent.mkdir(exist_ok=True)
     # Its own name: another run in this checkout may compile the same program.
@@ -106,5 +107,5 @@ def _compile(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{source} does not compile:\n{done.stderr.strip()}")
-    fresh.replace(target)
+    stored.keep(fresh, target)
     return target

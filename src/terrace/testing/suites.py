@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from terrace import stored
 from terrace.errors import BuildError
 from terrace.host import clean_env, cpu_count, require_packages
 from terrace.lab.run import GuestResult, run_in_guest
@@ -152,6 +153,7 @@ def _numactl() -> Path:
         source = _debian_source("numactl", Path(scratch))
         for command in (["./autogen.sh"], ["./configure", "-q", "--disable-shared"], ["make", "-s"], _make_check()):
             _run(command, source)
+        stored.sync_folder(source)
         (source / ".built").touch()
         source.rename(target)
     return target

@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from terrace import stored
 from terrace.errors import BuildError
 from terrace.host import require_packages
 from terrace.kernel import source
@@ -108,9 +109,12 @@ def find() -> Image:
     parent.mkdir(exist_ok=True)
     with (parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (parent / key).is_dir():
-            _make(parent / key)
-    folder = parent / key
+        folder = parent / key
+        if folder.is_dir() and (problem := stored.damage(folder)):
+            stored.report(folder, problem)
+            shutil.rmtree(folder)
+        if not folder.is_dir():
+            _make(folder)
     os.utime(folder)
     config = folder / "config"
     return Image(folder / "disk", Base(config.read_text(), str(config), (folder / "lsmod").read_text()))
@@ -146,6 +150,7 @@ def _make(folder: Path) -> None:
         for wanted in ("lsmod", "config"):
             (done / wanted).write_bytes(disk.read(carried, wanted) or b"")
         (work / "disk").rename(done / "disk")
+        stored.seal(done)
         done.rename(folder)
     kept = sorted(folder.parent.glob("*/disk"), key=lambda path: path.parent.stat().st_mtime, reverse=True)
     for path in kept[_KEEP:]:
