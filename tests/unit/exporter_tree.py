@@ -119,6 +119,7 @@ def full(root: Path, *, first: int = 1000) -> Tree:
 
 def cgroup(tree: Tree, name: str, fast: int, slow: int) -> None:
     """A control group with bytes on node 0 and node 1."""
+    tree.put(f"{CGROUPS}/cgroup.controllers", "cpuset memory")
     tree.put(f"{CGROUPS}/{name}/memory.numa_stat", f"anon N0={fast} N1={slow}\nfile N0=0 N1=0")
     moved = {"pgpromote_success": 7, "pgdemote_kswapd": 2, "pgdemote_direct": 1, "mtier_demoted": 4}
     tree.put(f"{CGROUPS}/{name}/memory.stat", "\n".join(f"{key} {value}" for key, value in moved.items()))

@@ -26,6 +26,7 @@ def group(tree: Tree, name: str, fast: int, slow: int, **stat: int) -> None:
     lines = []
     for kind, share in (("anon", 3), ("file", 1), ("file_mapped", 1), ("slab", 1)):
         lines.append(f"{kind} N0={fast * MIB * share // 4} N1={slow * MIB * share // 4}")
+    tree.put("sys/fs/cgroup/cgroup.controllers", "cpuset memory")
     tree.put(f"sys/fs/cgroup/{name}/memory.numa_stat", "\n".join(lines))
     tree.put(f"sys/fs/cgroup/{name}/memory.stat", "\n".join(f"{key} {value}" for key, value in stat.items()))
 
@@ -169,7 +170,8 @@ def test_json_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_machine_without_control_groups_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    build(tmp_path, [dram(), cxl()])
+    tree = build(tmp_path, [dram(), cxl()])
+    tree.put("sys/fs/cgroup/cgroup.controllers", "memory")
     assert "no cgroup whose memory may be read" in shown(tmp_path, capsys)
 
 

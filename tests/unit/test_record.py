@@ -138,6 +138,25 @@ def test_lost_events_are_warned_of_and_kept(root: Path, capsys: pytest.CaptureFi
     assert read(Path("terrace.data")).head.lost == 50
 
 
+def test_a_machine_without_cgroup_v2_is_warned_of_and_the_reason_kept(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = "no cgroup file system is mounted"
+    assert run("record", "--time", "0.1", "--json") == 0
+    said = capsys.readouterr()
+    assert f"warning: cgroups were not counted: {problem}" in said.err
+    assert json.loads(said.out)["cgroups_problem"].startswith(problem)
+    assert (read(Path("terrace.data")).head.cgroups_problem or "").startswith(problem)
+
+
+def test_a_machine_with_cgroup_v2_is_not_warned_of(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "sys/fs/cgroup/db").mkdir(parents=True)
+    (root / "sys/fs/cgroup/cgroup.controllers").write_text("memory\n")
+    assert run("record", "--time", "0.1") == 0
+    assert "cgroups" not in capsys.readouterr().err
+    assert read(Path("terrace.data")).head.cgroups_problem is None
+
+
 # ---- refused, or failed: neither a file nor an instance ----
 
 

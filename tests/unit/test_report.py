@@ -112,6 +112,16 @@ def test_reasons_that_are_none_are_refused(reasons: object, tmp_path: Path) -> N
         read(file)
 
 
+def test_a_page_without_cgroups_has_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = trace_fake.write(tmp_path / "a", cgroups_before=[], cgroups_after=[], cgroups_problem="cgroup v1 alone")
+    assert run("report", str(file)) == 0
+    assert "Cgroups were not counted: cgroup v1 alone\n" in capsys.readouterr().out
+    assert run("report", str(file), "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, SCHEMA)
+    assert document["cgroups_problem"] == "cgroup v1 alone"
+
+
 def test_lost_events_are_said_and_the_difference_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for number, line in enumerate(trace_fake.trace()) if number % 2]
     assert run("report", str(trace_fake.write(tmp_path / "a", lines, lost=1234, strange=2))) == 0

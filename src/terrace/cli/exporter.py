@@ -14,7 +14,8 @@ from terrace.errors import UsageError
 from terrace.exporter import server, textfile
 from terrace.exporter.machine import look
 from terrace.exporter.table import Page
-from terrace.output import say
+from terrace.ops import hierarchy, top
+from terrace.output import say, warn
 from terrace.paths import document
 from terrace.sysfs import KernelFiles
 from terrace.units import whole_number
@@ -132,6 +133,9 @@ def _serve(args: argparse.Namespace) -> None:
     # From here on: the message below tells others that it can be ended.
     try:
         signal.signal(signal.SIGTERM, _end)
+        problem = hierarchy.find(KernelFiles(args.root)).problem if args.cgroups else None
+        if problem:
+            warn(top.problem_text(problem))
         with server.Server(args.listen or server.DEFAULT, page) as own:
             say(f"terrace: serving {own.url}; SIGTERM or Ctrl-C ends it")
             own.serve_forever()

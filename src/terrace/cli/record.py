@@ -73,6 +73,8 @@ def main(args: argparse.Namespace) -> int:
             f"{result.head.lost} events were lost; a larger buffer than --buffer {args.buffer} keeps more "
             "(it is taken once for each CPU)"
         )
+    if result.head.cgroups_problem:
+        warn(f"cgroups were not counted: {result.head.cgroups_problem}")
     if args.json:
         answer.give(args, as_json(request, result))
     else:
@@ -140,4 +142,5 @@ def as_json(request: Request, result: Result) -> dict[str, Any]:
         "enabled": head.enabled,
         "command": head.command,
         "exit_code": head.exit_code,
+        "cgroups_problem": head.cgroups_problem,
     }

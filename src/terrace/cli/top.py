@@ -10,10 +10,11 @@ import time
 from functools import partial
 
 from terrace.cli import answer
-from terrace.errors import UsageError
+from terrace.errors import MissingError, UsageError
 from terrace.live import screen
-from terrace.ops import top
+from terrace.ops import hierarchy, top
 from terrace.ops.look import Want, Watcher
+from terrace.sysfs import KernelFiles
 from terrace.units import parse_interval_s
 
 EPILOG = """\
@@ -29,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the verb."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument("--by", choices=("cgroup", "process"), default="cgroup", help="what a line is (cgroup)")
+    parser.add_argument(
+        "--by", choices=("cgroup", "process"), help="what a line is (cgroup; process where there is no cgroup v2)"
+    )
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="lines (20)")
     parser.add_argument("--depth", type=int, default=3, metavar="N", help="levels of control groups (3)")
     parser.add_argument("--interval", default="2s", metavar="TIME", help="between two looks: seconds, or 500ms (2s)")
@@ -47,10 +50,11 @@ def main(args: argparse.Namespace) -> int:
     seconds = parse_interval_s(args.interval)
     if seconds <= 0:
         raise UsageError(f"--interval {args.interval}: use a time above 0")
+    want = _want(args)
     if args.count is None and not args.json and not args.json_file and screen.possible():
-        return screen.run(args.root, _want(args), seconds)
+        return screen.run(args.root, want, seconds)
     try:
-        _print_looks(args, seconds)
+        _print_looks(args, want, seconds)
     except KeyboardInterrupt:
         if not args.json:
             print()
@@ -58,22 +62,29 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _want(args: argparse.Namespace) -> Want:
-    return Want(args.by, args.limit, args.depth)
+    """What is asked for; processes where cgroups cannot be shown. Raises MissingError when --by asks for cgroups."""
+    problem = None if args.by == "process" else hierarchy.find(KernelFiles(args.root)).problem
+    if args.by == "cgroup" and problem:
+        raise MissingError(f"--by cgroup: {top.problem_text(problem)}. Processes: terrace top --by process")
+    kind = args.by or ("process" if problem else "cgroup")
+    return Want(kind, args.limit, args.depth, instead=problem is not None)
 
 
-def _print_looks(args: argparse.Namespace, seconds: float) -> None:
+def _print_looks(args: argparse.Namespace, want: Want, seconds: float) -> None:
     """A table, or a document, again and again."""
     lines = answer.Lines(args)
     live = args.count is None and sys.stdout.isatty() and not args.json
     left = args.count or 1
-    watcher, want = Watcher(args.root), _want(args)
+    watcher = Watcher(args.root)
     watcher.start(want)
     while live or left > 0:
         time.sleep(seconds)
         look = watcher.take(want)
         shown = look.rows[: args.limit]
-        document = top.as_json(shown, look.nodes, args.by, look.seconds or seconds, look.unreadable, look.refused)
-        text = partial(_print, top.as_text(shown, look.nodes, args.by, look.refused), live)
+        document = top.as_json(
+            shown, look.nodes, want.kind, look.seconds or seconds, look.unreadable, look.refused, look.problem
+        )
+        text = partial(_print, top.as_text(shown, look.nodes, want.kind, look.refused, look.problem), live)
         if args.count is None and not live:
             answer.give(args, document, text)
         else:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from terrace import __version__
 from terrace.exporter.table import NS, Page, Unit, scaled
 from terrace.exporter.vmstat import put_counters
-from terrace.ops import knobs, residents, snapshot, top
+from terrace.ops import hierarchy, knobs, residents, snapshot, top
 from terrace.ops.capabilities import Capability
 from terrace.ops.counters import WHY
 from terrace.ops.diagnose import diagnose
@@ -143,6 +143,8 @@ def _put_knob(page: Page, knob: Knob, text: str | None) -> None:
 
 
 def _put_cgroups(page: Page, files: KernelFiles, now: Snapshot, most: int, depth: int) -> None:
+    counted = hierarchy.find(files).problem is None
+    page.put("cgroups_readable", counted)
     found = residents.cgroups(files, depth)
     kept = [row.resident for row in top.order(top.rows(found, [], 0), now.nodes)[:most]]
     for group in kept:

@@ -115,6 +115,7 @@ _CGROUPS = (
     _gauge("cgroup_memory_bytes", "Memory of the control group on a node, with what is below it", "cgroup", "node"),
     _counter("cgroup_promoted_pages", "Pages of the control group that were promoted", "cgroup"),
     _counter("cgroup_demoted_pages", "Pages of the control group that were demoted", "cgroup"),
+    _gauge("cgroups_readable", "1 when cgroup v2 counts the memory of control groups; else 0, and none is shown"),
     _gauge("cgroups_found", "Control groups down to the depth asked for"),
     _gauge("cgroups_left_out", "Control groups not told of, because others have more slow memory"),
 )

@@ -46,6 +46,8 @@ def _notes(state: State) -> list[Line]:
     look = state.look
     if state.message:
         return [[(cells.printable(state.message), "warn")]]
+    if look and look.problem:
+        return [[(cells.printable(top.problem_text(look.problem)), "warn")]]
     if look and look.refused:
         return [[(top.refused_text(look.refused), "warn")]]
     return []
@@ -70,6 +72,8 @@ def _nothing(state: State) -> str:
     what = "control group" if state.want.kind == "cgroup" else "process"
     if state.look is None:
         return "looking …" if state.want.kind == "cgroup" else "walking page tables …"
+    if state.look.problem and state.want.kind == "cgroup":
+        return "no cgroup can be shown: press p for processes"
     return f"no {what} is called so" if state.want.filter else f"no {what} whose memory may be read"
 
 

@@ -169,7 +169,7 @@ def _kind(kind: str) -> Callable[[State], State]:
         known = state.want.order.column in {
             column.key for column in columns(new, state.look.nodes if state.look else [])
         }
-        want = replace(state.want, kind=new, order=state.want.order if known else Order(), filter="")
+        want = replace(state.want, kind=new, order=state.want.order if known else Order(), filter="", instead=False)
         return _arrange(replace(state, want=want, selected=0, offset=0))
 
     return act

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from terrace.ops import knobs
+from terrace.ops import hierarchy, knobs
 from terrace.ops.counters import DEMOTED
-from terrace.ops.knob_table import CGROUPS, KNOBS, WEIGHTS, Knob
+from terrace.ops.knob_table import KNOBS, WEIGHTS, Knob
 from terrace.sysfs import MTIER, KernelFiles
 
 #: Control groups that are named; the others are counted.
@@ -33,6 +33,8 @@ class Capability:
     cgroups: dict[str, str] = field(default_factory=dict)
     #: Pages since boot: moved, or left for a later flush; None where nothing is counted.
     pages: int | None = None
+    #: Why it cannot be switched on here although the kernel has it; None where it can.
+    problem: str | None = None
 
 
 def read_capabilities(files: KernelFiles, counters: Mapping[str, int]) -> list[Capability]:
@@ -93,11 +95,15 @@ def _in_cgroups(files: KernelFiles, name: str, present: bool, pages: int | None)
     if not present:
         return Capability(name, False, None)
     found: dict[str, str] = {}
-    _walk(files, CGROUPS, _EFFECTIVE.format(name), found)
+    mounted = hierarchy.find(files)
+    problem = mounted.problem if mounted.folder is None or "cpuset" not in mounted.controllers else None
+    if mounted.folder:
+        _walk(files, mounted.folder, _EFFECTIVE.format(name), found)
+        found = {path.removeprefix(f"{mounted.folder}/"): value for path, value in found.items()}
     settings = {}
     if name == "migrate_on_fault" and (rate := _changed(files, knobs.find("migrate_on_fault.rate_mbps"))):
         settings = {"migrate_on_fault.rate_mbps": rate}
-    return Capability(name, True, bool(found), settings, found, pages)
+    return Capability(name, True, bool(found), settings, found, pages, problem)
 
 
 def _walk(files: KernelFiles, folder: str, file: str, found: dict[str, str]) -> None:
@@ -106,12 +112,14 @@ def _walk(files: KernelFiles, folder: str, file: str, found: dict[str, str]) -> 
         path = f"{folder}/{name}"
         value = files.get(f"{path}/{file}")
         if value and value != "0":
-            found[path.removeprefix(f"{CGROUPS}/")] = value
+            found[path] = value
             _walk(files, path, file, found)
 
 
 def settings_text(capability: Capability) -> str:
-    """How it is set, in a line for people; of what is off, and of what only can be on, there is nothing to say."""
+    """How it is set, in a line for people; empty for what is off, unless something prevents it from being on."""
+    if capability.problem:
+        return f"needs cgroup v2: {capability.problem}"
     if not capability.on:
         return ""
     parts = [f"{name} {value}" for name, value in capability.settings.items() if not _is_switch(name, value)]

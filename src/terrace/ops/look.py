@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from terrace.ops import residents, top
+from terrace.ops import hierarchy, residents, top
 from terrace.ops.order import Order
 from terrace.ops.processes import Found, Processes
 from terrace.ops.residents import Resident
@@ -28,6 +28,8 @@ class Want:
     order: Order = field(default_factory=Order)
     #: Part of a name, in lower case: no other process is looked at.
     filter: str = ""
+    #: Processes are shown because cgroups cannot be.
+    instead: bool = False
 
     def names(self, name: str) -> bool:
         """Whether this one is to be shown."""
@@ -46,6 +48,8 @@ class Look:
     #: Since the look before; None when there was none of this kind.
     seconds: float | None = None
     unreadable: dict[str, str] = field(default_factory=dict)
+    #: Why no cgroup can be shown; None where they can, or where nobody asked for them.
+    problem: str | None = None
 
 
 class Watcher:
@@ -72,8 +76,16 @@ class Watcher:
         seconds = time.monotonic() - self._at_s if want.kind == self._kind else None
         rows = top.rows(found.residents, self._before, seconds or 0.0)
         self._remember(want.kind, found.residents)
+        problem = hierarchy.find(files).problem if want.kind == "cgroup" or want.instead else None
         return Look(
-            want, top.order(rows, nodes, want.order), nodes, found.count, found.refused, seconds, files.unreadable
+            want,
+            top.order(rows, nodes, want.order),
+            nodes,
+            found.count,
+            found.refused,
+            seconds,
+            files.unreadable,
+            problem,
         )
 
     def _find(self, files: KernelFiles, want: Want, nodes: list[Node], going_on: Callable[[], bool]) -> Found:

@@ -7,9 +7,9 @@ import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from terrace.ops import kconfig
+from terrace.ops import hierarchy, kconfig
 from terrace.ops.calls import Calls
-from terrace.ops.knob_table import KNOBS
+from terrace.ops.knob_table import CGROUPS, KNOBS
 from terrace.ops.topology import Node, read_nodes
 from terrace.sysfs import MTIER, KernelFiles, parse_table
 from terrace.units import format_nodes
@@ -165,9 +165,11 @@ class Prober:
         auto = self.files.get("sys/kernel/mm/mempolicy/weighted_interleave/auto")
         detail = self._option("CONFIG_MEMPOLICY2") if auto is None else f"weighted_interleave/auto: {auto}"
         yield Feature("mempolicy2", group, auto is not None, detail, "weights per process and per range")
-        controllers = self.files.get("sys/fs/cgroup/cgroup.controllers")
-        detail = f"controllers: {controllers}" if controllers is not None else "no cgroup v2 at /sys/fs/cgroup"
-        useful = controllers is not None and {"memory", "cpuset"} <= set(controllers.split())
+        cgroups = hierarchy.find(self.files)
+        useful = {"memory", "cpuset"} <= set(cgroups.controllers)
+        detail = f"controllers: {' '.join(cgroups.controllers) or 'none'}"
+        if cgroups.folder != CGROUPS:
+            detail = f"no cgroup v2 at /{CGROUPS}" + (f", but at /{cgroups.folder}; {detail}" if cgroups.folder else "")
         yield Feature("cgroup2", group, useful, detail, "memory and cpuset controllers")
 
     def _folder(self, name: str, group: str, path: str, option: str, purpose: str) -> Feature:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Set
 from dataclasses import dataclass, field
 
+from terrace.ops import hierarchy
 from terrace.ops.counters import DEMOTED
 from terrace.sysfs import KernelFiles, parse_table
 
-CGROUPS = "sys/fs/cgroup"
 ON_NODE = re.compile(r"\bN(\d+)=(\d+)")
 #: Lines of memory.numa_stat that are a group's own pages; what else there is overlaps with them.
 _OWN = ("anon", "file")
@@ -56,22 +56,29 @@ class Candidate:
 
 
 def cgroups(files: KernelFiles, depth: int) -> list[Resident]:
-    """Every control group of version 2 down to ``depth`` levels, the root left out; numbers include what is below."""
-    found = []
-    level = [f"{CGROUPS}/{name}" for name in _folders(files, CGROUPS)]
+    """Every cgroup v2 down to ``depth`` levels, the root left out; the numbers include the levels below.
+
+    There is none where `hierarchy.find` reports a problem.
+    """
+    found: list[Resident] = []
+    mounted = hierarchy.find(files)
+    if mounted.folder is None or mounted.problem:
+        return found
+    top = mounted.folder
+    level = [f"{top}/{name}" for name in _folders(files, top)]
     for _ in range(depth):
         below = []
         for folder in level:
             stat = files.get(f"{folder}/memory.numa_stat")
             if stat is None:
                 continue
-            found.append(_cgroup(files, folder, stat))
+            found.append(_cgroup(files, folder, folder.removeprefix(f"{top}/"), stat))
             below += [f"{folder}/{name}" for name in _folders(files, folder)]
         level = below
     return found
 
 
-def _cgroup(files: KernelFiles, folder: str, numa_stat: str) -> Resident:
+def _cgroup(files: KernelFiles, folder: str, name: str, numa_stat: str) -> Resident:
     nodes: dict[int, int] = {}
     for line in numa_stat.splitlines():
         if line.split(" ", 1)[0] in _OWN:
@@ -79,7 +86,7 @@ def _cgroup(files: KernelFiles, folder: str, numa_stat: str) -> Resident:
                 nodes[int(node)] = nodes.get(int(node), 0) + int(size)
     stat = parse_table(files.get(f"{folder}/memory.stat"))
     return Resident(
-        name=folder.removeprefix(f"{CGROUPS}/"),
+        name=name,
         pid=None,
         nodes=nodes,
         promoted_pages=stat.get("pgpromote_success"),

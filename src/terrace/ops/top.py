@@ -52,8 +52,13 @@ def order(shown: Sequence[Row], nodes: Sequence[Node], by: Order | None = None) 
     return sorted(shown, key=lambda row: by.key(row.resident, slow, (row.promoted_per_s, row.demoted_per_s)))
 
 
-def as_text(shown: Sequence[Row], nodes: Sequence[Node], kind: str, refused: int = 0) -> str:
-    """A table; the columns between the name and FAST are the nodes. ``refused``: whose nodes may not be read."""
+def as_text(
+    shown: Sequence[Row], nodes: Sequence[Node], kind: str, refused: int = 0, problem: str | None = None
+) -> str:
+    """A table; the columns between the name and FAST are the nodes.
+
+    ``refused``: the number of processes whose nodes may not be read; ``problem``: why no cgroup can be shown.
+    """
     top = {node.node for node in nodes if node.top}
     process = kind == "process"
     head = [kind.upper(), *(["PID", "USER"] if process else []), "TOTAL"]
@@ -69,16 +74,22 @@ def as_text(shown: Sequence[Row], nodes: Sequence[Node], kind: str, refused: int
         if not process:
             line += [size_text(row.promoted_per_s), size_text(row.demoted_per_s)]
         lines.append(line)
+    notes = [problem_text(problem)] if problem else []
     if not lines:
-        return f"no {kind} whose memory may be read"
+        return "\n".join([*notes, f"no {kind} whose memory may be read"])
     foot = [f"FAST: share on nodes {format_nodes(top)} (top tier)", *([refused_text(refused)] if refused else [])]
-    return "\n".join([format_table(lines, head), *foot])
+    return "\n".join([*notes, format_table(lines, head), *foot])
 
 
 def refused_text(count: int) -> str:
     """A line for people whom the kernel does not tell the nodes of so many processes."""
     whose = "1 process" if count == 1 else f"{count} processes"
     return f"Nodes of {whose} may not be read (-): sudo terrace top --by process"
+
+
+def problem_text(problem: str) -> str:
+    """A line for people where no cgroup can be shown."""
+    return f"Cgroups cannot be shown: {problem}"
 
 
 def on_node(own: Resident, node: int) -> int | None:
@@ -103,6 +114,7 @@ def as_json(
     seconds: float,
     unreadable: dict[str, str],
     refused: int = 0,
+    problem: str | None = None,
 ) -> dict[str, object]:
     """The document `terrace top --json` prints (docs/reference/json.md)."""
     return {
@@ -126,5 +138,6 @@ def as_json(
             for row in shown
         ],
         "nodes_unknown": refused,
+        "cgroups_problem": problem,
         "unreadable": [{"path": path, "error": why} for path, why in sorted(unreadable.items())],
     }

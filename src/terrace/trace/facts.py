@@ -200,3 +200,5 @@ class Summary:
     flushes: Flushes
     scans: list[Scans]
     migrations: list[Migration]
+    #: Why no cgroup was counted; None where they were.
+    cgroups_problem: str | None = None

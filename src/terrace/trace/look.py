@@ -90,8 +90,15 @@ def tasks(files: KernelFiles, threads: Iterable[int]) -> dict[str, Task]:
 
 
 def cgroup(files: KernelFiles, thread: int) -> str:
-    """Its control group of version 2, without the slash before it; empty for the root and where there is none."""
+    """The cgroup that its memory is charged to, without the leading slash; empty for the root and where there is none.
+
+    It is of cgroup v1 where that has the memory controller, else of cgroup v2.
+    """
+    found = ""
     for line in (files.get(f"proc/{thread}/cgroup") or "").splitlines():
-        if line.startswith("0::/"):
-            return line.removeprefix("0::/")
-    return ""
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if "memory" in controllers.split(","):
+            return path.removeprefix("/")
+        if not controllers and line.startswith("0::"):
+            found = path.removeprefix("/")
+    return found

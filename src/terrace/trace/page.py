@@ -190,6 +190,8 @@ def _share(summary: Summary, nodes: dict[str, int] | None) -> str:
 
 
 def _cgroups(summary: Summary) -> str:
+    if summary.cgroups_problem:
+        return f"Cgroups were not counted: {printable(summary.cgroups_problem)}"
     rows = [
         (
             _short(one.name),

@@ -18,7 +18,7 @@ from typing import Self
 
 from terrace.errors import TerraceError
 from terrace.files import why
-from terrace.ops import topology
+from terrace.ops import hierarchy, topology
 from terrace.ops.diagnose import diagnose
 from terrace.ops.report import page_bytes
 from terrace.ops.snapshot import change, kernel_release
@@ -130,6 +130,7 @@ def _record(request: Request, files: KernelFiles, session: Session, events: Sequ
         processes_before=before,
         processes_after=after,
         tasks=look.tasks(files, sorted(threads)),
+        cgroups_problem=hierarchy.find(files).problem,
     )
     return Result(head, writer.write(request.path, head))
 

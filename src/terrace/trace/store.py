@@ -62,6 +62,8 @@ class Head:
     processes_after: list[Owner] = field(default_factory=list)
     #: Whose the threads are that were there at the end, by number.
     tasks: dict[str, Task] = field(default_factory=dict)
+    #: Why the kernel's counts of cgroups are missing; None where they are there, and in files of earlier versions.
+    cgroups_problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,7 @@ def _make(given: dict[str, Any]) -> Head:
             str(int(thread)): Task(int(task["process"]), _text(task["name"]), _text(task["cgroup"]))
             for thread, task in given["tasks"].items()
         },
+        cgroups_problem=None if (problem := given.get("cgroups_problem")) is None else _text(problem),
     )
 
 

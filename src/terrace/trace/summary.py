@@ -76,6 +76,7 @@ def summarize(recording: Recording) -> Summary:
         flushes=_flushes(events, named.get("tlb_defer_flush", [])),
         scans=_scans(named.get("numa_scan_end", [])),
         migrations=_migrations(named.get("mm_migrate_pages", [])),
+        cgroups_problem=head.cgroups_problem,
     )
 
 
