@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -71,6 +72,31 @@ def test_metrics_and_the_short_page(tmp_path: Path) -> None:
         assert code == 200 and '<a href="/metrics">' in text and headers["Content-Type"].startswith("text/html")
         assert ask(own, "/metrics?x=1")[0] == 200
         assert ask(own, "/metrics/")[0] == ask(own, "/../etc/passwd")[0] == 404
+
+
+def backlog(own: server.Server) -> int:
+    """Longest queue of connections that the kernel keeps for a listening socket: tcpi_sacked of struct tcp_info."""
+    info = own.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    return int(struct.unpack_from("8B6I", info)[-1])
+
+
+def test_a_burst_of_scrapes_waits_in_the_queue_of_the_socket() -> None:
+    """With a queue of 5 the kernel dropped the SYNs of a burst, and each client waited 1 s for its second one."""
+    limit = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    with server.Server("127.0.0.1:0", lambda accept: (b"", "")) as own:
+        assert backlog(own) == min(128, limit)
+        # Nobody accepts: each of these is answered by the kernel alone, or not at all.
+        clients = [socket.socket() for _ in range(min(128, limit))]
+        try:
+            for client in clients:
+                client.settimeout(60)
+                client.connect((own.server_name, own.server_port))
+            retries = [client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104) for client in clients]
+            # tcpi_total_retrans
+            assert [struct.unpack_from("I", info, 100)[0] for info in retries] == [0] * len(clients)
+        finally:
+            for client in clients:
+                client.close()
 
 
 def test_openmetrics_where_prometheus_asks_for_it(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ class Server(ThreadingHTTPServer):
     """Bound to its address when it is made; `serve_forever` answers."""
 
     daemon_threads = True
+    #: Connections that the kernel completes before they are accepted; beyond them a client waits 1 s to send SYN again.
+    request_queue_size = 128
 
     def __init__(self, listen: str, render: Render) -> None:
         """Raises UsageError for a wrong address, TerraceError when it cannot be had."""
