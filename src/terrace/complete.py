@@ -52,6 +52,10 @@ def _cgroups(parsed_args: argparse.Namespace, prefix: str, **_: object) -> list[
     return [f"{below}{name}" for name in found if root.exists(f"{CGROUPS}/{below}{name}/cgroup.procs")]
 
 
+def _cpus(**_: object) -> Iterable[str]:
+    return [str(cpu) for cpu in sorted(os.sched_getaffinity(0))]
+
+
 def _nodes(**_: object) -> Iterable[str]:
     return [name[4:] for name in KernelFiles().names("sys/devices/system/node") if name[4:].isdecimal()]
 
@@ -61,7 +65,11 @@ COMPLETERS: dict[tuple[str, str], Callable[..., Iterable[str]]] = {
     ("set", "knob"): _knobs,
     ("set", "cgroup"): _cgroups,
     ("apply", "cgroup"): _cgroups,
+    ("exec", "weighted_interleave"): _nodes,
     ("exec", "interleave"): _nodes,
     ("exec", "membind"): _nodes,
     ("exec", "preferred"): _nodes,
+    ("exec", "preferred_many"): _nodes,
+    ("exec", "cpunodebind"): _nodes,
+    ("exec", "physcpubind"): _cpus,
 }

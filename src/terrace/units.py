@@ -103,38 +103,53 @@ def parse_interval_s(text: str) -> float:
     return seconds
 
 
-def parse_nodes(text: str, known: Iterable[int]) -> list[int]:
-    """Node numbers of a set in numactl's syntax: `0,2-3`, `all`, `!1` (all but 1).
+def parse_nodes(text: str, known: Iterable[int], whose: str = "this machine has") -> list[int]:
+    """Node numbers of a set in numactl's syntax: see `parse_set`."""
+    return parse_set(text, known, "node", whose)
 
-    `known` are the nodes the machine has; the result is sorted, without repeats, and a part of them.
-    Raises UsageError for bad syntax, a node that does not exist, or an empty result.
+
+def parse_set(text: str, known: Iterable[int], noun: str, whose: str) -> list[int]:
+    """Numbers of a set in numactl's syntax: `0,2-3`, `all`, `!1` (all but 1), `+0-1` (the first two), `!+0`.
+
+    `known` are the numbers that there are; the result is sorted, without repeats, and a part of them. Both ends of a
+    range have to be known, numbers between them need not be. `noun` and `whose` name `known` in a message.
+    Raises UsageError for bad syntax, a number that is not known, or an empty result.
     """
-    nodes = sorted(set(known))
+    every = sorted(set(known))
     body = text.strip()
     inverted = body.startswith("!")
-    chosen = set(nodes) if body == "all" else _parse_ranges(body.removeprefix("!"), text)
-    unknown = sorted(chosen - set(nodes))
-    if unknown:
-        raise UsageError(
-            f"node set '{text}': there is no node {format_nodes(unknown)}; this machine has {format_nodes(nodes)}"
-        )
-    result = sorted(set(nodes) - chosen) if inverted else sorted(chosen)
+    body = body.removeprefix("!")
+    relative = body.startswith("+")
+    body = body.removeprefix("+")
+    try:
+        chosen = set(every) if body == "all" else _parse_ranges(body, every, relative)
+    except ValueError as error:
+        raise UsageError(f"{noun} set '{text}': {error}; {whose} {format_nodes(every)}") from None
+    result = sorted(set(every) - chosen) if inverted else sorted(chosen)
     if not result:
-        raise UsageError(f"node set '{text}' leaves no node; this machine has {format_nodes(nodes)}")
+        raise UsageError(f"{noun} set '{text}' leaves no {noun}; {whose} {format_nodes(every)}")
     return result
 
 
-def _parse_ranges(body: str, text: str) -> set[int]:
+def _parse_ranges(body: str, known: list[int], relative: bool) -> set[int]:
+    """Numbers of `0,2-3`; relative ones are places in `known`. Raises ValueError."""
     chosen: set[int] = set()
     for part in body.split(","):
-        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip(), re.ASCII)
+        match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip(), re.ASCII)
         if not match:
-            raise UsageError(f"node set '{text}' is not of the form 0,2-3 or all or !1")
+            raise ValueError("it is not of the form 0,2-3 or all or !1 or +0-1")
         first = int(match[1])
         last = int(match[2]) if match[2] else first
         if last < first:
-            raise UsageError(f"node set '{text}': the range {part.strip()} runs backwards")
-        chosen.update(range(first, last + 1))
+            raise ValueError(f"the range {part.strip()} runs backwards")
+        if relative:
+            if last >= len(known):
+                raise ValueError(f"there is no +{last} after +{len(known) - 1}")
+            chosen.update(known[first : last + 1])
+            continue
+        if missing := [number for number in (first, last) if number not in known]:
+            raise ValueError(f"there is no {format_nodes(missing)}")
+        chosen.update(number for number in known if first <= number <= last)
     return chosen
 
 

@@ -56,3 +56,11 @@ def test_knobs_and_cgroups(tmp_path: Path) -> None:
 )
 def test_no_line_makes_it_stumble(line: str, tmp_path: Path) -> None:
     completed(line, tmp_path)
+
+
+def test_sets_of_exec(tmp_path: Path) -> None:
+    cpus = {str(cpu) for cpu in os.sched_getaffinity(0)}
+    assert completed("terrace exec -C ", tmp_path) == cpus
+    nodes = completed("terrace exec --membind ", tmp_path)
+    assert nodes and nodes == completed("terrace exec -N ", tmp_path) == completed("terrace exec -w ", tmp_path)
+    assert completed("terrace exec --pref", tmp_path) == {"--preferred", "--preferred-many"}

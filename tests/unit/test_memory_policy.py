@@ -16,7 +16,8 @@ from terrace.cli import spread
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.paths import repo_root
 from terrace.policy import library, place
-from terrace.policy.calls import BIND, INTERLEAVE, PREFERRED, PREFERRED_MANY, WEIGHTED, Policy, PolicyCalls
+from terrace.policy.binding import CpuCalls
+from terrace.policy.calls import BIND, INTERLEAVE, LOCAL, PREFERRED, PREFERRED_MANY, WEIGHTED, Policy, PolicyCalls
 from terrace.policy.maps import bytes_by_node, parse_numa_maps
 from terrace.policy.measure import measured_bandwidths
 from terrace.policy.place import Placement
@@ -200,7 +201,8 @@ def test_placements_become_policies(tmp_path: Path) -> None:
     assert place.policy_of(Placement(membind="1"), files) == Policy(BIND, (1,))
     assert place.policy_of(Placement(interleave="all"), files) == Policy(INTERLEAVE, (0, 1, 2))
     assert place.policy_of(Placement(preferred="2"), files) == Policy(PREFERRED, (2,))
-    assert place.policy_of(Placement(preferred="!2"), files) == Policy(PREFERRED_MANY, (0, 1))
+    assert place.policy_of(Placement(preferred_many="!2"), files) == Policy(PREFERRED_MANY, (0, 1))
+    assert place.policy_of(Placement(local=True), files) == Policy(LOCAL)
     assert place.policy_of(Placement(weighted="0=9,1"), files) == Policy(WEIGHTED, (0, 1), {0: 9})
     assert place.policy_of(Placement(interleave="0-1", weights="auto"), files) == Policy(WEIGHTED, (0, 1), {0: 3, 1: 1})
     with pytest.raises(UsageError):
@@ -259,7 +261,7 @@ def test_show(tmp_path: Path) -> None:
     files = machine(tmp_path, weights={0: 2, 1: 1, 2: 1})
     calls = FakeCalls()
     applied(Placement(weighted="0=9,1"), files, calls)
-    about = place.describe(files, calls)  # type: ignore[arg-type]
+    about = place.describe(files, calls, CpuCalls())  # type: ignore[arg-type]
     assert about["mode"] == "weighted-interleave"
     assert about["weights"] == [
         {"node": 0, "weight": 9, "own": True},
@@ -271,7 +273,7 @@ def test_show(tmp_path: Path) -> None:
     assert global_weights(files, [0, 1]) == {0: 2, 1: 1}
     jsonschema.validate({"version": place.JSON_VERSION, "kind": "policy", **about}, schema("policy"))
     with pytest.raises(MissingError):
-        place.describe(files, FakeCalls(answer=errno.ENOSYS))  # type: ignore[arg-type]
+        place.describe(files, FakeCalls(answer=errno.ENOSYS), CpuCalls())  # type: ignore[arg-type]
 
 
 def test_the_tool_calls_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

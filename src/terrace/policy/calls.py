@@ -13,7 +13,7 @@ from functools import cached_property
 from terrace.policy import library
 
 MODES = ("default", "preferred", "bind", "interleave", "local", "preferred-many", "weighted-interleave")
-PREFERRED, BIND, INTERLEAVE, PREFERRED_MANY, WEIGHTED = 1, 2, 3, 5, 6
+PREFERRED, BIND, INTERLEAVE, LOCAL, PREFERRED_MANY, WEIGHTED = 1, 2, 3, 4, 5, 6
 
 # Flags of <terrace/policy.h>
 _FALLBACK = 1 << 3

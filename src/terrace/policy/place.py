@@ -15,11 +15,21 @@ from typing import Any
 
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.output import say, warn
-from terrace.policy.calls import BIND, INTERLEAVE, MODES, PREFERRED, PREFERRED_MANY, WEIGHTED, Policy, PolicyCalls
+from terrace.policy.binding import CpuCalls, allowed_nodes, memory_nodes, whose_nodes
+from terrace.policy.calls import (
+    BIND,
+    INTERLEAVE,
+    LOCAL,
+    MODES,
+    PREFERRED,
+    PREFERRED_MANY,
+    WEIGHTED,
+    Policy,
+    PolicyCalls,
+)
 from terrace.policy.measure import AREA_BYTES, measured_bandwidths, without_room
 from terrace.policy.weights import auto_weights, format_weights, global_weights, parse_weights, weights_of
 from terrace.sysfs import KernelFiles
-from terrace.sysfs import parse_nodes as parse_kernel_list
 from terrace.units import format_nodes, format_size, parse_nodes, parse_size
 
 JSON_VERSION = 1
@@ -28,21 +38,20 @@ _RANGE = re.compile(r"(.+?)(?::([^:+]+)\+([^:+]+))?")
 
 @dataclass(frozen=True)
 class Placement:
-    """The options, as text; at most one of the first four."""
+    """The options, as text; at most one of the first six."""
 
     weighted: str | None = None
     interleave: str | None = None
     membind: str | None = None
     preferred: str | None = None
+    preferred_many: str | None = None
+    local: bool = False
+    #: Also nodes that the cpuset of this task excludes.
+    every: bool = False
     #: Where weights come from: firmware, measured, auto (firmware, or measured where it does not tell), or None.
     weights: str | None = None
     ranges: tuple[str, ...] = ()
     fallback: bool = False
-
-
-def memory_nodes(files: KernelFiles) -> list[int]:
-    """Nodes with memory; 0 alone on a kernel without NUMA."""
-    return parse_kernel_list(files.get("sys/devices/system/node/has_memory")) or [0]
 
 
 def policy_of(wish: Placement, files: KernelFiles, calls: PolicyCalls | None = None) -> Policy | None:
@@ -50,19 +59,28 @@ def policy_of(wish: Placement, files: KernelFiles, calls: PolicyCalls | None = N
 
     Raises UsageError, MissingError, TerraceError.
     """
-    known = memory_nodes(files)
+    known, whose = allowed_nodes(files, wish.every), whose_nodes(wish.every)
     if wish.weights:
-        if wish.weighted or wish.membind or wish.preferred:
+        if wish.weighted or wish.membind or wish.preferred or wish.preferred_many or wish.local:
             raise UsageError(f"--weights {wish.weights} goes alone or with --interleave NODES")
-        nodes = parse_nodes(wish.interleave or "all", known)
+        nodes = parse_nodes(wish.interleave or "all", known, whose)
         return Policy(WEIGHTED, tuple(nodes), _weights_from(wish.weights, files, nodes, calls or PolicyCalls()))
     if wish.weighted is not None:
-        weights = parse_weights(wish.weighted, known)
+        weights = parse_weights(wish.weighted, known, whose)
         return Policy(WEIGHTED, tuple(sorted(weights)), {node: w for node, w in weights.items() if w})
-    for text, mode in ((wish.interleave, INTERLEAVE), (wish.membind, BIND), (wish.preferred, PREFERRED)):
+    if wish.local:
+        return Policy(LOCAL)
+    for text, mode in (
+        (wish.interleave, INTERLEAVE),
+        (wish.membind, BIND),
+        (wish.preferred, PREFERRED),
+        (wish.preferred_many, PREFERRED_MANY),
+    ):
         if text is not None:
-            nodes = parse_nodes(text, known)
-            return Policy(PREFERRED_MANY if mode == PREFERRED and len(nodes) > 1 else mode, tuple(nodes))
+            nodes = parse_nodes(text, known, whose)
+            if mode == PREFERRED and len(nodes) > 1:
+                raise UsageError(f"--preferred {text}: it takes one node; --preferred-many (-P) takes several")
+            return Policy(mode, tuple(nodes))
     return None
 
 
@@ -102,8 +120,7 @@ def apply(wish: Placement, files: KernelFiles, calls: PolicyCalls) -> None:
     """Put the wish in force, for the files of --range-file or for this task. Raises TerraceError."""
     policy = policy_of(wish, files, calls)
     if policy is None:
-        if wish.ranges:
-            raise UsageError("--range-file needs a placement: --weighted-interleave 0=9,1=1, for example")
+        _check_ranges(wish)
         return
     old = False
     if policy.weights and not calls.has_weights():
@@ -117,6 +134,30 @@ def apply(wish: Placement, files: KernelFiles, calls: PolicyCalls) -> None:
             calls.set_task(policy, fallback=old)
     except OSError as error:
         raise _explained(error, policy) from error
+
+
+def _check_ranges(wish: Placement) -> None:
+    """Refuse files without a policy to give to them."""
+    if wish.ranges:
+        raise UsageError("--range-file needs a placement: --weighted-interleave 0=9,1=1, for example")
+
+
+def calls_text(wish: Placement, policy: Policy | None) -> list[str]:
+    """The calls that `apply` makes for a policy, for people. Raises UsageError."""
+    if policy is None:
+        _check_ranges(wish)
+        return []
+    if policy.weights:
+        nodes = format_weights({node: policy.weights.get(node, 0) for node in policy.nodes})
+    else:
+        nodes = format_nodes(policy.nodes)
+    words = [f"MPOL_{MODES[policy.mode].upper().replace('-', '_')}", *([nodes] if policy.nodes else [])]
+    new = "2" if policy.weights else ""
+    if not wish.ranges:
+        return [f"set_mempolicy{new}({', '.join(words)})"]
+    for text in wish.ranges:
+        parse_range(text)
+    return [f"mbind{new}({', '.join([text, *words])})" for text in wish.ranges]
 
 
 def _refuse_or_tell(wish: Placement, policy: Policy, files: KernelFiles) -> None:
@@ -136,7 +177,7 @@ def _refuse_or_tell(wish: Placement, policy: Policy, files: KernelFiles) -> None
 
 
 def _explained(error: OSError, policy: Policy) -> TerraceError:
-    what = f"{MODES[policy.mode]} on node {format_nodes(policy.nodes)}"
+    what = f"{MODES[policy.mode]} on node {format_nodes(policy.nodes)}" if policy.nodes else MODES[policy.mode]
     if error.errno == errno.ENOSYS:
         return MissingError(f"this kernel ({os.uname().release}) has no memory policies (CONFIG_NUMA)")
     if error.errno == errno.EINVAL:
@@ -175,8 +216,8 @@ def _apply_to_file(text: str, policy: Policy, calls: PolicyCalls, fallback: bool
         area.close()
 
 
-def describe(files: KernelFiles, calls: PolicyCalls) -> dict[str, Any]:
-    """The policy of this task as documented in docs/reference/json.md. Raises MissingError."""
+def describe(files: KernelFiles, calls: PolicyCalls, cpu_calls: CpuCalls) -> dict[str, Any]:
+    """The policy and the CPUs of this task as documented in docs/reference/json.md. Raises MissingError."""
     try:
         policy = calls.get_task()
     except OSError as error:
@@ -195,6 +236,8 @@ def describe(files: KernelFiles, calls: PolicyCalls) -> dict[str, Any]:
         "global_weights": [{"node": node, "weight": weight} for node, weight in common.items()],
         "weights_per_task": calls.has_weights(),
         "memory_nodes": memory_nodes(files),
+        "allowed_nodes": allowed_nodes(files),
+        "cpus": cpu_calls.allowed(),
     }
 
 
@@ -205,7 +248,10 @@ def shown(about: Mapping[str, Any]) -> list[str]:
     for entry in about["weights"]:
         whose = "its own" if entry["own"] else "holds for everybody"
         lines.append(f"  node {entry['node']}: weight {entry['weight']} ({whose})")
+    lines.append(f"CPUs: {format_nodes(about['cpus'])}")
     lines.append(f"nodes with memory: {format_nodes(about['memory_nodes'])}")
+    if about["allowed_nodes"] != about["memory_nodes"]:
+        lines.append(f"nodes that the cpuset allows: {format_nodes(about['allowed_nodes'])}")
     if about["global_weights"]:
         text = format_weights({entry["node"]: entry["weight"] for entry in about["global_weights"]})
         lines.append(f"weights that hold for everybody: {text}")

@@ -17,12 +17,15 @@ _FILES = "sys/kernel/mm/mempolicy/weighted_interleave"
 _NODES = "sys/devices/system/node"
 
 
-def parse_weights(text: str, known: Iterable[int]) -> dict[int, int]:
+def parse_weights(text: str, known: Iterable[int], whose: str = "this machine has") -> dict[int, int]:
     """Weights by node of `0=9,1=1` or `0-1=3,2`; 0, or no weight, is the one that holds for everybody.
 
     Raises UsageError naming what is wrong.
     """
     nodes = sorted(set(known))
+    if "=" not in text:
+        # A node set as a whole, in which ! and + hold for all of its parts.
+        return dict.fromkeys(parse_nodes(text, nodes, whose), 0)
     weights: dict[int, int] = {}
     for part in _parts(text):
         names, sign, number = part.partition("=")
@@ -31,7 +34,7 @@ def parse_weights(text: str, known: Iterable[int]) -> dict[int, int]:
             if not number.isdecimal() or int(number) > WEIGHT_MAX:
                 raise UsageError(f"weights '{text}': '{number}' is not a weight; allowed: 0 to {WEIGHT_MAX}")
             weight = int(number)
-        for node in parse_nodes(names, nodes):
+        for node in parse_nodes(names, nodes, whose):
             if node in weights:
                 raise UsageError(f"weights '{text}': node {node} is there twice")
             weights[node] = weight
