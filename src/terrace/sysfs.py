@@ -109,6 +109,13 @@ class KernelFiles:
                 self.unreadable[self.shown_path(folder)] = os.strerror(error.errno or 0)
             return []
 
+    def link(self, name: str) -> str | None:
+        """What a symbolic link says, as it is written; None when there is none."""
+        try:
+            return str(self.real_path(name).readlink())
+        except OSError:
+            return None
+
     def write(self, name: str, value: str) -> None:
         """Hand the kernel a value in one system call, as ``echo value > file`` does.
 

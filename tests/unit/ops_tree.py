@@ -96,6 +96,53 @@ class Tree:
                 self.put(f"{CGROUPS}/{group}/{knob.path}", knob.default)
                 self.put(f"{CGROUPS}/{group}/{knob.path}.effective", knob.default)
 
+    def dax(self, name: str, driver: str, node: int, below: str = "platform/hmem.0", size: int = 1024 * MIB) -> None:
+        """A dax device with a driver ("" for none), at a place in the tree of devices."""
+        place = f"sys/devices/{below}/{name}"
+        self.put(f"{place}/target_node", str(node))
+        self.put(f"{place}/size", str(size))
+        if driver:
+            (self.root / place / "driver").symlink_to(f"/sys/bus/dax/drivers/{driver}")
+        self.bus("dax", name, place)
+
+    def bus(self, bus: str, name: str, place: str) -> None:
+        """A device of a bus: a link to its place in the tree of devices."""
+        link = self.root / f"sys/bus/{bus}/devices/{name}"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(f"../../../../{place}")
+
+    def blocks(self, node: int, *states: str, size: int = 256 * MIB) -> None:
+        """Memory blocks of a node, each by its zone; offline: it could get into two."""
+        self.put("sys/devices/system/memory/block_size_bytes", f"{size:x}")
+        for number, zone in enumerate(states, start=100 * node):
+            block = f"sys/devices/system/memory/memory{number}"
+            self.put(f"{block}/state", "offline" if zone == "offline" else "online")
+            self.put(f"{block}/valid_zones", "Normal Movable" if zone == "offline" else zone)
+            (self.root / f"sys/devices/system/node/node{node}/memory{number}").symlink_to(
+                f"../../memory/memory{number}"
+            )
+
+    def cxl_region(self, name: str, decoders: dict[str, str], size: int = 1024 * MIB) -> str:
+        """A CXL region of endpoint decoders (decoder2.0), each of a memory device (mem0); its place."""
+        place = f"sys/devices/platform/ACPI0017:00/root0/decoder0.0/{name}"
+        self.put(f"{place}/size", f"{size:#x}")
+        self.bus("cxl", name, place)
+        for number, (decoder, memory) in enumerate(decoders.items()):
+            self.put(f"{place}/target{number}", decoder)
+            endpoint = f"endpoint{decoder.removeprefix('decoder').partition('.')[0]}"
+            above = f"sys/devices/platform/ACPI0017:00/root0/port1/{endpoint}"
+            self.put(f"{above}/{decoder}/mode", "ram")
+            (self.root / above / "uport").symlink_to(f"../../../../../pci0000:0c/{memory}")
+            self.bus("cxl", endpoint, above)
+            self.bus("cxl", decoder, f"{above}/{decoder}")
+        return place.removeprefix("sys/devices/")
+
+    def cxl_memory(self, name: str, volatile: int = 1024 * MIB) -> None:
+        """A CXL memory device."""
+        place = f"sys/devices/pci0000:0c/{name}"
+        self.put(f"{place}/ram/size", f"{volatile:#x}")
+        self.bus("cxl", name, place)
+
     def place(self, **values: str) -> None:
         """What the last burst said: BURST, but for these."""
         for name, text in (BURST | values).items():

@@ -10,6 +10,7 @@ from typing import Literal
 
 from terrace.ops import counters
 from terrace.ops.daemons import ENGINE
+from terrace.ops.devices import AUTO_ONLINE
 from terrace.ops.diagnose import HOW_TO_KERNEL, Reason, diagnose
 from terrace.ops.probe import Feature, Prober
 from terrace.ops.snapshot import Snapshot, change
@@ -44,6 +45,7 @@ def machine_checks(files: KernelFiles, prober: Prober, now: Snapshot) -> list[Ch
         checks.append(_demotion(now))
         checks.append(_hmat(features["hmat"]))
         checks += [_from_reason(reasons[name]) for name in ("kswapd_gave_up", "slow_full") if name in reasons]
+    checks += _devices(now, reasons)
     checks.append(_root())
     return checks
 
@@ -137,6 +139,21 @@ def _demotion(now: Snapshot) -> Check:
         "demotion is off: once fast memory is full, promotion stops",
         "terrace set demotion_enabled 1",
     )
+
+
+def _devices(now: Snapshot, reasons: dict[str, Reason]) -> Iterator[Check]:
+    """Name the devices behind nodes and the zones of their memory, then each fault of those."""
+    zones = {one.node: one for one in now.devices.zones}
+    for node in now.devices.nodes:
+        names = ", ".join(one.title for one in now.devices.of_node(node))
+        where = f"; its blocks: {zones[node].text}" if node in zones else ""
+        yield Check("devices", "machine", "ok", f"memory of node {node} is from {names}{where}")
+    if now.devices.dax and now.devices.auto_online is not None:
+        message = f"memory that is added later: {now.devices.auto_online} (/{AUTO_ONLINE})"
+        yield Check("auto_online", "machine", "ok", message)
+    for name in ("dax_not_memory", "memory_offline", "memory_not_movable", "cxl_no_region"):
+        if name in reasons:
+            yield _from_reason(reasons[name])
 
 
 def _hmat(feature: Feature) -> Check:

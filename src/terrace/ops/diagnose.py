@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from terrace.ops import counters
+from terrace.ops.devices import AUTO_ONLINE, Devices, Zones
 from terrace.ops.snapshot import PLACE, Change, Snapshot
 from terrace.ops.topology import Node
 from terrace.paths import command, document, has_lab
-from terrace.units import format_nodes
+from terrace.units import format_nodes, format_size
 
 Severity = Literal["info", "warn", "error"]
 
@@ -45,6 +46,7 @@ def diagnose(now: Snapshot, change: Change) -> list[Reason]:
     if now.engine and now.enabled and not blocked:
         reasons += _engine(now, change)
     reasons += _pressure(now)
+    reasons += _devices(now.devices)
     return reasons
 
 
@@ -247,6 +249,96 @@ def _pressure(now: Snapshot) -> list[Reason]:
             )
         )
     return reasons
+
+
+def _devices(found: Devices) -> list[Reason]:
+    """Memory that the kernel could have, or has in a way that its pages do not move. One reason an id."""
+    return [*_unused_dax(found), *_blocks(found), *_unused_cxl(found)]
+
+
+def _unused_dax(found: Devices) -> list[Reason]:
+    unused = [one for one in found.dax if one.mode != "system-ram"]
+    if not unused:
+        return []
+    each = [
+        f"{one.title} is {'without a driver' if one.mode == 'none' else f'in mode {one.mode}'}"
+        + ("" if one.size_bytes is None else f", {format_size(one.size_bytes)}")
+        + ("" if one.node is None else f" for node {one.node}")
+        for one in unused
+    ]
+    return [
+        Reason(
+            "dax_not_memory",
+            "warn",
+            f"{'; '.join(each)}: the kernel uses it as memory of a node only in mode system-ram",
+            f"daxctl reconfigure-device --mode=system-ram {' '.join(one.name for one in unused)}",
+        )
+    ]
+
+
+def _blocks(found: Devices) -> list[Reason]:
+    reasons = []
+    offline = [one for one in found.zones if one.offline_bytes]
+    if offline:
+        each = [_amount(found, one, one.offline_bytes) for one in offline]
+        reasons.append(
+            Reason(
+                "memory_offline",
+                "warn",
+                f"{'; '.join(each)} offline: nobody can use that memory",
+                _with_policy(found, f"daxctl online-memory {_all_names(found, offline)}"),
+            )
+        )
+    fixed = [one for one in found.zones if one.kernel_bytes]
+    if fixed:
+        each = [_amount(found, one, one.kernel_bytes) for one in fixed]
+        names = _all_names(found, fixed)
+        reasons.append(
+            Reason(
+                "memory_not_movable",
+                "warn",
+                f"{'; '.join(each)} in zones of the kernel, such as Normal: kernel data can be there, which is never "
+                "promoted and keeps the device from going offline",
+                _with_policy(found, f"daxctl offline-memory {names}; daxctl online-memory {names} (zone Movable)"),
+            )
+        )
+    return reasons
+
+
+def _amount(found: Devices, zones: Zones, count: int) -> str:
+    names = ", ".join(one.title for one in found.of_node(zones.node))
+    return f"node {zones.node} ({names}) has {format_size(count)}"
+
+
+def _all_names(found: Devices, several: Iterable[Zones]) -> str:
+    return " ".join(one.name for zones in several for one in found.of_node(zones.node))
+
+
+def _with_policy(found: Devices, command: str) -> str:
+    """``command``, and how memory that is added later gets into zone Movable by itself."""
+    if found.auto_online in (None, "online_movable"):
+        return command
+    return (
+        f"{command}; for memory that is added later: echo online_movable > /{AUTO_ONLINE} "
+        f"(now {found.auto_online}; at boot: memhp_default_state=online_movable)"
+    )
+
+
+def _unused_cxl(found: Devices) -> list[Reason]:
+    idle = found.idle_memory
+    if not idle:
+        return []
+    names = ", ".join(f"{one.name} ({format_size(one.volatile_bytes or 0)})" for one in idle)
+    return [
+        Reason(
+            "cxl_no_region",
+            "warn",
+            f"CXL memory {names} is in no region that the kernel knows: it is unused, unless the firmware has "
+            "mapped it",
+            f"cxl create-region -t ram -d DECODER {' '.join(one.name for one in idle)} "
+            "(`cxl list -D` names the decoders); then daxctl reconfigure-device --mode=system-ram its dax device",
+        )
+    ]
 
 
 def _full(now: Snapshot) -> list[Node]:

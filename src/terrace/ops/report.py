@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from terrace.ops import counters
 from terrace.ops.capabilities import settings_text
 from terrace.ops.daemons import Daemon
+from terrace.ops.devices import AUTO_ONLINE, Devices
 from terrace.ops.diagnose import Reason, diagnose, is_moving
 from terrace.ops.snapshot import Change, Place, Snapshot, change
 from terrace.ops.topology import Node
@@ -66,6 +67,7 @@ def as_json(report: Report) -> dict[str, object]:
         "demotion_enabled": now.demotion_enabled,
         "tiers": [asdict(tier) for tier in now.tiers],
         "nodes": [node.as_json() for node in now.nodes],
+        "memory_devices": now.devices.as_json(),
         "moves": _moves(report),
         "counters": now.counters,
         "rates_per_s": _rates(report.change),
@@ -126,6 +128,7 @@ def as_text(report: Report) -> str:
     parts = [
         _head(now),
         _nodes(now),
+        _devices(now.devices),
         _capabilities(now),
         _last_burst(now),
         _flow(report),
@@ -197,6 +200,26 @@ def _node_row(node: Node, engine: bool) -> list[object]:
             *("-" if value is None else value for value in (node.promoted, node.dropped, node.demoted)),
         ]
     return row
+
+
+def _devices(found: Devices) -> str:
+    """The devices behind nodes, and in which zones their memory is."""
+    if not found.dax:
+        return ""
+    memory = {region.name: region.memory for region in found.regions}
+    zones = {one.node: one for one in found.zones}
+    rows = []
+    for one in found.dax:
+        made_from = [one.region, *memory.get(one.region, [])] if one.region else ["-"]
+        place = zones.get(one.node) if one.node is not None and one.mode == "system-ram" else None
+        node = "-" if one.node is None else str(one.node)
+        rows.append(
+            (one.name, one.mode, node, _size(one.size_bytes), " ".join(made_from), place.text if place else "-")
+        )
+    text = format_table(rows, ("DEVICE", "MODE", "NODE", "SIZE", "MADE FROM", "MEMORY OF THE NODE"))
+    if found.auto_online is None:
+        return text
+    return f"{text}\nMemory that is added later: {found.auto_online} (/{AUTO_ONLINE})"
 
 
 def _size(count: int | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from terrace.ops.capabilities import Capability, read_capabilities
 from terrace.ops.daemons import Daemon, read_daemons
+from terrace.ops.devices import Devices, read_devices
 from terrace.ops.topology import Node, Tier, read_nodes
 from terrace.sysfs import MTIER, KernelFiles, parse_table
 
@@ -81,6 +82,7 @@ class Snapshot:
     place: Place | None = None
     observing: bool | None = None
     capabilities: list[Capability] = field(default_factory=list)
+    devices: Devices = field(default_factory=Devices)
 
     @property
     def slow_nodes(self) -> list[Node]:
@@ -121,6 +123,7 @@ def take(files: KernelFiles) -> Snapshot:
         place=_read_place(files),
         observing=files.get_int(OBSERVE) == 1 if files.exists(OBSERVE) else None,
         capabilities=read_capabilities(files, vmstat),
+        devices=read_devices(files),
     )
 
 
