@@ -60,21 +60,29 @@ static const struct mm_walk_ops count_ops = {
 	.walk_lock = PGWALK_RDLOCK,
 };
 
-/* When the last mark of a process was set; false if it is not known */
+/*
+ * The time of the last mark of a process; false if it is not known.
+ *
+ * The caller holds @task, not its leader. The leader is released after every other thread
+ * of its process, and freed an RCU grace period later: while @task has a pid, the leader
+ * and its state stay until the end of the RCU section. exec by another thread releases
+ * the old leader first, whose group_leader is the new one by then.
+ */
 static bool last_mark(const struct task_struct *task, unsigned long *when)
 {
-	const struct task_struct *leader;
 	const struct numa_follow_task *state;
+	const struct task_struct *leader;
 	bool known = false;
 
-	rcu_read_lock();
+	guard(rcu)();
+	if (!pid_alive(task))
+		return false;
 	leader = READ_ONCE(task->group_leader);
 	state = READ_ONCE(leader->numa_follow);
 	if (state && READ_ONCE(state->marked_by) == leader->self_exec_id) {
 		known = true;
 		*when = READ_ONCE(state->marked);
 	}
-	rcu_read_unlock();
 	return known;
 }
 
