@@ -15,9 +15,11 @@
 #include <linux/memory-tiers.h>
 #include <linux/mm.h>
 
-#if defined(CONFIG_NUMA_BALANCING) &&					    \
-	(defined(CONFIG_MTIER) || defined(CONFIG_NUMA_LAZY_MIGRATE) ||	    \
-	 defined(CONFIG_NUMA_AUTO_MIGRATE) || defined(CONFIG_NUMA_FAULT_MIGRATE))
+/* Code that moves folios to fast memory asserts that the checks below are compiled in. */
+#if defined(CONFIG_NUMA_BALANCING) &&					\
+	(defined(CONFIG_MTIER) || defined(CONFIG_NUMA_FOLLOW))
+#define STALE_CPUPID	1
+
 /**
  * known_cpupid() - who used a folio last
  * @cpupid: what the folio says
@@ -45,6 +47,8 @@ static inline int moved_cpupid(struct folio *to, int cpupid)
 	return node_is_toptier(folio_nid(to)) ? known_cpupid(cpupid) : cpupid;
 }
 #else
+#define STALE_CPUPID	0
+
 static inline int known_cpupid(int cpupid)
 {
 	return cpupid;

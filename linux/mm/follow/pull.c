@@ -23,12 +23,16 @@
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/sched/sysctl.h>
+#include <linux/stale_cpupid.h>
 #include <linux/topology.h>
 
 #include <trace/events/numa_follow.h>
 
 #include "../internal.h"
 #include "follow.h"
+
+/* A lazy policy can move a folio with a time in its flags from slow memory to fast. */
+static_assert(STALE_CPUPID);
 
 /* ---- where it should be ---- */
 

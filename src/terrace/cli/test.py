@@ -44,7 +44,7 @@ _BUILD_S = {"debug": 24 * 60.0, "static-keys": 8 * 60.0}
 # a run of all there is.
 _HOST_PACKAGES = ("gcc", "libc6-dev", "make")
 # Those of `kernel check` that need no kernel built from end to end; that of the series has checkpatch in it.
-_PATCH_CHECKS = ("hooks", "budget", "exports", "kernel-doc", "series", "sparse")
+_PATCH_CHECKS = ("hooks", "budget", "exports", "symbols", "kernel-doc", "series", "sparse")
 # That each mutant has its place in our tree, and names checks that there are; not that they notice it.
 _MUTANTS = "mutants"
 

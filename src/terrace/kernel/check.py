@@ -15,7 +15,7 @@ from typing import Any
 
 from terrace.errors import BuildError, TerraceError, UsageError
 from terrace.host import clean_env, cpu_count, require_packages
-from terrace.kernel import arch, bisect, build, config, exports, matrix, nops, patches, series, size, tree
+from terrace.kernel import arch, bisect, build, config, exports, matrix, nops, patches, series, size, symbols, tree
 from terrace.kernel import source as linux_source
 from terrace.kernel.nops import Site
 from terrace.kernel.size import Size
@@ -340,6 +340,11 @@ def _check_configs(source: Source) -> list[str]:
     return []
 
 
+def _check_symbols(source: Source) -> list[str]:
+    """Every option named in code, hooks, series, fragments and docs is in a Kconfig file of our tree."""
+    return symbols.problems(symbols.files_of(repo_root()), symbols.defined(tree.assemble(source)))
+
+
 def _check_exports(source: Source) -> list[str]:
     """What inlines of Linux headers call of ours is exported to modules."""
     return exports.problems()
@@ -367,6 +372,7 @@ CHECKS = tuple(
         ("hooks", _check_hooks, False),
         ("budget", _check_budget, False),
         ("exports", _check_exports, False),
+        ("symbols", _check_symbols, False),
         ("checkpatch", _check_checkpatch, False),
         ("kernel-doc", _check_kernel_doc, False),
         ("configs", _check_configs, False),
