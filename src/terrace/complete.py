@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import pwd
 from collections.abc import Callable, Iterable
 
 import argcomplete
@@ -52,6 +53,14 @@ def _cgroups(parsed_args: argparse.Namespace, prefix: str, **_: object) -> list[
     return [f"{below}{name}" for name in found if root.exists(f"{CGROUPS}/{below}{name}/cgroup.procs")]
 
 
+def _pids(**_: object) -> list[str]:
+    return [name for name in KernelFiles().names("proc") if name.isdecimal()]
+
+
+def _users(**_: object) -> list[str]:
+    return sorted({entry.pw_name for entry in pwd.getpwall()})
+
+
 def _cpus(**_: object) -> Iterable[str]:
     return [str(cpu) for cpu in sorted(os.sched_getaffinity(0))]
 
@@ -65,6 +74,9 @@ COMPLETERS: dict[tuple[str, str], Callable[..., Iterable[str]]] = {
     ("set", "knob"): _knobs,
     ("set", "cgroup"): _cgroups,
     ("apply", "cgroup"): _cgroups,
+    ("top", "cgroup"): _cgroups,
+    ("top", "pid"): _pids,
+    ("top", "user"): _users,
     ("exec", "weighted_interleave"): _nodes,
     ("exec", "interleave"): _nodes,
     ("exec", "membind"): _nodes,

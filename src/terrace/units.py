@@ -55,6 +55,14 @@ def whole_number(option: str, low: int, high: int) -> Callable[[str], int]:
     return read
 
 
+def parse_pids(option: str, text: str) -> frozenset[int]:
+    """Process numbers of the value of `option`, `1234` or `1234,5678`. Raises UsageError."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"\d{1,9}", part, re.ASCII) and int(part) for part in parts):
+        raise UsageError(f"{option} {text}: use process numbers with commas between (1234,5678)")
+    return frozenset(int(part) for part in parts)
+
+
 def factor(option: str) -> Callable[[str], float]:
     """As `whole_number`, for a number above 0 that something is multiplied by."""
 

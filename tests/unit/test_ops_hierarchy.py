@@ -22,7 +22,6 @@ from terrace.ops import hierarchy, report, residents, snapshot
 from terrace.ops.look import Want, Watcher
 from terrace.ops.probe import Prober
 from terrace.sysfs import KernelFiles
-from terrace.trace.look import cgroup
 
 V1 = ("cpu", "cpuset", "memory")
 
@@ -208,4 +207,4 @@ def test_status_says_why_following_cannot_be_switched_on(
 )
 def test_the_cgroup_of_a_process_is_the_one_that_its_memory_is_charged_to(tmp_path: Path, text: str, path: str) -> None:
     Tree(tmp_path).put("proc/7/cgroup", text)
-    assert cgroup(KernelFiles(tmp_path), 7) == path
+    assert hierarchy.cgroup_of(KernelFiles(tmp_path), 7) == path

@@ -179,3 +179,78 @@ def test_a_machine_without_control_groups_says_so(tmp_path: Path, capsys: pytest
 def test_what_makes_no_sense_is_refused(tmp_path: Path, words: tuple[str, str]) -> None:
     with pytest.raises(UsageError, match=words[0]):
         run("top", "--root", str(tmp_path), *words)
+
+
+# ---- only some of them ----
+
+
+def names(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    document = json.loads(shown(root, capsys, "--json", *words))
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    return [row["name"] for row in document["rows"]]
+
+
+def narrowed(root: Path) -> Tree:
+    tree = machine(root)
+    tree.put("proc/300/cgroup", "0::/system.slice/db.service")
+    tree.put("proc/301/cgroup", "0::/batch")
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        (("-p", "301"), ["sh"]),
+        (("--pid", "300,301"), ["postgres", "sh"]),
+        (("-u", "postgres"), ["postgres"]),
+        (("-u", "100"), ["postgres"]),
+        (("--user", "101"), ["sh"]),
+        (("-u", "root"), []),
+        (("-u", "postgres", "-p", "301"), []),
+        (("--by", "process", "--cgroup", "system.slice"), ["postgres"]),
+        (("--by", "process", "--cgroup", "/sys/fs/cgroup/system.slice/db.service/"), ["postgres"]),
+        (("-p", "300,301", "--cgroup", "batch"), ["sh"]),
+        (("--cgroup", "system.slice"), ["system.slice", "system.slice/db.service"]),
+        (("--cgroup", "system.slice/db.service", "--depth", "1"), ["system.slice/db.service"]),
+        (("--cgroup", "idle"), ["idle"]),
+    ],
+)
+def test_only_what_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], rows: list[str]
+) -> None:
+    narrowed(tmp_path)
+    assert names(tmp_path, capsys, *words) == rows
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("-p", "1x"), "--pid 1x: use process numbers"),
+        (("-p", "0"), "--pid 0: use process numbers"),
+        (("-p", "300,999"), "--pid 300,999: there is no process 999"),
+        (("-u", "nobody-here"), "--user nobody-here: there is no user 'nobody-here'"),
+        (("--cgroup", "no/where"), "--cgroup no/where: there is no cgroup /sys/fs/cgroup/no/where"),
+        (("--cgroup", "../x"), "--cgroup ../x: there is no cgroup"),
+        (("-p", "300", "--by", "cgroup"), "--pid is of processes"),
+        (("-u", "root", "--by", "cgroup"), "--user is of processes"),
+        (("-d", "x"), "--interval x"),
+    ],
+)
+def test_what_is_not_there_is_refused(tmp_path: Path, words: tuple[str, ...], why: str) -> None:
+    narrowed(tmp_path)
+    with pytest.raises(UsageError, match=why):
+        run("top", "--root", str(tmp_path), "--interval", "0.001", *words)
+
+
+def test_other_processes_are_not_walked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    narrowed(tmp_path)
+    closed(tmp_path, 300)
+    for words in (("-p", "301"), ("-u", "101"), ("--by", "process", "--cgroup", "batch")):
+        document = json.loads(shown(tmp_path, capsys, "--json", *words))
+        assert document["unreadable"] == [] and document["nodes_unknown"] == 0
+
+
+def test_the_time_between_two_looks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine(tmp_path)
+    assert run("top", "--root", str(tmp_path), "-d", "0.25", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["interval_s"] >= 0.25

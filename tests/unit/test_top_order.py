@@ -205,7 +205,7 @@ def test_a_look_that_is_no_longer_wanted_ends_at_the_next_process() -> None:
 def test_only_names_that_are_wanted_are_walked() -> None:
     processes = alike(3) | {50: Process("db", 0, (0, 1, 0), (0, 0, 0), 0, 5, False)}
     files = files_of(processes)
-    found = Processes(files).first(files, 9, {1}, wanted=lambda name: name == "db")
+    found = Processes(files).first(files, 9, {1}, wanted=lambda one: one.name == "db")
     assert (files.walked(), found.count) == ({50}, 1)
 
 

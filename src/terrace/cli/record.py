@@ -18,19 +18,19 @@ from terrace.paths import document
 from terrace.sysfs import KernelFiles
 from terrace.trace import session
 from terrace.trace.record import Request, Result, may_record, record
-from terrace.units import format_size, parse_size, parse_time_ns
+from terrace.units import format_size, parse_pids, parse_size, parse_time_ns
 
 JSON_VERSION = 1
 DEFAULT_FILE = "terrace.data"
 DEFAULT_SECONDS = 60.0
 _DAY_S = 24 * 3600.0
 _BUFFER = (64 << 10, 4 << 30)
-USAGE = """terrace record [--time TIME | -- CMD [ARG …]] [-o FILE] [--buffer SIZE] [--json]"""
+USAGE = """terrace record [-a | -p PID[,PID]] [--time TIME | -- CMD [ARG …]] [-o FILE] [--buffer SIZE] [--json]"""
 EPILOG = f"""\
-For the time, or as long as CMD runs, it has trace-cmd write the tracepoints mtier, numa_follow, tlb_defer, numa_scan
-and migrate:mm_migrate_pages, in an instance of tracefs of its own, and reads the kernel's counters at either end.
-Ctrl-C and SIGTERM end it early, and what was recorded is kept. The exit code is CMD's; 127: not found, 126: cannot
-be run. `terrace report` shows the file, here or on another machine ({document("reference/report.md")}).
+For the time, or as long as CMD or the processes of -p run, it has trace-cmd write the tracepoints mtier, numa_follow,
+tlb_defer, numa_scan and migrate:mm_migrate_pages, in an instance of tracefs of its own, and reads the kernel's counters
+at either end. Ctrl-C and SIGTERM end it early, and what was recorded is kept. The exit code is CMD's; 127: not found,
+126: cannot be run. `terrace report` shows the file, here or on another machine ({document("reference/report.md")}).
 """
 
 
@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.usage = USAGE
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("-a", "--all", action="store_true", help="the whole machine (the default)")
+    whose.add_argument("-p", "--pid", metavar="PID[,PID]", help="only these processes, as long as one of them runs")
     parser.add_argument("--time", metavar="TIME", help=f"seconds, or 500ms, 2min, up to 24h ({DEFAULT_SECONDS:.0f}s)")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path(DEFAULT_FILE), metavar="FILE", help="write it here (%(default)s)"
@@ -93,7 +96,17 @@ def _request(args: argparse.Namespace) -> Request:
     if not _BUFFER[0] <= size <= _BUFFER[1]:
         low, high = (format_size(limit) for limit in _BUFFER)
         raise UsageError(f"--buffer {args.buffer}: use a size from {low} to {high}")
-    return Request(args.output, _seconds(args.time), size >> 10, tuple(command))
+    pids = _pids(args.pid)
+    seconds = None if pids and args.time is None else _seconds(args.time)
+    return Request(args.output, seconds, size >> 10, tuple(command), pids)
+
+
+def _pids(text: str | None) -> frozenset[int]:
+    pids = frozenset() if text is None else parse_pids("--pid", text)
+    files = KernelFiles()
+    if missing := sorted(pid for pid in pids if not files.exists(f"proc/{pid}")):
+        raise UsageError(f"--pid {text}: there is no process {', '.join(map(str, missing))}")
+    return pids
 
 
 def _seconds(text: str | None) -> float:
@@ -143,4 +156,5 @@ def as_json(request: Request, result: Result) -> dict[str, Any]:
         "command": head.command,
         "exit_code": head.exit_code,
         "cgroups_problem": head.cgroups_problem,
+        "pids": head.pids,
     }

@@ -11,11 +11,14 @@ from pathlib import Path
 from terrace.cli import answer
 from terrace.cli.record import DEFAULT_FILE
 from terrace.errors import UsageError
+from terrace.ops.knobs import below_cgroups
 from terrace.paths import document
 from terrace.trace.document import as_json
+from terrace.trace.only import Only
 from terrace.trace.page import as_text
 from terrace.trace.store import read
 from terrace.trace.summary import summarize
+from terrace.units import parse_pids
 
 _SUFFIXES = (".svg", ".png", ".pdf")
 EPILOG = f"""\
@@ -28,20 +31,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the verb."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument(
-        "file", nargs="?", type=Path, default=Path(DEFAULT_FILE), metavar="FILE", help="of terrace record (%(default)s)"
-    )
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"of terrace record ({DEFAULT_FILE})")
+    parser.add_argument("-i", "--input", type=Path, metavar="FILE", help="the same, as for perf report")
+    parser.add_argument("-p", "--pid", metavar="PID[,PID]", help="only these processes")
+    parser.add_argument("--cgroup", metavar="PATH", help="only processes of this cgroup and of those below it")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it, too: FILE.svg, FILE.png or FILE.pdf")
     answer.add_arguments(parser)
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse a picture that cannot be drawn. Raises UsageError."""
+    """Refuse bad words, and a picture that cannot be drawn. Raises UsageError."""
+    if args.file is not None and args.input is not None:
+        raise UsageError(f"FILE {args.file} and -i {args.input}: give one of them")
+    _only(args)
     if args.plot is None:
         return
     if args.plot.suffix not in _SUFFIXES:
         raise UsageError(f"--plot {args.plot}: the name has to end in one of {', '.join(_SUFFIXES)}")
     answer.check_writable("--plot", args.plot)
+
+
+def _only(args: argparse.Namespace) -> Only:
+    """What -p and --cgroup narrow the page to. Raises UsageError."""
+    pids = frozenset() if args.pid is None else parse_pids("--pid", args.pid)
+    try:
+        return Only(pids, "" if args.cgroup is None else below_cgroups(args.cgroup))
+    except UsageError as error:
+        raise UsageError(f"--cgroup {args.cgroup}: {error}") from None
 
 
 def needs_packages(args: argparse.Namespace) -> bool:
@@ -52,7 +68,7 @@ def needs_packages(args: argparse.Namespace) -> bool:
 def main(args: argparse.Namespace) -> int:
     """Run the verb."""
     check_arguments(args)
-    summary = summarize(read(args.file))
+    summary = summarize(read(args.input or args.file or Path(DEFAULT_FILE)), _only(args))
     if args.plot is not None:
         from terrace.trace.plot import draw
 

@@ -13,9 +13,11 @@ from terrace.cli import answer
 from terrace.errors import MissingError, UsageError
 from terrace.live import screen
 from terrace.ops import hierarchy, top
+from terrace.ops.knobs import below_cgroups
 from terrace.ops.look import Want, Watcher
+from terrace.ops.processes import Users
 from terrace.sysfs import KernelFiles
-from terrace.units import parse_interval_s
+from terrace.units import parse_interval_s, parse_pids
 
 EPILOG = """\
 Who has the most memory on slow nodes comes first. Control groups count what is below them, and
@@ -35,7 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="lines (20)")
     parser.add_argument("--depth", type=int, default=3, metavar="N", help="levels of control groups (3)")
-    parser.add_argument("--interval", default="2s", metavar="TIME", help="between two looks: seconds, or 500ms (2s)")
+    parser.add_argument(
+        "-d", "--interval", default="2s", metavar="TIME", help="between two looks: seconds, or 500ms (2s)"
+    )
+    parser.add_argument("-p", "--pid", metavar="PID[,PID]", help="only these processes")
+    parser.add_argument("-u", "--user", metavar="USER", help="only processes of this user, a name or a number")
+    parser.add_argument("--cgroup", metavar="PATH", help="only this cgroup and those below it, or their processes")
     parser.add_argument("--count", type=int, metavar="N", help="stop after N; default: on a terminal never, else 1")
     answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
@@ -62,12 +69,55 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _want(args: argparse.Namespace) -> Want:
-    """What is asked for; processes where cgroups cannot be shown. Raises MissingError when --by asks for cgroups."""
-    problem = None if args.by == "process" else hierarchy.find(KernelFiles(args.root)).problem
-    if args.by == "cgroup" and problem:
+    """What is asked for; processes where cgroups cannot be shown, or where only processes have what is asked for.
+
+    Raises UsageError, and MissingError when --by asks for cgroups that cannot be shown.
+    """
+    files = KernelFiles(args.root)
+    of_processes = [f"--{name}" for name in ("pid", "user") if getattr(args, name) is not None]
+    if args.by == "cgroup" and of_processes:
+        raise UsageError(f"{of_processes[0]} is of processes: leave --by cgroup out")
+    by = "process" if of_processes else args.by
+    problem = None if by == "process" else hierarchy.find(files).problem
+    if by == "cgroup" and problem:
         raise MissingError(f"--by cgroup: {top.problem_text(problem)}. Processes: terrace top --by process")
-    kind = args.by or ("process" if problem else "cgroup")
-    return Want(kind, args.limit, args.depth, instead=problem is not None)
+    return Want(
+        by or ("process" if problem else "cgroup"),
+        args.limit,
+        args.depth,
+        instead=problem is not None,
+        pids=_pids(args, files),
+        user="" if args.user is None else _user(args, files),
+        cgroup=_cgroup(args, files),
+    )
+
+
+def _pids(args: argparse.Namespace, files: KernelFiles) -> frozenset[int]:
+    pids = frozenset() if args.pid is None else parse_pids("--pid", args.pid)
+    if missing := sorted(pid for pid in pids if not files.exists(f"proc/{pid}")):
+        raise UsageError(f"--pid {args.pid}: there is no process {', '.join(map(str, missing))}")
+    return pids
+
+
+def _user(args: argparse.Namespace, files: KernelFiles) -> str:
+    try:
+        return Users(files).find(args.user)
+    except UsageError as error:
+        raise UsageError(f"--user {args.user}: {error}") from None
+
+
+def _cgroup(args: argparse.Namespace, files: KernelFiles) -> str:
+    """The path below the root of cgroups; one of cgroup v1 is known by its processes alone."""
+    if args.cgroup is None:
+        return ""
+    try:
+        path = below_cgroups(args.cgroup)
+    except UsageError as error:
+        raise UsageError(f"--cgroup {args.cgroup}: {error}") from None
+    mounted = hierarchy.find(files)
+    if not mounted.problem and not files.exists(f"{mounted.folder}/{path}"):
+        raise UsageError(f"--cgroup {args.cgroup}: there is no cgroup /{mounted.folder}/{path}")
+    return path
 
 
 def _print_looks(args: argparse.Namespace, want: Want, seconds: float) -> None:

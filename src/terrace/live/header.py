@@ -10,7 +10,7 @@ from terrace.live.spans import Line, padded
 from terrace.live.state import State
 from terrace.ops import report, top
 from terrace.ops.topology import Node
-from terrace.units import format_size
+from terrace.units import format_nodes, format_size
 
 #: From this width on there are two columns, as in htop.
 _TWO_COLUMNS = 78
@@ -63,6 +63,16 @@ def _speed(value: float | None) -> str:
     return "-" if value is None else f"{top.size_text(value)}/s"
 
 
+def _only(state: State) -> str:
+    """What the command line narrowed the table to."""
+    want = state.want
+    parts = [f"cgroup {want.cgroup}"] if want.cgroup else []
+    if want.kind == "process":
+        parts += [f"user {want.user}"] if want.user else []
+        parts += [f"PID {format_nodes(want.pids)}"] if want.pids else []
+    return ", ".join(parts)
+
+
 def _counts(state: State) -> Line:
     """How many there are, and how many of them the table knows."""
     look = state.look
@@ -70,6 +80,7 @@ def _counts(state: State) -> Line:
     line: Line = [("Processes: " if process else "Cgroups: ", "fact"), (str(look.count) if look else "-", "bold")]
     if look and len(look.rows) < look.count:
         line.append((f", first {len(look.rows)} shown", "plain"))
+    line += [("  Only: ", "fact"), (cells.printable(text), "warn")] if (text := _only(state)) else []
     if state.want.filter:
         line += [("  Filter: ", "fact"), (cells.printable(state.want.filter), "warn")]
     return line

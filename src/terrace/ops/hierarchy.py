@@ -75,3 +75,23 @@ def _mounts(files: KernelFiles) -> dict[str, str]:
         if kind in ("cgroup", "cgroup2") and len(words) > 4:
             found[_ESCAPE.sub(lambda code: chr(int(code[1], 8)), words[4]).lstrip("/")] = kind
     return found
+
+
+def cgroup_of(files: KernelFiles, task: int) -> str:
+    """The cgroup that the memory of a task is charged to, without the leading slash; empty for the root.
+
+    It is of cgroup v1 where that has the memory controller, else of cgroup v2.
+    """
+    found = ""
+    for line in (files.get(f"proc/{task}/cgroup") or "").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if "memory" in controllers.split(","):
+            return path.removeprefix("/")
+        if not controllers and line.startswith("0::"):
+            found = path.removeprefix("/")
+    return found
+
+
+def is_below(name: str, top: str) -> bool:
+    """Whether a cgroup is ``top`` or below it; every one is below the root, which is empty."""
+    return not top or name == top or name.startswith(f"{top}/")

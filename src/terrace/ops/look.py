@@ -11,7 +11,7 @@ from pathlib import Path
 from terrace.ops import hierarchy, residents, top
 from terrace.ops.order import Order
 from terrace.ops.processes import Found, Processes
-from terrace.ops.residents import Resident
+from terrace.ops.residents import Candidate, Resident
 from terrace.ops.topology import Node, read_nodes
 from terrace.sysfs import KernelFiles
 
@@ -30,10 +30,24 @@ class Want:
     filter: str = ""
     #: Processes are shown because cgroups cannot be.
     instead: bool = False
+    #: Of processes only these, and those of this user; empty: all.
+    pids: frozenset[int] = frozenset()
+    user: str = ""
+    #: Only this cgroup and those below it, or their processes; empty: all.
+    cgroup: str = ""
 
     def names(self, name: str) -> bool:
         """Whether this one is to be shown."""
         return self.filter in name.lower()
+
+    def wants(self, files: KernelFiles, one: Candidate) -> bool:
+        """Whether a process is to be shown."""
+        return (
+            self.names(one.name)
+            and (not self.pids or one.pid in self.pids)
+            and (not self.user or one.user == self.user)
+            and (not self.cgroup or hierarchy.is_below(hierarchy.cgroup_of(files, one.pid), self.cgroup))
+        )
 
 
 @dataclass(frozen=True)
@@ -65,7 +79,8 @@ class Watcher:
     def start(self, want: Want) -> None:
         """Take note of what has moved so far, where that is counted; nothing else is read."""
         self._remember(
-            want.kind, [] if want.kind == "process" else residents.cgroups(KernelFiles(self._root), want.depth)
+            want.kind,
+            [] if want.kind == "process" else residents.cgroups(KernelFiles(self._root), want.depth, want.cgroup),
         )
 
     def take(self, want: Want, going_on: Callable[[], bool] = lambda: True) -> Look:
@@ -90,12 +105,12 @@ class Watcher:
 
     def _find(self, files: KernelFiles, want: Want, nodes: list[Node], going_on: Callable[[], bool]) -> Found:
         if want.kind == "cgroup":
-            groups = residents.cgroups(files, want.depth)
+            groups = residents.cgroups(files, want.depth, want.cgroup)
             return Found(groups, 0, len(groups))
         if self._processes is None:
             self._processes = Processes(files)
         slow = {node.node for node in nodes if not node.top}
-        return self._processes.first(files, want.most, slow, want.order, want.names, going_on)
+        return self._processes.first(files, want.most, slow, want.order, lambda one: want.wants(files, one), going_on)
 
     def _remember(self, kind: str, seen: list[Resident]) -> None:
         self._before, self._kind, self._at_s = seen, kind, time.monotonic()

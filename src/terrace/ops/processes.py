@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from terrace.errors import UsageError
 from terrace.ops.order import Key, Order
 from terrace.ops.report import page_bytes
 from terrace.ops.residents import ON_NODE, Candidate, Resident
@@ -79,6 +80,18 @@ class Users:
                 if len(rest) > 1 and rest[1].isdecimal():
                     self._known.setdefault(int(rest[1]), name)
 
+    def find(self, text: str) -> str:
+        """The user that a name or a number means, as `name` calls it. Raises UsageError when there is none."""
+        if re.fullmatch(r"\d{1,10}", text, re.ASCII):
+            return self.name(int(text))
+        try:
+            known = pwd.getpwnam(text).pw_name if self._here else text
+        except KeyError:
+            known = ""
+        if not known or (not self._here and text not in self._known.values()):
+            raise UsageError(f"there is no user '{text}'; give a name of /etc/passwd (getent passwd) or a number")
+        return known
+
     def name(self, uid: int) -> str:
         """The name, or the number as text."""
         if uid not in self._known:
@@ -102,13 +115,13 @@ class Processes:
         most: int,
         slow: Set[int],
         order: Order | None = None,
-        wanted: Callable[[str], bool] = lambda name: True,
+        wanted: Callable[[Candidate], bool] = lambda one: True,
         going_on: Callable[[], bool] = lambda: True,
     ) -> Found:
-        """The first ``most`` in ``order`` of those whose name is ``wanted``; cut short once ``going_on()`` is false."""
+        """The first ``most`` in ``order`` of those that are ``wanted``; cut short once ``going_on()`` is false."""
         order = order or Order()
         # The number decides where all else is alike: no two keys are the same, and candidates are never compared.
-        waiting = [(order.first(one, slow), one) for one in self._candidates(files) if wanted(one.name)]
+        waiting = [(order.first(one, slow), one) for one in self._candidates(files) if wanted(one)]
         count = len(waiting)
         heapq.heapify(waiting)
         found: dict[int, Resident] = {}

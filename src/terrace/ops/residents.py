@@ -55,8 +55,10 @@ class Candidate:
     most_bytes: int
 
 
-def cgroups(files: KernelFiles, depth: int) -> list[Resident]:
+def cgroups(files: KernelFiles, depth: int, start: str = "") -> list[Resident]:
     """Every cgroup v2 down to ``depth`` levels, the root left out; the numbers include the levels below.
+
+    With ``start``, a path below the root, that cgroup and ``depth`` levels below it.
 
     There is none where `hierarchy.find` reports a problem.
     """
@@ -65,8 +67,8 @@ def cgroups(files: KernelFiles, depth: int) -> list[Resident]:
     if mounted.folder is None or mounted.problem:
         return found
     top = mounted.folder
-    level = [f"{top}/{name}" for name in _folders(files, top)]
-    for _ in range(depth):
+    level = [f"{top}/{start}"] if start else [f"{top}/{name}" for name in _folders(files, top)]
+    for _ in range(depth + bool(start)):
         below = []
         for folder in level:
             stat = files.get(f"{folder}/memory.numa_stat")

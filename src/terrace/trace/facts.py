@@ -202,3 +202,6 @@ class Summary:
     migrations: list[Migration]
     #: Why no cgroup was counted; None where they were.
     cgroups_problem: str | None = None
+    #: The processes, and the cgroup, that the page is narrowed to; empty: all.
+    pids: list[int] = field(default_factory=list)
+    cgroup: str = ""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from terrace.ops import residents
+from terrace.ops.hierarchy import cgroup_of
 from terrace.ops.order import Order
 from terrace.ops.processes import Processes
 from terrace.ops.snapshot import Snapshot, take
@@ -85,20 +86,5 @@ def tasks(files: KernelFiles, threads: Iterable[int]) -> dict[str, Task]:
         match = _TGID.search(files.get(f"proc/{thread}/status") or "")
         if match:
             name = files.get(f"proc/{match[1]}/comm") or "?"
-            found[str(thread)] = Task(int(match[1]), name, cgroup(files, thread))
-    return found
-
-
-def cgroup(files: KernelFiles, thread: int) -> str:
-    """The cgroup that its memory is charged to, without the leading slash; empty for the root and where there is none.
-
-    It is of cgroup v1 where that has the memory controller, else of cgroup v2.
-    """
-    found = ""
-    for line in (files.get(f"proc/{thread}/cgroup") or "").splitlines():
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if "memory" in controllers.split(","):
-            return path.removeprefix("/")
-        if not controllers and line.startswith("0::"):
-            found = path.removeprefix("/")
+            found[str(thread)] = Task(int(match[1]), name, cgroup_of(files, thread))
     return found

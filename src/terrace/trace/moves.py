@@ -40,6 +40,8 @@ class Move:
     #: Of the engine alone.
     tried: int | None = None
     outcome: str | None = None
+    #: Other processes had a share, which is left out here.
+    others: bool = False
 
 
 @dataclass

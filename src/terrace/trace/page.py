@@ -55,10 +55,18 @@ def _head(summary: Summary) -> str:
     ]
     if summary.command is not None:
         lines.append(f"while this ran, with exit code {summary.exit_code}: {printable(shlex.join(summary.command))}")
+    if summary.pids or summary.cgroup:
+        lines.append(_narrowed(summary))
     lines.append(_trust(summary))
     if summary.strange_events:
         lines.append(f"{summary.strange_events} events have another form than this tool knows, and are left out")
     return "\n".join(lines)
+
+
+def _narrowed(summary: Summary) -> str:
+    parts = [f"PID {format_nodes(summary.pids)}"] if summary.pids else []
+    parts += [f"cgroup {_short(summary.cgroup)}"] if summary.cgroup else []
+    return f"only {', '.join(parts)}: by events alone, because the kernel's counters are of the whole machine"
 
 
 def _trust(summary: Summary) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import platform
 import signal
@@ -26,6 +27,8 @@ from terrace.output import say
 from terrace.sysfs import KernelFiles
 from terrace.trace import leftovers, look
 from terrace.trace.lines import Event, Reader
+from terrace.trace.look import Task
+from terrace.trace.only import kept
 from terrace.trace.session import Session, events_of, tracefs
 from terrace.trace.store import Head, Writer
 
@@ -37,12 +40,14 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be recorded: ``command`` as long as it runs, or ``seconds``."""
+    """What is to be recorded: ``command`` as long as it runs, else ``seconds`` (None: as long as ``pids`` run)."""
 
     path: Path
-    seconds: float
+    seconds: float | None
     buffer_kb: int
     command: tuple[str, ...] = ()
+    #: Record these processes alone, until they have ended; empty: all.
+    pids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -94,17 +99,17 @@ def record(request: Request, files: KernelFiles) -> Result:
 
 
 def _record(request: Request, files: KernelFiles, session: Session, events: Sequence[str]) -> Result:
-    before = look.processes(files)
+    before, threads_of = look.processes(files), Threads(files, request.pids)
     with session:
         with Ending() as ending:
             started = datetime.now(UTC)
             first = look.counts(files)
-            code = _meanwhile(request, session, ending)
+            code = _meanwhile(request, session, ending, threads_of)
             last = look.counts(files, last=True)
             session.stop()
         after = look.processes(files)
         writer, reader = Writer(first.at_ns), Reader()
-        threads = _keep(session, reader, writer, (first.at_ns, last.at_ns))
+        threads = _keep(session, reader, writer, (first.at_ns, last.at_ns), threads_of)
         lost = max(reader.lost, session.overruns())
     nodes, _ = topology.read_nodes(files)
     head = Head(
@@ -129,24 +134,55 @@ def _record(request: Request, files: KernelFiles, session: Session, events: Sequ
         cgroups_after=last.cgroups,
         processes_before=before,
         processes_after=after,
-        tasks=look.tasks(files, sorted(threads)),
+        tasks=threads_of.tasks(threads),
         cgroups_problem=hierarchy.find(files).problem,
+        pids=sorted(request.pids),
     )
     return Result(head, writer.write(request.path, head))
 
 
-def _meanwhile(request: Request, session: Session, ending: Ending) -> int | None:
+class Threads:
+    """Threads of the processes that are recorded, as far as they were seen while these ran."""
+
+    def __init__(self, files: KernelFiles, pids: frozenset[int]) -> None:
+        self._files = files
+        self._pids = pids
+        self.narrow = bool(pids)
+        self._seen: dict[int, Task] = {}
+        self.update()
+
+    def update(self) -> bool:
+        """Read them again; false when none of the processes is left, true without processes."""
+        left = not self._pids
+        for pid in self._pids:
+            names = [name for name in self._files.names(f"proc/{pid}/task") if name.isdecimal()]
+            left = left or bool(names)
+            fresh = [int(name) for name in names if int(name) not in self._seen]
+            self._seen |= {int(thread): task for thread, task in look.tasks(self._files, fresh).items()}
+        return left
+
+    def wants(self, task: int) -> bool:
+        """Whether events of a thread or process are kept."""
+        return not self._pids or task in self._pids or task in self._seen
+
+    def tasks(self, threads: set[int]) -> dict[str, Task]:
+        """What is known of these threads."""
+        known = {str(thread): task for thread, task in self._seen.items() if thread in threads}
+        return known | look.tasks(self._files, sorted(threads))
+
+
+def _meanwhile(request: Request, session: Session, ending: Ending, threads: Threads) -> int | None:
     """Let the time pass, or the program run; returns its exit code."""
     if request.command:
-        return _run(request.command, ending)
-    _wait(request.seconds, ending, session)
+        return _run(request.command, ending, threads)
+    _wait(request.seconds, ending, session, threads)
     return None
 
 
-def _keep(session: Session, reader: Reader, writer: Writer, span: tuple[int, int]) -> set[int]:
-    """The events between both looks; returns the threads and processes that are in them."""
+def _keep(session: Session, reader: Reader, writer: Writer, span: tuple[int, int], wanted: Threads) -> set[int]:
+    """The wanted events between both looks; returns the threads and processes that are in them."""
     threads: set[int] = set()
-    for event in session.events(reader):
+    for event in kept(session.events(reader), wanted.wants) if wanted.narrow else session.events(reader):
         if span[0] <= event.at_ns <= span[1]:
             writer.add(event)
             threads |= _threads(event)
@@ -157,15 +193,15 @@ def _threads(event: Event) -> set[int]:
     return {event.pid, event.number("pid")} if "pid" in event.fields else {event.pid}
 
 
-def _wait(seconds: float, ending: Ending, session: Session) -> None:
-    """Until the time is over, or somebody ends it. Raises TerraceError when trace-cmd ends."""
-    until = time.monotonic() + seconds
-    while ending.number is None and (left := until - time.monotonic()) > 0:
+def _wait(seconds: float | None, ending: Ending, session: Session, threads: Threads) -> None:
+    """Wait for the end of the time or of the processes, or for a signal. Raises TerraceError when trace-cmd ends."""
+    until = math.inf if seconds is None else time.monotonic() + seconds
+    while ending.number is None and threads.update() and (left := until - time.monotonic()) > 0:
         session.check()
         time.sleep(min(left, _POLL_S))
 
 
-def _run(command: Sequence[str], ending: Ending) -> int:
+def _run(command: Sequence[str], ending: Ending, threads: Threads) -> int:
     """A program, from its beginning to its end; returns its exit code as a shell has it."""
     with _started(command) as process:
         deadline = float("inf")
@@ -173,6 +209,7 @@ def _run(command: Sequence[str], ending: Ending) -> int:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = process.wait(_POLL_S)
                 return code if code >= 0 else 128 - code
+            threads.update()
             if ending.number is not None and deadline == float("inf"):
                 deadline = time.monotonic() + _GRACE_S
                 # A terminal tells it of Ctrl-C itself.

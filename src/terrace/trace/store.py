@@ -64,6 +64,8 @@ class Head:
     tasks: dict[str, Task] = field(default_factory=dict)
     #: Why the kernel's counts of cgroups are missing; None where they are there, and in files of earlier versions.
     cgroups_problem: str | None = None
+    #: The processes that were recorded; empty: all.
+    pids: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,7 @@ def _make(given: dict[str, Any]) -> Head:
             for thread, task in given["tasks"].items()
         },
         cgroups_problem=None if (problem := given.get("cgroups_problem")) is None else _text(problem),
+        pids=[int(pid) for pid in _list(given.get("pids", []))],
     )
 
 

@@ -28,6 +28,7 @@ from terrace.trace.facts import (
 )
 from terrace.trace.lines import Event
 from terrace.trace.moves import DOWN, FOLLOWED, UP, Move, Mover, quantile
+from terrace.trace.only import Only, kept
 from terrace.trace.store import Head, Recording
 
 #: Parts of the time, and steps of a distribution.
@@ -45,11 +46,16 @@ _WAITS = (
 )
 
 
-def summarize(recording: Recording) -> Summary:
-    """Everything that the page says."""
+def summarize(recording: Recording, only: Only | None = None) -> Summary:
+    """The facts of the page; with ``only``, or of a recording of some processes, those of wanted processes."""
     head, events = recording.head, recording.events
     mover = Mover(head.tasks)
     moves = mover.moves(events)
+    only = Only(frozenset(head.pids)) if not only and head.pids else only
+    if only:
+        chosen, tasks = only, head.tasks
+        events = list(kept(events, lambda thread: chosen.wants(mover.process(thread), tasks)))
+        head, moves = only.head(head), only.moves(moves, tasks)
     named = _by_name(events)
     return Summary(
         kernel=head.kernel,
@@ -76,7 +82,9 @@ def summarize(recording: Recording) -> Summary:
         flushes=_flushes(events, named.get("tlb_defer_flush", [])),
         scans=_scans(named.get("numa_scan_end", [])),
         migrations=_migrations(named.get("mm_migrate_pages", [])),
-        cgroups_problem=head.cgroups_problem,
+        cgroups_problem=None if only and only.pids else head.cgroups_problem,
+        pids=sorted(only.pids) if only else [],
+        cgroup=only.cgroup if only else "",
     )
 
 
@@ -121,7 +129,7 @@ def _moved(head: Head, moves: Sequence[Move]) -> list[Moved]:
     found = []
     for way, what in ((UP, "promoted by the engine"), (DOWN, "demoted by the engine")):
         batches = [move for move in moves if move.way == way]
-        found.append(one(what, _pages(batches, way), len(batches), sum(move.tried or 0 for move in batches)))
+        found.append(one(what, _pages(batches, way), len(batches), _tried(batches)))
     followed = [move for move in moves if move.way == FOLLOWED]
     found.append(one("followed their task", _pages(followed, FOLLOWED), len(followed)))
     # What the engine did is in its own events; the rest is known by the counters alone.
@@ -141,6 +149,12 @@ def _diagnosis(head: Head) -> list[Diagnosis] | None:
         Diagnosis(one.id, one.severity, one.message, one.fix, one.id in first, one.id in last)
         for one in [*last.values(), *(one for one in first.values() if one.id not in last)]
     ]
+
+
+def _tried(batches: Iterable[Move]) -> int | None:
+    """Folios that batches were to move; None where one of them has no such number."""
+    numbers = [move.tried for move in batches]
+    return None if None in numbers else sum(number for number in numbers if number is not None)
 
 
 def _rates(seconds: float, moves: Iterable[Move]) -> Rates:
@@ -172,7 +186,7 @@ def _processes(head: Head, mover: Mover, moves: Iterable[Move], events: Iterable
     for move in moves:
         for share in move.shares:
             own = of(share.pid, share.name)
-            own.shared |= len(move.shares) > 1 and share.pages > 0
+            own.shared |= (move.others or len(move.shares) > 1) and share.pages > 0
             own.up_pages += share.pages * (move.way == UP)
             own.down_pages += share.pages * (move.way == DOWN)
             own.followed_pages += share.pages * (move.way == FOLLOWED)
