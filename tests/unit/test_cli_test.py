@@ -213,12 +213,15 @@ def test_what_a_group_compiles_and_boots_with_is_installed_before_it_runs(
     monkeypatch.setattr(verb, "require_qemu", lambda: order.append("qemu"))
     monkeypatch.setattr(verb, "run_pytest", ran)
     monkeypatch.setattr(verb, "run_policy", ran)
+    monkeypatch.setattr(verb, "policy_names", list)
+    monkeypatch.setattr(verb, "search_path", lambda package, program: order.append(package))
     assert run("--group", group) == 0
     assert order == [
         "gcc",
         "libc6-dev",
         "make",
-        *(["dpkg-dev", "e2fsprogs", "fdisk", "qemu"] if group == "unit" else []),
+        *(["dpkg-dev", "groff-base", "systemd", "e2fsprogs", "fdisk", "qemu"] if group == "unit" else []),
+        *(["prometheus"] if group == "unit" else []),
         "ran",
     ]
 

@@ -33,8 +33,8 @@ SENSITIVE = [
 IGNORED = "HUP INT QUIT TERM PIPE TSTP TTIN TTOU USR1 USR2 ALRM CHLD CONT"
 STRANGE = """
 LC_ALL=C LANG=de_DE LANGUAGE=de TZ=Asia/Kolkata TERM=dumb COLUMNS=20 LINES=5 NO_COLOR=1 PAGER=false
-HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent XDG_RUNTIME_DIR=/nonexistent PYTHONPATH=/nonexistent
-GIT_DIR=/nonexistent GIT_INDEX_FILE=/nonexistent GIT_AUTHOR_DATE=yesterday MAKEFLAGS=-kj1 CC=false CFLAGS=-Werror
+HOME=/dev/null/none XDG_CONFIG_HOME=/dev/null/none XDG_RUNTIME_DIR=/dev/null/none PYTHONPATH=/dev/null/none
+GIT_DIR=/dev/null/none GIT_INDEX_FILE=/dev/null/none GIT_AUTHOR_DATE=yesterday MAKEFLAGS=-kj1 CC=false CFLAGS=-Werror
 PYTHONWARNINGS=always CI=1 TERRACE_STRETCH=9 TERRACE_ONLY=x
 """
 HOSTILE = {"every variable is strange": (STRANGE, "umask 077"), "none is set": ("", "umask 0")}

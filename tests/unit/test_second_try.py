@@ -152,6 +152,7 @@ def test_a_case_of_kunit_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
     monkeypatch.setattr(verb, "run_kunit", ran)
+    monkeypatch.setattr(verb, "kunit_names", lambda: ["suite.one", "suite.two"])
     monkeypatch.setattr(verb, "GROUPS", {"kunit": verb.GROUPS["kunit"]})
     monkeypatch.setattr(verb, "_gate", lambda: Gate(frozenset(), frozenset()))
     assert run() == 0

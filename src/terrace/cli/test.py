@@ -5,7 +5,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from terrace.cli import answer
@@ -20,16 +20,18 @@ from terrace.lab.qemu import require_qemu
 from terrace.paths import require_checkout
 from terrace.testing.bench_group import bench_names, run_bench
 from terrace.testing.capability import describe_time
+from terrace.testing.debian_program import search_path
 from terrace.testing.gate import Gate, load_gate
 from terrace.testing.host_groups import lint_checks, list_pytest, run_lint, run_policy, run_pytest
 from terrace.testing.journal import Journal, tree_hash, unit_of
-from terrace.testing.kunit import KERNEL, KunitRun, kunit_names, run_kunit
+from terrace.testing.kunit import KERNEL, KunitRun, kunit_names, policy_names, run_kunit
 from terrace.testing.mutants.read import check_mutants
 from terrace.testing.programs import SELFTESTS, Program, find_programs
 from terrace.testing.results import Reporter, TestResult
 from terrace.testing.second import retriable, second_tries
 from terrace.testing.select import Selector, parse_selector
 from terrace.testing.selftest import OVERTIME, SelftestRun, run_selftests
+from terrace.testing.skips import Skips, load_skips
 from terrace.testing.soak import BUSY_LOOPS, Soak, busy_loops
 from terrace.testing.suites import run_suites, suite_names
 from terrace.units import parse_time_ns, whole_number
@@ -40,13 +42,16 @@ _UNFINISHED = 4
 _SLOW_DEBUG = 4
 # What a kernel that only one group wants takes to build on two slow cores: not begun when --within leaves less.
 _BUILD_S = {"debug": 24 * 60.0, "static-keys": 8 * 60.0}
-# What the tests without a guest compile with. A test whose compiler is missing skips itself, which must not look like
-# a run of all there is.
+# The tests without a guest compile programs. A test without its compiler would skip itself, which is a failure.
 _HOST_PACKAGES = ("gcc", "libc6-dev", "make")
+# The programs that tests/unit runs: dpkg-parsechangelog, groff, systemd-analyze.
+_UNIT_PACKAGES = ("dpkg-dev", "groff-base", "systemd")
 # Those of `kernel check` that need no kernel built from end to end; that of the series has checkpatch in it.
 _PATCH_CHECKS = ("hooks", "budget", "exports", "symbols", "kernel-doc", "series", "sparse")
 # That each mutant has its place in our tree, and names checks that there are; not that they notice it.
 _MUTANTS = "mutants"
+# Groups that boot no kernel.
+_WITHOUT_KERNEL = ("lint", "unit", "policy", "patches", "packages", "configs", "checks")
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Request:
     soak: bool = False
     #: What a run of the suite that was cut off has come to.
     journal: Journal | None = None
+    #: The skips that are no failures.
+    skips: Skips = field(default_factory=lambda: load_skips(_NAMES))
 
     def done_of(self, group: str) -> frozenset[str]:
         """Programs and checks of a group that ran before this run was cut off."""
@@ -96,6 +103,11 @@ class Group:
     flavour: str = ""
     #: What of a check's name says with which others it is tried once more; all of a group together: "".
     unit: Callable[[str], str] = lambda name: ""
+
+    def results(self, request: Request) -> Iterator[TestResult]:
+        """Run it; a skip without an entry has failed, but with --vmlinux and in `suites`, which compares with stock."""
+        lenient = self.named_only or (request.vmlinux is not None and self.name not in _WITHOUT_KERNEL)
+        return self.run(request) if lenient else map(request.skips.judge, self.run(request))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -299,7 +311,7 @@ def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -
 
     def one_round() -> Iterator[TestResult]:
         for group in picked:
-            yield from (result for result in group.run(request) if result.detail != OVERTIME)
+            yield from (result for result in group.results(request) if result.detail != OVERTIME)
 
     print(f"{args.soak} rounds of {', '.join(g.name for g in picked)} beside {BUSY_LOOPS} busy loops …", flush=True)
     # What a first round has to build or install is not part of it.
@@ -381,7 +393,7 @@ def _run_group(group: Group, request: Request, again: bool) -> None:
         reporter.end(group.name)
         return
     try:
-        for result in group.run(request):
+        for result in group.results(request):
             if _counts(request, result):
                 reporter.add(result)
                 if journal and result.detail != OVERTIME:
@@ -457,18 +469,18 @@ def _kernel(request: Request, flavour: str) -> Path:
 
 
 def _unit(request: Request) -> Iterator[TestResult]:
-    require_packages(
-        (*_HOST_PACKAGES, "dpkg-dev", *DISK_PACKAGES), "compile what the unit tests run, read a changelog, make disks"
-    )
+    packages = (*_HOST_PACKAGES, *_UNIT_PACKAGES, *DISK_PACKAGES)
+    require_packages(packages, "compile what the unit tests run, read manuals, make disks")
     require_qemu()
     left = request.gate.left_of("unit") if request.gate else []
     without = left if request.as_gate else None
-    return run_pytest("unit", "tests/unit", request.wanted, request.all_wanted, without=without)
+    found = {"PATH": search_path("prometheus", "promtool")}
+    return run_pytest("unit", "tests/unit", request.wanted, request.all_wanted, found, without)
 
 
 def _policy(request: Request) -> Iterator[TestResult]:
     require_packages(_HOST_PACKAGES, "compile the decision code")
-    return run_policy(request.wanted)
+    return request.skips.complete("policy", run_policy(request.wanted), policy_names, request.wanted)
 
 
 def _patches(request: Request) -> Iterator[TestResult]:
@@ -522,7 +534,11 @@ def _configs(request: Request) -> Iterator[TestResult]:
 
 
 def _lab(request: Request) -> Iterator[TestResult]:
-    kernels = {"TERRACE_TEST_VMLINUX": str(_kernel(request, "terrace"))}
+    require_packages(["trace-cmd"], "record in the guest")
+    kernels = {
+        "TERRACE_TEST_VMLINUX": str(_kernel(request, "terrace")),
+        "PATH": search_path("prometheus", "prometheus"),
+    }
     # Not in the tests' own time: on a slow machine a first build takes longer than all of them.
     if request.all_wanted:
         from terrace.kernel.build import build
@@ -532,8 +548,10 @@ def _lab(request: Request) -> Iterator[TestResult]:
 
 
 def _kunit(request: Request) -> Iterator[TestResult]:
-    results = run_kunit(KunitRun(_kernel(request, "terrace"), glob=request.kunit))
-    return (result for result in results if result.name == KERNEL or request.wanted(f"kunit/{result.name}"))
+    found = run_kunit(KunitRun(_kernel(request, "terrace"), glob=request.kunit))
+    results = (result for result in found if result.name == KERNEL or request.wanted(f"kunit/{result.name}"))
+    names = list if request.kunit or request.vmlinux else kunit_names
+    return request.skips.complete("kunit", results, names, request.wanted)
 
 
 def _selftest(request: Request) -> Iterator[TestResult]:
@@ -625,7 +643,7 @@ GROUPS = {
             "lint", "style, types, spelling", lambda: list(lint_checks()), lambda r: run_lint(r.wanted), in_gate=True
         ),
         Group("unit", "the tool, without a guest", lambda: list_pytest("tests/unit"), _unit, in_gate=True),
-        Group("policy", "the decision code in user space", kunit_names, _policy, in_gate=True),
+        Group("policy", "the decision code in user space", policy_names, _policy, in_gate=True),
         Group(
             "patches",
             "what a reviewer's scripts say of the kernel part",
@@ -678,3 +696,4 @@ GROUPS = {
         Group("suites", "public tests of memory policies; only when named", suite_names, _suites, named_only=True),
     )
 }
+_NAMES: tuple[str, ...] = tuple(GROUPS)

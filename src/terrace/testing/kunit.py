@@ -2,7 +2,7 @@
 """KUnit in the booted kernel: the results as KTAP in the kernel log."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,18 @@ _SUITE = re.compile(r'^\s*\.name\s*=\s*"([^"]+)"', re.MULTILINE)
 _CASE = re.compile(r"\bKUNIT_CASE(?:_[A-Z]+)*\((\w+)")
 
 
-def kunit_names() -> list[str]:
-    """suite.case of the KUnit tests in our own sources, found without building them."""
+def policy_names() -> list[str]:
+    """suite.case of those that run in user space, too: of the files that the Makefile of mtier names."""
+    text = (repo_root() / "linux/tools/testing/mtier/Makefile").read_text(encoding="utf-8")
+    return kunit_names(set(re.findall(r"\w+_kunit\b", text)))
+
+
+def kunit_names(files: Container[str] | None = None) -> list[str]:
+    """suite.case of the KUnit tests in our own sources, or in `files` of them, found without building them."""
     names: list[str] = []
     for path in sorted((repo_root() / "linux").rglob("*kunit*.c")):
+        if files is not None and path.stem not in files:
+            continue
         text = path.read_text(encoding="utf-8")
         suites = _SUITE.findall(text)
         names += [f"{suites[0] if len(suites) == 1 else path.stem}.{case}" for case in _CASE.findall(text)]
