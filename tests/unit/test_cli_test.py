@@ -162,7 +162,7 @@ def test_pytest_leaves_out_what_left_the_gate(tmp_path: Path, monkeypatch: pytes
     folder.mkdir(parents=True)
     for name in ("conftest.py", "fixed_environment.py"):
         shutil.copy(repo_root() / "tests/unit" / name, folder)
-    monkeypatch.setenv("PYTHONPATH", str(repo_root() / "src"))
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {repo_root() / 'src'}\n")
     (folder / "test_x.py").write_text(
         "from hypothesis import settings\n"
         "def test_same_examples(): assert settings().derandomize and settings().deadline is None\n"

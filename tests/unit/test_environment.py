@@ -17,6 +17,7 @@ from pty_screen import Terminal
 
 from terrace.host import clean_env
 from terrace.paths import repo_root
+from terrace.testing import host_groups
 
 # Each reads a part of the environment, or failed in a hostile one before there was a fixed one.
 SENSITIVE = [
@@ -90,6 +91,19 @@ def test_a_hostile_environment_changes_no_verdict(kind: str, tmp_path: Path) -> 
         ["sh", "-c", script], env=kept | variables, cwd=repo_root(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0 and "failed" not in done.stdout, done.stdout + done.stderr
+
+
+def test_what_a_group_runs_has_default_signals_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of tests/lab and tests/packages, which have no such environment."""
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN), os.umask(0o077)
+    try:
+        code, text = host_groups._run(["sh", "-c", "cat /proc/self/status; umask; env"], 60)
+    finally:
+        signal.signal(signal.SIGHUP, before[0])
+        os.umask(before[1])
+    assert (code, signals_of(text)) == (0, (0, 0))
+    assert "\n0022\n" in text and "PYTHONOPTIMIZE" not in text
 
 
 def test_tests_without_assertions_are_refused() -> None:

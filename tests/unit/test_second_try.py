@@ -141,6 +141,19 @@ def test_no_second_try_but_in_the_gate(words: list[str], lab: Lab) -> None:
     assert len(lab.runs) == 1
 
 
+def test_a_group_without_a_guest_has_none(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of `unit` that passes on a second try depends on its host, or on the tests before it: that is a fault."""
+    ran: list[bool] = []
+
+    def unit(request: verb.Request) -> Iterator[TestResult]:
+        ran.append(True)
+        yield TestResult("unit", "tests/unit/test_x.py::test_y", "pass" if len(ran) > 1 else "fail")
+
+    monkeypatch.setitem(verb.GROUPS, "unit", verb.Group("unit", "no guest", list, unit, in_gate=True))
+    assert run() == 1
+    assert ran == [True]
+
+
 def test_a_case_of_kunit_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     globs: list[str] = []
 

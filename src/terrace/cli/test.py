@@ -229,7 +229,7 @@ def _run(args: argparse.Namespace, wanted: Selector) -> tuple[int, answer.Docume
     request = Request(wanted, args.k is None, reporter, vmlinux, args.stretch, gate, deadline, journal=journal)
     try:
         for group in groups:
-            _run_group(group, request, again=gate is not None and not args.strict)
+            _run_group(group, request, again=gate is not None and not args.strict and group.flavour != "")
     except (KeyboardInterrupt, SystemExit):
         if journal:
             _tell_failures(reporter)

@@ -33,16 +33,19 @@ def _run(
 ) -> tuple[int, str]:
     """Exit code and all output of a command in the repository or another folder; 124 when it took over `limit_s`.
 
-    Then it is interrupted, as by Ctrl-C, so that it says what it has so far, and killed when it does not end.
+    Then it is interrupted, as by Ctrl-C, so that it prints its results so far, and killed when it does not end.
+    Signals, umask and Python's own variables are not those of the caller: a verdict does not depend on them.
     """
+    inherited = {name: value for name, value in clean_env().items() if not name.startswith("PYTHON")}
     with subprocess.Popen(
         words,
         cwd=root or repo_root(),
-        env={**clean_env(), **(extra or {})},
+        env={**inherited, **(extra or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        preexec_fn=_take_interrupts,
+        umask=0o022,
+        preexec_fn=_default_signals,
     ) as child:
         try:
             return _end(child, limit_s)
@@ -59,9 +62,11 @@ def _run(
     return 124, f"{text}\ndid not end within {limit_s:g} s"
 
 
-def _take_interrupts() -> None:
-    """In the child: what a shell starts in the background ignores Ctrl-C, and so would all that it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _default_signals() -> None:
+    """In the child: a background job of a shell ignores Ctrl-C, `nohup` the hangup, and children inherit that."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _end(child: subprocess.Popen[bytes], limit_s: float | None) -> tuple[int, str]:
