@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What people and programs read: results on stdout (tables, JSON), everything about the work itself on stderr."""
+"""Output for people and programs: results on stdout (tables, JSON), messages about the work on stderr."""
 
 import json
 import os
@@ -8,13 +8,23 @@ import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Literal, Self, TextIO
 
 from terrace import cells
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
 #: Those that JSON leaves as they are: DEL, and what starts an escape sequence in one character.
 _CONTROLS = re.compile("[\x7f-\x9f]")
+#: Between two columns of a table.
+_GAP = "  "
+#: A terminal is never taken to be narrower, nor is a column that is folded.
+_LEAST_CELLS = 20
+_LEAST_COLUMN = 10
+#: A number with a unit: 9.8M, 1.1M/s, 40 %, 12.3 ms, 512M (50 %), 3.1x; and what stands for one that is not known.
+_MEASURE = re.compile(
+    r"[-+~]?\d+(?:\.\d+)?(?: ?(?:[BKMGT](?:/s)?|[KMGT]?i?B(?:/s)?|%|ns|us|ms|s|min|h|x|/s))(?: \(\d+(?:\.\d+)? ?%\))?"
+)
+_UNKNOWN = ("-", "?", "")
 _PLAIN_INTERVAL_S = 10.0
 _TTY_INTERVAL_S = 0.1
 
@@ -47,33 +57,101 @@ def emit_json(obj: Any) -> None:
     print(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
-def format_table(rows: Sequence[Sequence[object]], headers: Sequence[str] = ()) -> str:
-    """Rows as aligned columns, numbers to the right; rows may be shorter than the header. No trailing newline."""
+def columns(stream: TextIO | None = None) -> int | None:
+    """Cells of a line of `stream` (default stdout): $COLUMNS or the terminal's; None where it is no terminal."""
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return None
+    given = os.environ.get("COLUMNS", "")
+    if re.fullmatch(r"[0-9]{1,5}", given) and int(given) > 0:
+        return int(given)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
+def format_table(
+    rows: Sequence[Sequence[object]], headers: Sequence[str] = (), limit: int | Literal["terminal"] | None = "terminal"
+) -> str:
+    """Format rows as aligned columns, numbers to the right; rows may be shorter than the header. No trailing newline.
+
+    No line is longer than `limit` cells, which are by default those of the terminal, and unlimited elsewhere: cells are
+    folded, the widest columns first. Where that leaves too little room for a column, each row becomes a block of lines,
+    one for each cell, with the header before it.
+    """
     lines = [[str(cell) for cell in row] for row in rows]
     every = ([list(headers)] if headers else []) + lines
     if not every:
         return ""
+    limit = columns() if limit == "terminal" else limit
     count = max(len(row) for row in every)
     widths = [max((cells.width(row[i]) for row in every if i < len(row)), default=0) for i in range(count)]
-    right = [
-        bool(rows)
-        and all(isinstance(row[i], int | float) and not isinstance(row[i], bool) for row in rows if i < len(row))
-        for i in range(count)
+    right = [_is_numeric([row[i] for row in rows if i < len(row)]) for i in range(count)]
+    if limit is not None and sum(widths) + len(_GAP) * (count - 1) > limit:
+        limit = max(limit, _LEAST_CELLS)
+        narrowed = _narrowed(widths, right, limit - len(_GAP) * (count - 1))
+        if narrowed is None:
+            return "\n\n".join(_block(row, headers, limit) for row in lines or every)
+        widths = narrowed
+    return "\n".join(_line(row, widths, right) for row in every)
+
+
+def _is_numeric(column: Sequence[object]) -> bool:
+    """Whether all cells of a column are numbers, sizes, times, or stand for one that is not known."""
+    numbers = [isinstance(cell, int | float) and not isinstance(cell, bool) for cell in column]
+    measured = [isinstance(cell, str) and _MEASURE.fullmatch(cell.strip()) is not None for cell in column]
+    unknown = [isinstance(cell, str) and cell.strip() in _UNKNOWN for cell in column]
+    some = any(numbers) or any(measured)
+    return some and all(any(kinds) for kinds in zip(numbers, measured, unknown, strict=True))
+
+
+def _narrowed(widths: Sequence[int], right: Sequence[bool], room: int) -> list[int] | None:
+    """Widths that are `room` together: text columns as wide as the widest may be; None when that is too narrow."""
+    fixed = sum(wide for wide, number in zip(widths, right, strict=True) if number)
+    texts = sorted(wide for wide, number in zip(widths, right, strict=True) if not number)
+    left = room - fixed
+    for place, wide in enumerate(texts):
+        share = left // (len(texts) - place)
+        if wide > share:
+            if share < _LEAST_COLUMN:
+                return None
+            return [min(own, share) if not number else own for own, number in zip(widths, right, strict=True)]
+        left -= wide
+    return None
+
+
+def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    """A row, on as many lines as its longest cell takes."""
+    folded = [
+        cells.fold(cell, wide) if cells.width(cell) > wide else [cell]
+        for cell, wide in zip(row, widths[: len(row)], strict=True)
     ]
+    lines = []
+    for number in range(max((len(parts) for parts in folded), default=1)):
+        texts = [parts[number] if number < len(parts) else "" for parts in folded]
+        padded = [
+            cells.right(text, widths[i]) if right[i] else cells.left(text, widths[i]) for i, text in enumerate(texts)
+        ]
+        lines.append(_GAP.join(padded).rstrip())
+    return "\n".join(lines)
 
-    def line(row: Sequence[str]) -> str:
-        padded = (
-            cells.right(cell, widths[i]) if right[i] else cells.left(cell, widths[i]) for i, cell in enumerate(row)
-        )
-        return "  ".join(padded).rstrip()
 
-    return "\n".join(line(row) for row in every)
+def _block(row: Sequence[str], headers: Sequence[str], limit: int) -> str:
+    """A row as lines of `HEADER: cell`, those of a folded cell indented."""
+    lines = []
+    for i, cell in enumerate(row):
+        title = f"{headers[i]}: " if i < len(headers) and headers[i] else ""
+        first, *more = cells.fold(title + cell.strip(), limit)
+        lines.append(first)
+        lines += [f"  {line}" for part in more for line in cells.fold(part, limit - 2)]
+    return "\n".join(lines)
 
 
 def table(rows: Sequence[Sequence[object]], headers: Sequence[str] = ()) -> None:
     """Print rows as `format_table` makes them on stdout; the header is bold on a terminal."""
     text = format_table(rows, headers)
-    if headers and text:
+    if headers and text and not text.startswith(f"{headers[0]}: "):
         head, _, rest = text.partition("\n")
         text = style(head, "bold") + (f"\n{rest}" if rest else "")
     if text:
@@ -81,7 +159,7 @@ def table(rows: Sequence[Sequence[object]], headers: Sequence[str] = ()) -> None
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds as a person says it: 0.8 s, 12 s, 5 min 30 s, 2 h 5 min."""
+    """Format seconds for people: 0.8 s, 12 s, 5 min 30 s, 2 h 5 min."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -124,11 +202,11 @@ class Progress:
         self._print(f"{self.label}: {'done' if kind is None else 'failed'} after {took}")
 
     def step(self, amount: float = 1.0, note: str = "") -> None:
-        """`amount` more of the work is done; `note` says what is at hand."""
+        """Add `amount` to the work that is done; `note` names the step at hand."""
         self.update(self.done + amount, note)
 
     def update(self, done: float, note: str = "") -> None:
-        """So much of the work is done in all."""
+        """Set the amount of work that is done in all."""
         self.done = done
         now = time.monotonic()
         if now - self._shown < (_TTY_INTERVAL_S if self._tty else _PLAIN_INTERVAL_S):

@@ -7,8 +7,9 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from terrace.cells import clip, printable, width
-from terrace.output import format_duration, format_table
+from terrace import output
+from terrace.cells import clip, fold, printable, width
+from terrace.output import format_duration
 from terrace.trace.facts import Check, Diagnosis, Process, Route, Summary
 from terrace.units import format_nodes, format_size
 
@@ -44,8 +45,14 @@ def as_text(summary: Summary, encoding: str = "utf-8") -> str:
         _work(summary),
         _migrations(summary),
     ]
+    # A line of a table has its limit already; the width of a picture does not depend on the terminal.
     lines = "\n\n".join(part for part in parts if part).splitlines()
-    return "\n".join(clip(line, COLUMNS).rstrip() for line in lines).encode(encoding, "replace").decode(encoding)
+    shown = [line.rstrip() for whole in lines for line in (fold(whole, COLUMNS) if width(whole) > COLUMNS else [whole])]
+    return "\n".join(shown).encode(encoding, "replace").decode(encoding)
+
+
+def _table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
+    return output.format_table(rows, headers, min(COLUMNS, output.columns() or COLUMNS))
 
 
 def _head(summary: Summary) -> str:
@@ -101,7 +108,7 @@ def _moved(summary: Summary) -> str:
         )
         for one in shown
     ]
-    return format_table(rows, ("WHAT MOVED", "PAGES", "SIZE", "RATE", "BATCHES", "FOLIOS TRIED"))
+    return _table(rows, ("WHAT MOVED", "PAGES", "SIZE", "RATE", "BATCHES", "FOLIOS TRIED"))
 
 
 def _diagnosis(summary: Summary) -> str:
@@ -268,7 +275,7 @@ def _part(rows: Sequence[Sequence[object]], headers: Sequence[str], left_out: in
     """A table with a line that says what it does not show; nothing without rows."""
     if not rows:
         return ""
-    text = format_table(rows, headers)
+    text = _table(rows, headers)
     return text + (f"\n… and {left_out} more (--json has all)" if left_out > 0 else "")
 
 
