@@ -2,6 +2,7 @@
 """A skip without an entry in tests/skips.toml is a failure, and so is a pass in spite of an entry."""
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -284,3 +285,11 @@ def test_a_package_that_cannot_be_had_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("TERRACE_CACHE", str(tmp_path / "cache"))
     with pytest.raises(MissingError, match=r"apt-get .*download terrace-no-such-package: E: "):
         search_path("terrace-no-such-package", "terrace-no-such-program")
+
+
+def test_tests_draw_with_the_packages_that_verbs_draw_with() -> None:
+    pins = {
+        name: set(re.findall(r"^(\w\S*)$", (repo_root() / f"requirements/{name}.txt").read_text(), re.MULTILINE))
+        for name in ("plot", "test")
+    }
+    assert pins["plot"] and pins["plot"] <= pins["test"]
