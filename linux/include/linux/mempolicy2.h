@@ -49,7 +49,7 @@ nodemask_t *policy_nodemask(gfp_t gfp, struct mempolicy *pol, pgoff_t ilx,
 /**
  * struct mpol2_request - what mpol_new() has no arguments for
  * @nodes: node mask
- * @weight: nr_node_ids weights, not all of them 0; NULL for the global ones
+ * @weight: MAX_NUMNODES weights, not all of them 0; NULL for the global ones
  * @home_node: home node, NUMA_NO_NODE for none
  * @task: it will be a task's policy
  */

@@ -113,7 +113,7 @@ static int copy_weights(struct request *req)
 		return 0;
 	if (req->param.mode != MPOL_WEIGHTED_INTERLEAVE)
 		return -EINVAL;
-	req->in.weight = kzalloc(nr_node_ids, GFP_KERNEL);
+	req->in.weight = kzalloc(MAX_NUMNODES, GFP_KERNEL);
 	if (!req->in.weight)
 		return -ENOMEM;
 	if (copy_from_user(req->in.weight, from, known))
@@ -277,7 +277,7 @@ static void describe(struct request *req, struct mempolicy *pol, bool effective)
 	param->mode_flags = 0;
 	param->home_node = NUMA_NO_NODE;
 	nodes_clear(req->in.nodes);
-	memset(req->in.weight, 0, nr_node_ids);
+	memset(req->in.weight, 0, MAX_NUMNODES);
 	if (!pol)
 		return;
 
@@ -293,7 +293,7 @@ static void describe(struct request *req, struct mempolicy *pol, bool effective)
 	if (!effective)
 		mpol2_raw_weights(pol, req->in.weight);
 	else if (pol->mode == MPOL_WEIGHTED_INTERLEAVE)
-		mpol2_effective_weights(pol, req->in.weight);
+		mpol2_fill_weights(pol, &pol->nodes, req->in.weight);
 }
 
 static int describe_at(struct request *req, unsigned long addr, bool effective)
@@ -384,7 +384,7 @@ SYSCALL_DEFINE4(get_mempolicy2, struct mpol_param __user *, uparam,
 	ret = copy_param(&req.param, uparam, usize);
 	if (ret)
 		return ret;
-	req.in.weight = kmalloc(nr_node_ids, GFP_KERNEL);
+	req.in.weight = kmalloc(MAX_NUMNODES, GFP_KERNEL);
 	if (!req.in.weight)
 		return -ENOMEM;
 	if (flags & MPOL_F_ADDR) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory policies with weights of their own: what the files here share. */
+/* Memory policies with weights: declarations shared by the files here. */
 #ifndef _MM_MEMPOLICY2_H
 #define _MM_MEMPOLICY2_H
 
 #include <linux/bits.h>
 #include <linux/mempolicy2.h>
 #include <linux/nodemask.h>
+#include <linux/rbtree_types.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
 
@@ -13,7 +14,7 @@ struct access_coordinate;
 
 /**
  * struct mpol_slot - a node's turn in a round
- * @end: first index in the round that is not its turn any more
+ * @end: first index in the round after its turn
  * @nid: node
  * @live: of the first @nr_live slots: another node, one with weight 0
  */
@@ -24,6 +25,18 @@ struct mpol_slot {
 };
 
 /**
+ * struct mpol_given - weights as the user gave them with a mask that is kept
+ * @refs: number of tables that use it
+ * @nr: number of weights: nr_node_ids, or more if the mask has further nodes
+ * @weight: weight by node or position
+ */
+struct mpol_given {
+	refcount_t refs;
+	unsigned int nr;
+	u8 weight[];
+};
+
+/**
  * struct mpol_weights - weights, and the layout that follows from them
  * @refs: policies that use it
  * @nr: how many nodes get pages
@@ -31,12 +44,13 @@ struct mpol_slot {
  * @total: pages in a round, without those of nodes with weight 0
  * @rcu: a task reads those of its policy while its cpuset replaces them
  * @nodes: nodes that get pages
- * @user: what the user gave if nodes of the user are remembered
+ * @known: in the tree of tables, see tables.c; empty for a draft
+ * @given: what the user gave if the mask of the user is kept
  *	(MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES), else NULL
  * @weight: weight by node, of nr_node_ids nodes; behind @slots
  * @slots: one for each of @nodes, ascending
  *
- * Immutable once anybody else can see it, except for @refs.
+ * Immutable once in the tree, except for @refs.
  */
 struct mpol_weights {
 	refcount_t refs;
@@ -45,7 +59,8 @@ struct mpol_weights {
 	u32 total;
 	struct rcu_head rcu;
 	nodemask_t nodes;
-	struct mpol_weights *user;
+	struct rb_node known;
+	struct mpol_given *given;
 	u8 *weight;
 	struct mpol_slot slots[];
 };
@@ -64,7 +79,7 @@ struct mempolicy2 {
 
 /**
  * struct mempolicy2_task - the same for a task
- * @policy: policy, its flags have MPOL_F_TASK, too
+ * @policy: policy, its flags have MPOL_F_WEIGHTS and MPOL_F_TASK
  * @spare: room for the next rebind, which cannot allocate; or NULL
  */
 struct mempolicy2_task {
@@ -121,12 +136,17 @@ void mpol_fold_remap(const u8 *old, const nodemask_t *old_nodes,
 		     const nodemask_t *from, const nodemask_t *to, u8 *weight,
 		     nodemask_t *nodes);
 
-/* ---- weights.c: objects ---- */
+/* ---- tables.c: tables that policies share ---- */
 
 struct mpol_weights *mpol_weights_alloc(gfp_t gfp);
+struct mpol_given *mpol_given_alloc(const u8 *weight, const nodemask_t *nodes);
 void mpol_weights_put(struct mpol_weights *m);
+struct mpol_weights *mpol_weights_share(struct mpol_weights *m);
+void mpol_weights_clear(struct mpol_weights *m);
+
+/* ---- weights.c: policies with weights ---- */
+
 void mpol2_raw_weights(struct mempolicy *pol, u8 *weight);
-void mpol2_effective_weights(struct mempolicy *pol, u8 *weight);
 
 /* ---- global.c ---- */
 

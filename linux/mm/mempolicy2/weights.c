@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interleave weights that belong to one policy: their objects, and what becomes
- * of them wherever mm/mempolicy.c copies, compares, rebinds, asks or frees a
- * policy.
+ * Interleave weights of a policy: the calls that mm/mempolicy.c makes where it
+ * creates, copies, compares, rebinds, uses or frees a policy.
  *
  * A policy with weights is a struct mempolicy2 and has MPOL_F_WEIGHTS; all other
- * policies stay as they were.  Weights are immutable objects that VMAs share
- * after a split and tasks share after a fork; a rebind makes new ones.
+ * policies stay as they were.  Weights are immutable tables that all policies
+ * with equal weights share, see tables.c; a rebind makes or finds another one.
  *
  * Locking, outermost first:
  *
@@ -16,6 +15,7 @@
  *				(the page allocator would wait for it), hence
  *				the spare, brought by mpol2_rebind_prepare()
  *	shared_policy.lock	policies of a shared object, never rebound
+ *	  tables_lock		tables.c
  *	RCU			a task reads the weights of its own policy
  *				without any lock, so what a rebind replaces is
  *				freed after a grace period
@@ -35,44 +35,13 @@
 static struct kmem_cache *mempolicy2_cache;
 static struct kmem_cache *mempolicy2_task_cache;
 
-/**
- * mpol_weights_alloc - Room for weights of all nodes
- * @gfp: how to allocate
- *
- * Return: object with one reference and zero weights, NULL without memory.
- */
-struct mpol_weights *mpol_weights_alloc(gfp_t gfp)
-{
-	struct mpol_weights *m;
-
-	m = kzalloc(struct_size(m, slots, nr_node_ids) + nr_node_ids, gfp);
-	if (!m)
-		return NULL;
-	refcount_set(&m->refs, 1);
-	m->weight = (u8 *)&m->slots[nr_node_ids];
-	return m;
-}
-
-/**
- * mpol_weights_put - Drop a reference
- * @m: weights or NULL
- */
-void mpol_weights_put(struct mpol_weights *m)
-{
-	if (!m || !refcount_dec_and_test(&m->refs))
-		return;
-	/* Nobody reads what the user gave under RCU. */
-	mpol_weights_put(m->user);
-	kfree_rcu(m, rcu);
-}
-
-/* The weights of a policy that cannot change meanwhile. */
+/* The caller protects the policy. */
 static struct mpol_weights *weights_of(struct mempolicy2 *p)
 {
 	return rcu_dereference_protected(p->weights, true);
 }
 
-/* Where a task's policy keeps room for its next rebind; NULL for any other. */
+/* The spare table of a task's policy; NULL for any other policy. */
 static struct mpol_weights **spare_of(struct mempolicy *pol)
 {
 	if (!(pol->flags & MPOL_F_TASK))
@@ -80,21 +49,21 @@ static struct mpol_weights **spare_of(struct mempolicy *pol)
 	return &container_of(pol, struct mempolicy2_task, policy.pol)->spare;
 }
 
-/* Weights as they were given, and in an object of their own if remembered. */
-static struct mpol_weights *weights_from(const u8 *weight, unsigned short flags)
+/* A draft with the weights of a request, and with a copy if they are remembered */
+static struct mpol_weights *weights_from(const struct mpol2_request *req,
+					 unsigned short flags)
 {
 	struct mpol_weights *m = mpol_weights_alloc(GFP_KERNEL_ACCOUNT);
 
 	if (!m)
 		return NULL;
-	memcpy(m->weight, weight, nr_node_ids);
+	memcpy(m->weight, req->weight, nr_node_ids);
 	if (flags & (MPOL_F_STATIC_NODES | MPOL_F_RELATIVE_NODES)) {
-		m->user = mpol_weights_alloc(GFP_KERNEL_ACCOUNT);
-		if (!m->user) {
-			kfree(m);
+		m->given = mpol_given_alloc(req->weight, &req->nodes);
+		if (!m->given) {
+			mpol_weights_put(m);
 			return NULL;
 		}
-		memcpy(m->user->weight, weight, nr_node_ids);
 	}
 	return m;
 }
@@ -121,7 +90,7 @@ static struct mempolicy *new_with_weights(unsigned short mode,
 					  unsigned short flags,
 					  const struct mpol2_request *req)
 {
-	struct mpol_weights *m = weights_from(req->weight, flags);
+	struct mpol_weights *m = weights_from(req, flags);
 	struct mempolicy *pol;
 
 	if (!m)
@@ -202,7 +171,6 @@ struct mempolicy *__mpol2_dup_alloc(struct mempolicy *old)
 	return alloc_policy(old->flags);
 }
 
-/* Weights of 0 follow the global ones. */
 /**
  * __mpol2_copy - Share the weights of a policy with its copy
  * @new: from __mpol2_dup_alloc()
@@ -218,7 +186,7 @@ void __mpol2_copy(struct mempolicy *new, struct mempolicy *old)
 
 /**
  * __mpol2_split - Policy of the second half of a shared range that is cut
- * @copy: in: copy of struct mempolicy, too small for weights; out: @old itself
+ * @copy: in: copy of struct mempolicy, which has no room for weights; out: @old
  * @old: original; policies in a shared object never change, so two may share
  *
  * Called under shared_policy.lock.
@@ -232,27 +200,20 @@ void __mpol2_split(struct mempolicy **copy, struct mempolicy *old)
 }
 
 /**
- * __mpol2_equal - Do two policies have the same weights?
+ * __mpol2_equal() - Compare the weights of two policies
  * @a: policy with weights
  * @b: policy with weights
  *
- * Return: true if they do, weights of the user included.
+ * Return: true if they are the same, those given by the user included.
  */
 bool __mpol2_equal(struct mempolicy *a, struct mempolicy *b)
 {
-	const struct mpol_weights *x = weights_of(to_mempolicy2(a));
-	const struct mpol_weights *y = weights_of(to_mempolicy2(b));
-
-	if (x == y)
-		return true;
-	if (x->user != y->user &&
-	    memcmp(x->user->weight, y->user->weight, nr_node_ids))
-		return false;
-	return !memcmp(x->weight, y->weight, nr_node_ids);
+	/* Equal ones share a table. */
+	return weights_of(to_mempolicy2(a)) == weights_of(to_mempolicy2(b));
 }
 
 /**
- * __mpol2_hash - A number that tells the weights of policies apart
+ * __mpol2_hash() - Hash the weights of a policy
  * @pol: policy with weights: the current task's, or one with a reference
  *
  * Return: the same for the same weights in force.
@@ -269,18 +230,19 @@ u32 __mpol2_hash(const struct mempolicy *pol)
 }
 
 /**
- * __mpol2_contextualize - Find the weights in force when nodes are
+ * __mpol2_contextualize() - Find the weights in force when nodes are
  * @pol: new policy that nobody else knows, its nodes set
  * @allowed: nodes with memory that the task may use
  */
 void __mpol2_contextualize(struct mempolicy *pol, const nodemask_t *allowed)
 {
-	struct mpol_weights *m = weights_of(to_mempolicy2(pol));
+	struct mempolicy2 *p = to_mempolicy2(pol);
+	struct mpol_weights *m = weights_of(p), *shared;
 	nodemask_t nodes;
 	int nid;
 
 	if (pol->flags & MPOL_F_RELATIVE_NODES) {
-		mpol_fold_relative(m->user->weight, &pol->w.user_nodemask,
+		mpol_fold_relative(m->given->weight, &pol->w.user_nodemask,
 				   allowed, m->weight, &nodes);
 	} else {
 		for (nid = 0; nid < nr_node_ids; nid++)
@@ -288,46 +250,67 @@ void __mpol2_contextualize(struct mempolicy *pol, const nodemask_t *allowed)
 				m->weight[nid] = 0;
 	}
 	mpol_layout(m, &pol->nodes);
+	shared = mpol_weights_share(m);
+	if (shared == m)
+		return;
+	RCU_INIT_POINTER(p->weights, shared);
+	mpol_weights_put(m);
 }
 
-/**
- * __mpol2_rebind - Move weights with their nodes
- * @pol: policy, its nodes and masks still the old ones
- * @mems: nodes the task may use from now on
- *
- * A task's policy has a spare and its reader is kept safe by RCU; any other is
- * locked for writing and its caller may sleep.
- */
-void __mpol2_rebind(struct mempolicy *pol, const nodemask_t *mems)
+/* The weights of @pol, now @old, for the nodes of @mems; @new is a draft. */
+static void fold(const struct mempolicy *pol, const struct mpol_weights *old,
+		 const nodemask_t *mems, struct mpol_weights *new)
 {
-	struct mempolicy2 *p = to_mempolicy2(pol);
-	struct mpol_weights **spare = spare_of(pol);
-	struct mpol_weights *old = weights_of(p), *new = NULL;
 	nodemask_t nodes;
 
-	if (spare)
-		swap(*spare, new);
-	if (!new)
-		new = mpol_weights_alloc(GFP_KERNEL | __GFP_NOFAIL);
-	new->user = old->user;
-	if (new->user)
-		refcount_inc(&new->user->refs);
+	new->given = old->given;
+	if (new->given)
+		refcount_inc(&new->given->refs);
 	if (pol->flags & MPOL_F_STATIC_NODES)
-		mpol_fold_static(new->user->weight, &pol->w.user_nodemask, mems,
-				 new->weight, &nodes);
+		mpol_fold_static(new->given->weight, &pol->w.user_nodemask,
+				 mems, new->weight, &nodes);
 	else if (pol->flags & MPOL_F_RELATIVE_NODES)
-		mpol_fold_relative(new->user->weight, &pol->w.user_nodemask,
+		mpol_fold_relative(new->given->weight, &pol->w.user_nodemask,
 				   mems, new->weight, &nodes);
 	else
 		mpol_fold_remap(old->weight, &pol->nodes,
 				&pol->w.cpuset_mems_allowed, mems, new->weight,
 				&nodes);
 	mpol_layout(new, &nodes);
-	rcu_assign_pointer(p->weights, new);
-	mpol_weights_put(old);
 }
 
-/* Where @tsk's policy, locked, has room for a spare and none; else NULL. */
+/**
+ * __mpol2_rebind() - Move weights with their nodes
+ * @pol: policy with the old nodes and masks
+ * @mems: new nodes that the task may use
+ *
+ * A task's policy has a spare and its reader is kept safe by RCU; any other is
+ * locked for writing, and its caller may sleep.
+ */
+void __mpol2_rebind(struct mempolicy *pol, const nodemask_t *mems)
+{
+	struct mempolicy2 *p = to_mempolicy2(pol);
+	struct mpol_weights **spare = spare_of(pol);
+	struct mpol_weights *old = weights_of(p), *new = NULL, *shared;
+
+	if (spare)
+		swap(*spare, new);
+	if (!new)
+		new = mpol_weights_alloc(GFP_KERNEL | __GFP_NOFAIL);
+	fold(pol, old, mems, new);
+	shared = mpol_weights_share(new);
+	rcu_assign_pointer(p->weights, shared);
+	mpol_weights_put(old);
+	if (shared == new)
+		return;
+	mpol_weights_clear(new);
+	if (spare)
+		*spare = new;
+	else
+		kfree(new);
+}
+
+/* The empty spare of the policy of @tsk, which is locked; NULL if there is none. */
 static struct mpol_weights **wants_spare(struct task_struct *tsk)
 {
 	struct mempolicy *pol = tsk->mempolicy;
@@ -373,7 +356,7 @@ static u8 weight_in(const struct mpol_weights *m, const struct mpol_global *g,
 	return m->weight[nid] ? m->weight[nid] : g->weight[nid];
 }
 
-/* By global weights alone: a cpuset may change the nodes meanwhile. */
+/* By global weights alone.  A cpuset may change the nodes at the same time. */
 static unsigned int global_nid(struct mempolicy *pol, pgoff_t ilx)
 {
 	nodemask_t nodes;
@@ -388,8 +371,8 @@ static unsigned int global_nid(struct mempolicy *pol, pgoff_t ilx)
 }
 
 /**
- * mpol2_nid - Node of an interleave index
- * @pol: weighted interleave policy, with or without weights of its own
+ * mpol2_nid() - Find the node of an interleave index
+ * @pol: weighted interleave policy, also one without weights
  * @ilx: index
  *
  * Return: node.
@@ -431,7 +414,7 @@ unsigned int mpol2_next_node(struct mempolicy *pol)
 		me->il_prev = nid;
 		me->il_weight = MPOL_WEIGHT_MAX;
 	}
-	/* A rebind may have made it smaller meanwhile. */
+	/* A rebind may have made it smaller. */
 	weight = weight_in(m, mpol_global(), nid);
 	me->il_weight = min(me->il_weight, weight) - 1;
 	rcu_read_unlock();
@@ -440,7 +423,7 @@ unsigned int mpol2_next_node(struct mempolicy *pol)
 
 /**
  * mpol2_fill_weights - Weights for the bulk allocator
- * @pol: weighted interleave policy, with or without weights of its own
+ * @pol: weighted interleave policy, also one without weights
  * @nodes: nodes that will get pages
  * @weights: nr_node_ids bytes; those of @nodes are written
  */
@@ -461,32 +444,21 @@ void mpol2_fill_weights(struct mempolicy *pol, const nodemask_t *nodes,
 }
 
 /**
- * mpol2_raw_weights - Weights as a user would give them again
- * @pol: policy that cannot change meanwhile
- * @weight: nr_node_ids bytes, written; 0 without weights
+ * mpol2_raw_weights() - Read weights as a user would give them again
+ * @pol: policy that the caller protects
+ * @weight: MAX_NUMNODES bytes, all 0; written if the policy has weights
  */
 void mpol2_raw_weights(struct mempolicy *pol, u8 *weight)
 {
-	struct mpol_weights *m;
+	const struct mpol_weights *m;
 
-	memset(weight, 0, nr_node_ids);
 	if (!mpol2_has_weights(pol))
 		return;
 	m = weights_of(to_mempolicy2(pol));
-	if (m->user)
-		m = m->user;
-	memcpy(weight, m->weight, nr_node_ids);
-}
-
-/**
- * mpol2_effective_weights - Pages each node gets in a round now
- * @pol: weighted interleave policy that cannot change meanwhile
- * @weight: nr_node_ids bytes, written; 0 for nodes that get none
- */
-void mpol2_effective_weights(struct mempolicy *pol, u8 *weight)
-{
-	memset(weight, 0, nr_node_ids);
-	mpol2_fill_weights(pol, &pol->nodes, weight);
+	if (m->given)
+		memcpy(weight, m->given->weight, m->given->nr);
+	else
+		memcpy(weight, m->weight, nr_node_ids);
 }
 
 /**
