@@ -26,11 +26,11 @@
 #define NR_MBIND	(NR_BASE + 962)
 
 #define MPOL_F_ADDR		(1UL << 1)
-#define MPOL_F_EFFECTIVE	(1UL << 4)
+#define MPOL_F_RAW		(1UL << 5)
+#define MPOL_F_HOME_NODE	(1U << 12)	/* in mode_flags */
 #define MPOL_MF_STRICT		(1UL << 0)
 #define MPOL_MF_MOVE		(1UL << 1)
 #define MPOL_MF_LAZY		(1UL << 3)
-#define MPOL_MF_HOME_NODE	(1UL << 16)
 #define MPOL_MF_REBALANCE	(1UL << 17)
 
 #define MODE_FLAGS	(TERRACE_F_STATIC_NODES | TERRACE_F_RELATIVE_NODES | \
@@ -65,6 +65,8 @@ static void fill_param(const struct terrace_policy *policy,
 	param->mode = policy->mode;
 	param->mode_flags = policy->flags;
 	param->home_node = policy->home;
+	if (policy->home >= 0)
+		param->mode_flags |= MPOL_F_HOME_NODE;
 	param->pol_maxnodes = MAX_NODES;
 	param->pol_nodes = (uintptr_t)policy->nodes;
 	if (terrace_has_weights(policy))
@@ -133,8 +135,6 @@ static int apply(const struct terrace_policy *policy, void *start, size_t size,
 			move |= MPOL_MF_LAZY;
 		if (flags & TERRACE_REBALANCE)
 			move |= MPOL_MF_REBALANCE;
-		if (policy->home >= 0)
-			move |= MPOL_MF_HOME_NODE;
 		ret = result_of(syscall(NR_MBIND, start, size, &param,
 					sizeof(param), move));
 	} else {
@@ -212,16 +212,15 @@ static int read_policy(struct terrace_policy **out, const void *at,
 	if (ret)
 		return ret;
 	fill_param(policy, &param);
-	param.home_node = 0;
 	param.il_weights = (uintptr_t)policy->weights;
-	if (flags & TERRACE_EFFECTIVE)
-		how |= MPOL_F_EFFECTIVE;
+	if (!(flags & TERRACE_EFFECTIVE))
+		how |= MPOL_F_RAW;
 	if (at)
 		how |= MPOL_F_ADDR;
 	ret = result_of(syscall(NR_GET, &param, sizeof(param), at, how));
 	if (!ret) {
 		policy->mode = param.mode;
-		policy->flags = param.mode_flags;
+		policy->flags = param.mode_flags & MODE_FLAGS;
 		policy->home = param.home_node;
 	} else if (is_missing(ret)) {
 		ret = flags & TERRACE_READ_FALLBACK ? read_old(policy, at) :

@@ -113,7 +113,8 @@ static int same(const struct terrace_policy *p, const struct terrace_policy *q)
 		    terrace_policy_weight(p, node) !=
 		    terrace_policy_weight(q, node))
 			return 0;
-	return terrace_policy_mode(p) == terrace_policy_mode(q);
+	return terrace_policy_mode(p) == terrace_policy_mode(q) &&
+	       terrace_policy_home(p) == terrace_policy_home(q);
 }
 
 static void with_calls(void)
@@ -149,6 +150,19 @@ static void with_calls(void)
 	   !terrace_global_weight(0, &weight) &&
 	   terrace_policy_weight(q, 0) == weight,
 	   "effective weights are the global ones");
+	terrace_policy_free(p);
+	terrace_policy_free(q);
+	terrace_policy_new(&p, TERRACE_BIND);
+	terrace_policy_set_node(p, 0, 0);
+	terrace_policy_set_home(p, 0);
+	OK(!terrace_policy_apply_thread(p, 0, NULL) &&
+	   !terrace_policy_read_thread(&q, 0) && same(p, q),
+	   "a thread has a home node");
+	terrace_policy_free(q);
+	OK(!terrace_policy_apply_range(p, area, size, 0, NULL) &&
+	   !terrace_policy_read_range(&q, area, 0) && same(p, q) &&
+	   !terrace_policy_apply_range(q, area, size, 0, NULL),
+	   "so has a range, and what was read is applied again");
 	terrace_policy_free(p);
 	terrace_policy_free(q);
 	terrace_policy_new(&p, TERRACE_DEFAULT);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory policies with interleave weights of their own: the calls that
- * mm/mempolicy.c, cpusets and /proc/PID/numa_maps make.  All of them are empty
- * without CONFIG_MEMPOLICY2.  See mm/mempolicy2/weights.c.
+ * Memory policies with interleave weights: the calls that mm/mempolicy.c, cpusets
+ * and /proc/PID/numa_maps make.  All of them are empty without CONFIG_MEMPOLICY2.
+ * See mm/mempolicy2/weights.c.
  */
 #ifndef _LINUX_MEMPOLICY2_H
 #define _LINUX_MEMPOLICY2_H
@@ -91,7 +91,18 @@ static inline bool mpol2_requested(unsigned short flags)
 }
 
 /**
- * mpol2_has_weights - Does a policy have weights of its own?
+ * mpol2_keeps_mask() - Check whether a policy keeps the mask that it was given
+ * @pol: policy
+ *
+ * Return: true if a rebind must leave @pol->w alone.
+ */
+static inline bool mpol2_keeps_mask(const struct mempolicy *pol)
+{
+	return pol->flags & MPOL_MODE_FLAGS;
+}
+
+/**
+ * mpol2_has_weights() - Check whether a policy has weights
  * @pol: policy, not NULL
  *
  * Return: true if it is part of a struct mempolicy2.
@@ -102,9 +113,9 @@ static inline bool mpol2_has_weights(const struct mempolicy *pol)
 }
 
 /**
- * mpol2_finds_node - Does mpol2_nid() know the node of an index?
+ * mpol2_finds_node() - Check whether mpol2_nid() finds the node of an index
  *
- * Return: true: it does for all weighted interleave, by global weights, too.
+ * Return: true: it does for all weighted interleave, also by global weights.
  */
 static inline bool mpol2_finds_node(void)
 {
@@ -172,10 +183,10 @@ static inline bool mpol2_equal(struct mempolicy *a, struct mempolicy *b)
 }
 
 /**
- * mpol2_hash - A number that tells the weights of policies apart
- * @pol: policy, which does not change meanwhile but for a rebind
+ * mpol2_hash() - Hash the weights of a policy
+ * @pol: policy that only a rebind may change
  *
- * Return: the same for the same weights in force; 0 without weights of its own.
+ * Return: the same for the same weights in force; 0 for a policy without weights.
  */
 static inline u32 mpol2_hash(const struct mempolicy *pol)
 {
@@ -196,8 +207,8 @@ static inline void mpol2_contextualize(struct mempolicy *pol,
 
 /**
  * mpol2_rebind - Move weights with their nodes
- * @pol: policy, its nodes and masks still the old ones
- * @mems: nodes the task may use from now on
+ * @pol: policy with the old nodes and masks
+ * @mems: new nodes that the task may use
  */
 static inline void mpol2_rebind(struct mempolicy *pol, const nodemask_t *mems)
 {
@@ -231,6 +242,11 @@ static inline struct mempolicy *mpol2_new(unsigned short mode,
 					  nodemask_t *nodes)
 {
 	return NULL;
+}
+
+static inline bool mpol2_keeps_mask(const struct mempolicy *pol)
+{
+	return false;
 }
 
 static inline bool mpol2_has_weights(const struct mempolicy *pol)

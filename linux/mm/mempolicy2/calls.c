@@ -24,11 +24,13 @@
 #define MASK_WORDS	DIV_ROUND_UP(MAX_NUMNODES, 64)
 #define ALL_MODE_FLAGS	(MPOL_F_STATIC_NODES | MPOL_F_RELATIVE_NODES | \
 			 MPOL_F_NUMA_BALANCING)
+/* With one of these the kernel remembers the mask that it was given. */
+#define MASK_FLAGS	(MPOL_F_STATIC_NODES | MPOL_F_RELATIVE_NODES)
 #define DO_MBIND_FLAGS	(MPOL_MF_VALID | NUMA_FOLLOW_FLAG)
 #define ALL_MBIND_FLAGS	(DO_MBIND_FLAGS | MPOL_MF_HOME_NODE | \
 			 MPOL_MF_REBALANCE)
 
-/* A policy as the user asked for it, and as the kernel does. */
+/* A policy in the form of the user, and in that of the kernel. */
 struct request {
 	struct mpol_param param;
 	struct mpol2_request in;
@@ -70,6 +72,7 @@ static int check_beyond(const void __user *ptr, size_t size)
 static int copy_nodes(struct request *req)
 {
 	const u64 __user *from = u64_to_user_ptr(req->param.pol_nodes);
+	bool kept = req->param.mode_flags & MASK_FLAGS;
 	unsigned int bits = req->param.pol_maxnodes;
 	unsigned int words = DIV_ROUND_UP(bits, 64);
 	unsigned int known = min_t(unsigned int, words, MASK_WORDS);
@@ -86,8 +89,11 @@ static int copy_nodes(struct request *req)
 	if (ret)
 		return ret;
 
-	/* Neither bits past the count nor nodes that do not exist */
-	bits = min_t(unsigned int, bits, nr_node_ids);
+	/*
+	 * No bits past the count.  A node that cannot exist is an error, except
+	 * in a mask that is remembered: the older calls take it there.
+	 */
+	bits = min_t(unsigned int, bits, kept ? MAX_NUMNODES : nr_node_ids);
 	for (i = 0; i < known; i++) {
 		u64 valid = ~0ULL;
 
@@ -106,13 +112,11 @@ static int copy_weights(struct request *req)
 {
 	const u8 __user *from = u64_to_user_ptr(req->param.il_weights);
 	unsigned int count = req->param.pol_maxnodes;
-	unsigned int known = min_t(unsigned int, count, nr_node_ids);
+	unsigned int known = min_t(unsigned int, count, MAX_NUMNODES);
 	int nid, ret;
 
 	if (!from)
 		return 0;
-	if (req->param.mode != MPOL_WEIGHTED_INTERLEAVE)
-		return -EINVAL;
 	req->in.weight = kzalloc(MAX_NUMNODES, GFP_KERNEL);
 	if (!req->in.weight)
 		return -ENOMEM;
@@ -121,12 +125,16 @@ static int copy_weights(struct request *req)
 	ret = check_beyond(from + known, count - known);
 	if (ret)
 		return ret;
-	for (nid = 0; nid < nr_node_ids; nid++)
-		if (req->in.weight[nid] && !node_isset(nid, req->in.nodes))
-			return -EINVAL;
+	if (req->param.mode != MPOL_WEIGHTED_INTERLEAVE &&
+	    memchr_inv(req->in.weight, 0, MAX_NUMNODES))
+		return -EINVAL;
+	/* A program may give one array of weights with any mask. */
+	for (nid = 0; nid < MAX_NUMNODES; nid++)
+		if (!node_isset(nid, req->in.nodes))
+			req->in.weight[nid] = 0;
 
-	/* All of them follow the global ones: no weights of its own. */
-	if (!memchr_inv(req->in.weight, 0, nr_node_ids)) {
+	/* All weights follow the global ones: a policy without weights. */
+	if (!memchr_inv(req->in.weight, 0, MAX_NUMNODES)) {
 		kfree(req->in.weight);
 		req->in.weight = NULL;
 	}
@@ -137,9 +145,9 @@ static int check_mode(const struct mpol_param *param)
 {
 	u16 mode = param->mode, flags = param->mode_flags;
 
-	if (mode >= MPOL_MAX || flags & ~ALL_MODE_FLAGS)
+	if (mode >= MPOL_MAX || flags & ~(ALL_MODE_FLAGS | MPOL_F_HOME_NODE))
 		return -EINVAL;
-	if ((flags & MPOL_F_STATIC_NODES) && (flags & MPOL_F_RELATIVE_NODES))
+	if ((flags & MASK_FLAGS) == MASK_FLAGS)
 		return -EINVAL;
 	if ((flags & MPOL_F_NUMA_BALANCING) && mode != MPOL_BIND &&
 	    mode != MPOL_PREFERRED_MANY)
@@ -174,11 +182,28 @@ static void put_request(struct request *req)
 /* Mode flags as the kernel has them, for a struct mpol2_request */
 static unsigned short kernel_flags(const struct mpol_param *param)
 {
-	unsigned short flags = param->mode_flags | MPOL_F_REQUEST;
+	unsigned short flags = param->mode_flags & ALL_MODE_FLAGS;
 
+	flags |= MPOL_F_REQUEST;
 	if (flags & MPOL_F_NUMA_BALANCING)
 		flags |= MPOL_F_MOF | MPOL_F_MORON;
 	return flags;
+}
+
+static int copy_home(struct request *req)
+{
+	u16 mode = req->param.mode;
+	int nid = req->param.home_node;
+
+	/* 0 from a cleared struct, -1 from get_mempolicy2() */
+	if (!(req->param.mode_flags & MPOL_F_HOME_NODE))
+		return nid == 0 || nid == NUMA_NO_NODE ? 0 : -EINVAL;
+	if (nid < 0 || nid >= MAX_NUMNODES || !node_online(nid))
+		return -EINVAL;
+	if (mode != MPOL_BIND && mode != MPOL_PREFERRED_MANY)
+		return -EOPNOTSUPP;
+	req->in.home_node = nid;
+	return 0;
 }
 
 SYSCALL_DEFINE3(set_mempolicy2, const struct mpol_param __user *, uparam,
@@ -192,23 +217,12 @@ SYSCALL_DEFINE3(set_mempolicy2, const struct mpol_param __user *, uparam,
 	ret = get_request(&req, uparam, usize);
 	req.in.task = true;
 	if (!ret)
+		ret = copy_home(&req);
+	if (!ret)
 		ret = do_set_mempolicy(req.param.mode, kernel_flags(&req.param),
 				       &req.in.nodes);
 	put_request(&req);
 	return ret;
-}
-
-static int copy_home(struct request *req)
-{
-	u16 mode = req->param.mode;
-	int nid = req->param.home_node;
-
-	if (nid < 0 || nid >= MAX_NUMNODES || !node_online(nid))
-		return -EINVAL;
-	if (mode != MPOL_BIND && mode != MPOL_PREFERRED_MANY)
-		return -EOPNOTSUPP;
-	req->in.home_node = nid;
-	return 0;
 }
 
 static long bind_range(unsigned long start, unsigned long len,
@@ -255,7 +269,9 @@ SYSCALL_DEFINE5(mbind2, unsigned long, start, unsigned long, len,
 		return -EINVAL;
 	start = untagged_addr(start);
 	ret = get_request(&req, uparam, usize);
-	if (!ret && (flags & MPOL_MF_HOME_NODE))
+	if (!ret && flags & MPOL_MF_HOME_NODE)
+		req.param.mode_flags |= MPOL_F_HOME_NODE;
+	if (!ret)
 		ret = copy_home(&req);
 	if (ret)
 		goto out;
@@ -268,8 +284,11 @@ out:
 	return ret;
 }
 
-/* What is known of @pol, which cannot change meanwhile, NULL for default. */
-static void describe(struct request *req, struct mempolicy *pol, bool effective)
+/*
+ * Fill in @req from @pol, which the caller protects; NULL is the default policy.
+ * @raw: as it was set, not as it is in force.
+ */
+static void describe(struct request *req, struct mempolicy *pol, bool raw)
 {
 	struct mpol_param *param = &req->param;
 
@@ -284,19 +303,21 @@ static void describe(struct request *req, struct mempolicy *pol, bool effective)
 	param->mode = pol->mode;
 	param->mode_flags = pol->flags & ALL_MODE_FLAGS;
 	param->home_node = pol->home_node;
+	if (pol->home_node != NUMA_NO_NODE)
+		param->mode_flags |= MPOL_F_HOME_NODE;
 	if (pol->mode == MPOL_LOCAL)
 		return;
-	if (!effective && pol->flags & ALL_MODE_FLAGS)
+	if (raw && pol->flags & MASK_FLAGS)
 		req->in.nodes = pol->w.user_nodemask;
 	else
 		req->in.nodes = pol->nodes;
-	if (!effective)
+	if (raw)
 		mpol2_raw_weights(pol, req->in.weight);
 	else if (pol->mode == MPOL_WEIGHTED_INTERLEAVE)
 		mpol2_fill_weights(pol, &pol->nodes, req->in.weight);
 }
 
-static int describe_at(struct request *req, unsigned long addr, bool effective)
+static int describe_at(struct request *req, unsigned long addr, bool raw)
 {
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
@@ -307,7 +328,7 @@ static int describe_at(struct request *req, unsigned long addr, bool effective)
 	vma = vma_lookup(mm, addr);
 	if (vma) {
 		pol = __get_vma_policy(vma, addr, &ilx);
-		describe(req, pol, effective);
+		describe(req, pol, raw);
 		mpol_cond_put(pol);
 	}
 	mmap_read_unlock(mm);
@@ -331,7 +352,7 @@ static int put_nodes(const struct request *req, unsigned int count)
 static int put_weights(const struct request *req, unsigned int count)
 {
 	u8 __user *to = u64_to_user_ptr(req->param.il_weights);
-	unsigned int known = min_t(unsigned int, count, nr_node_ids);
+	unsigned int known = min_t(unsigned int, count, MAX_NUMNODES);
 
 	if (copy_to_user(to, req->in.weight, known) ||
 	    clear_user(to + known, count - known))
@@ -354,7 +375,7 @@ static int put_policy(struct request *req, struct mpol_param __user *uparam)
 	unsigned int needed = nodes_needed(req);
 
 	if (!param->pol_nodes && !param->il_weights) {
-		param->pol_maxnodes = nr_node_ids;
+		param->pol_maxnodes = max(needed, nr_node_ids);
 	} else if (count < needed) {
 		if (put_user((u16)needed, &uparam->pol_maxnodes))
 			return -EFAULT;
@@ -364,20 +385,17 @@ static int put_policy(struct request *req, struct mpol_param __user *uparam)
 		return -EFAULT;
 	if (param->il_weights && put_weights(req, count))
 		return -EFAULT;
-	/* So that the struct can be given to set_mempolicy2() as it is */
-	if (!memchr_inv(req->in.weight, 0, nr_node_ids))
-		param->il_weights = 0;
 	return copy_to_user(uparam, param, sizeof(*param)) ? -EFAULT : 0;
 }
 
 SYSCALL_DEFINE4(get_mempolicy2, struct mpol_param __user *, uparam,
 		size_t, usize, unsigned long, addr, unsigned long, flags)
 {
-	bool effective = flags & MPOL_F_EFFECTIVE;
+	bool raw = flags & MPOL_F_RAW;
 	struct request req;
 	int ret;
 
-	if (flags & ~(unsigned long)(MPOL_F_ADDR | MPOL_F_EFFECTIVE))
+	if (flags & ~(unsigned long)(MPOL_F_ADDR | MPOL_F_RAW))
 		return -EINVAL;
 	if (addr && !(flags & MPOL_F_ADDR))
 		return -EINVAL;
@@ -388,10 +406,10 @@ SYSCALL_DEFINE4(get_mempolicy2, struct mpol_param __user *, uparam,
 	if (!req.in.weight)
 		return -ENOMEM;
 	if (flags & MPOL_F_ADDR) {
-		ret = describe_at(&req, untagged_addr(addr), effective);
+		ret = describe_at(&req, untagged_addr(addr), raw);
 	} else {
 		task_lock(current);
-		describe(&req, current->mempolicy, effective);
+		describe(&req, current->mempolicy, raw);
 		task_unlock(current);
 	}
 	if (!ret)

@@ -33,16 +33,17 @@
  * struct mpol_param - a memory policy
  * @mode: MPOL_DEFAULT, MPOL_BIND, ... without flags
  * @mode_flags: MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES,
- *	MPOL_F_NUMA_BALANCING
- * @home_node: node to allocate from first, read only by mbind2() with
- *	MPOL_MF_HOME_NODE; -1 from get_mempolicy2() if there is none
+ *	MPOL_F_NUMA_BALANCING, MPOL_F_HOME_NODE
+ * @home_node: node to allocate from first, with MPOL_F_HOME_NODE; without it
+ *	0 or -1, and -1 from get_mempolicy2()
  * @pol_maxnodes: exact number of bits behind @pol_nodes and of bytes behind
  *	@il_weights
  * @resv: 0
  * @pol_nodes: pointer to the node mask, 64-bit words, node n is bit n % 64 of
  *	word n / 64; 0 for none
  * @il_weights: pointer to a weight per node, 0 follows the global weight of
- *	the node; 0 for none.  Only with MPOL_WEIGHTED_INTERLEAVE.
+ *	the node; 0 for none.  Those of nodes outside the mask are ignored;
+ *	all are 0 but with MPOL_WEIGHTED_INTERLEAVE.
  *
  * The same bytes on every architecture and from every ABI.  Later versions only
  * append fields, and 0 in such a field means what this version does.
@@ -59,11 +60,14 @@ struct mpol_param {
 
 #define MPOL_PARAM_SIZE_VER0	32	/* sizeof first published struct */
 
-/* Flags of get_mempolicy2(), with MPOL_F_ADDR */
-#define MPOL_F_EFFECTIVE	(1 << 4) /* nodes and weights in force now */
+/* Flag of mode_flags, with those of set_mempolicy() */
+#define MPOL_F_HOME_NODE	(1 << 12) /* home_node is valid */
+
+/* Flag of get_mempolicy2(), with MPOL_F_ADDR */
+#define MPOL_F_RAW		(1 << 5) /* as it was set, to be set again */
 
 /* Flags of mbind2(), with MPOL_MF_STRICT, MPOL_MF_MOVE, MPOL_MF_MOVE_ALL */
-#define MPOL_MF_HOME_NODE	(1 << 16) /* home_node is valid */
+#define MPOL_MF_HOME_NODE	(1 << 16) /* the same as MPOL_F_HOME_NODE */
 #define MPOL_MF_REBALANCE	(1 << 17) /* move pages where the interleaving
 					   * would allocate them
 					   */

@@ -203,7 +203,7 @@ static int flags(void)
 		unsigned long f = 1UL << bit;
 
 		REFUSED(mp_set2(&p.param, SIZE, f), EINVAL);
-		if (!(f & (MPOL_F_ADDR | MP_F_EFFECTIVE)))
+		if (!(f & (MPOL_F_ADDR | MP_F_RAW)))
 			REFUSED(mp_get2(&p.param, SIZE, 0, f), EINVAL);
 		if (bit > 2 && bit != 16 && bit != 17)
 			REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, f),
@@ -232,7 +232,7 @@ static int modes(void)
 			p.param.mode = bad_modes[i];
 			REFUSED(call(c, &p.param, SIZE), EINVAL);
 		}
-		for (bit = 0; bit < 13; bit++) {
+		for (bit = 0; bit < 12; bit++) {
 			good(&p);
 			p.param.mode_flags = 1 << bit;
 			REFUSED(call(c, &p.param, SIZE), EINVAL);
@@ -292,36 +292,47 @@ static int nodes(void)
 		p.param.pol_maxnodes = 1;
 		p.nodes = 3;
 		REFUSED(call(c, &p.param, SIZE), EINVAL);
-		/* beyond what exists: 0 is fine, anything else is not */
-		good(&p);
-		p.weights[63] = 1;
-		REFUSED(call(c, &p.param, SIZE), EINVAL);
 	}
 	return MT_PASS;
 }
 
+/* It is ignored: a program may give one array of weights with any mask. */
 static int weight_outside(void)
 {
-	struct mp_policy p;
-	enum call c;
+	static const unsigned int mode_flags[] = {
+		0, MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES,
+	};
+	struct mp_policy p, q;
+	unsigned int i;
 
-	begin();
-	for (c = SET; c < CALLS; c++) {
-		if (c == GET)
-			continue;
+	for (i = 0; i < ARRAY_LEN(mode_flags); i++) {
+		begin();
 		good(&p);
 		p.nodes = 1;
-		REFUSED(call(c, &p.param, SIZE), EINVAL);
-		p.nodes = 2;
-		REFUSED(call(c, &p.param, SIZE), EINVAL);
+		p.weights[40] = 9;
+		p.param.mode_flags = mode_flags[i];
+		MT_ASSERT(!mp_set2(&p.param, SIZE, 0), "set");
+		MT_ASSERT(!mp_get(&q, NULL, 0) && mp_is(&q, "0:3"),
+			  "it reads as %d,%d", q.weights[0], q.weights[1]);
+		MT_ASSERT(!mp_mbind2(area, 4 * MP_PAGE, &p.param, SIZE, 0),
+			  "mbind");
+		MT_ASSERT(!mp_get(&q, area, MPOL_F_ADDR) && mp_is(&q, "0:3"),
+			  "it reads as %d,%d", q.weights[0], q.weights[1]);
 	}
+	/* None inside is no weight. */
+	good(&p);
+	p.weights[0] = 0;
+	p.nodes = 1;
+	MT_ASSERT(!mp_set2(&p.param, SIZE, 0) && !mp_get(&q, NULL, 0) &&
+		  mp_is(&q, "0"), "a policy without weights");
 	return MT_PASS;
 }
 
 static int home(void)
 {
 	static const int bad[] = { -1, -2, 63, 64, 1024, 0x7fffffff };
-	struct mp_policy p;
+	static const int garbage[] = { -2, -7, 1, 63, 0x7fffffff };
+	struct mp_policy p, q;
 	size_t i;
 
 	begin();
@@ -338,14 +349,34 @@ static int home(void)
 	REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, MP_MF_HOME_NODE),
 		EOPNOTSUPP);
 
-	/* Without the flag it is not looked at. */
+	for (i = 0; i < ARRAY_LEN(bad); i++) {
+		mp_policy(&p, MPOL_BIND, "0,1");
+		p.param.mode_flags = MP_F_HOME_NODE;
+		p.param.home_node = bad[i];
+		REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, 0), EINVAL);
+		REFUSED(mp_set2(&p.param, SIZE, 0), EINVAL);
+	}
+	good(&p);
+	p.param.mode_flags = MP_F_HOME_NODE;
+	REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, 0), EOPNOTSUPP);
+	REFUSED(mp_set2(&p.param, SIZE, 0), EOPNOTSUPP);
+
+	/* Without a flag it is 0 or -1, and means nothing. */
 	mp_policy(&p, MPOL_BIND, "0,1");
-	p.param.home_node = -7;
-	MT_ASSERT(!mp_mbind2(area, 4 * MP_PAGE, &p.param, SIZE, 0), "no flag");
-	mp_get(&p, area, MPOL_F_ADDR);
-	MT_ASSERT(p.param.home_node == -1, "home is %d", p.param.home_node);
+	for (i = 0; i < ARRAY_LEN(garbage); i++) {
+		p.param.home_node = garbage[i];
+		REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, 0), EINVAL);
+		REFUSED(mp_set2(&p.param, SIZE, 0), EINVAL);
+	}
+	for (p.param.home_node = -1; p.param.home_node < 1;
+	     p.param.home_node++) {
+		MT_ASSERT(!mp_mbind2(area, 4 * MP_PAGE, &p.param, SIZE, 0),
+			  "no flag and %d", p.param.home_node);
+		mp_get(&q, area, MPOL_F_ADDR);
+		MT_ASSERT(q.param.home_node == -1, "home is %d",
+			  q.param.home_node);
+	}
 	p.param.home_node = 1;
-	p.param.il_weights = 0;
 	MT_ASSERT(!mp_mbind2(area, 4 * MP_PAGE, &p.param, SIZE,
 			     MP_MF_HOME_NODE), "a home node is refused");
 	mp_get(&p, area, MPOL_F_ADDR);
@@ -429,7 +460,7 @@ static int get_errors(void)
 	good(&p);
 	REFUSED(mp_get2(&p.param, SIZE, (uintptr_t)hole, MPOL_F_ADDR), EFAULT);
 	REFUSED(mp_get2(&p.param, SIZE, (uintptr_t)area, 0), EINVAL);
-	REFUSED(mp_get2(&p.param, SIZE, (uintptr_t)area, MP_F_EFFECTIVE),
+	REFUSED(mp_get2(&p.param, SIZE, (uintptr_t)area, MP_F_RAW),
 		EINVAL);
 	p.param.pol_maxnodes = 1;
 	REFUSED(mp_get2(&p.param, SIZE, 0, 0), ERANGE);
@@ -480,61 +511,6 @@ static int privileges(void)
 	MT_ASSERT(!mp_mbind2(area, MP_PAGE, &p.param, SIZE, MP_MF_REBALANCE),
 		  "everything else needs no privilege");
 	MT_ASSERT(!mp_set2(&p.param, SIZE, 0), "set needs no privilege");
-	return MT_PASS;
-}
-
-/* A policy that is read can be set again, and is the same then. */
-static int round_trip(void)
-{
-	static const unsigned int modes[] = {
-		MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE,
-		MPOL_PREFERRED_MANY, MP_WEIGHTED,
-	};
-	static const unsigned int mode_flags[] = {
-		0, MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES,
-		MPOL_F_NUMA_BALANCING,
-	};
-	struct mp_policy p, q;
-	unsigned int i, f, w;
-
-	begin();
-	for (i = 0; i < ARRAY_LEN(modes); i++) {
-		for (f = 0; f < ARRAY_LEN(mode_flags); f++) {
-			if (mode_flags[f] == MPOL_F_NUMA_BALANCING &&
-			    modes[i] != MPOL_BIND &&
-			    modes[i] != MPOL_PREFERRED_MANY)
-				continue;
-			for (w = 0; w < 4; w++) {
-				mp_policy(&p, modes[i], modes[i] ==
-					  MPOL_PREFERRED ? "1" : "0,1");
-				p.param.mode_flags = mode_flags[f];
-				if (modes[i] == MP_WEIGHTED) {
-					p.param.il_weights =
-						(uintptr_t)p.weights;
-					p.weights[0] = w & 1 ? 255 : 0;
-					p.weights[1] = w & 2 ? 3 : 0;
-				}
-				MT_ASSERT(!mp_set2(&p.param, SIZE, 0),
-					  "mode %u flags %x", modes[i],
-					  mode_flags[f]);
-				MT_ASSERT(!mp_get(&q, NULL, 0), "get");
-				MT_ASSERT(q.param.mode == p.param.mode &&
-					  q.param.mode_flags ==
-					  p.param.mode_flags &&
-					  q.nodes == p.nodes &&
-					  !memcmp(q.weights, p.weights,
-						  MP_NODES),
-					  "mode %u flags %x reads %u %x",
-					  modes[i], mode_flags[f],
-					  q.param.mode, q.param.mode_flags);
-				MT_ASSERT(!mp_set2(&q.param, SIZE, 0),
-					  "what was read cannot be set");
-			}
-		}
-	}
-	mp_set(NULL);
-	MT_ASSERT(!mp_get(&q, NULL, 0) && q.param.mode == MPOL_DEFAULT &&
-		  !q.nodes && !mp_set2(&q.param, SIZE, 0), "default");
 	return MT_PASS;
 }
 
@@ -612,7 +588,6 @@ int main(void)
 		{ "F26 no byte beyond the count is written", no_overrun, 0 },
 		{ "F MOVE_ALL needs a privilege, nothing else does",
 		  privileges, 0 },
-		{ "F25 get and set are inverse", round_trip, 0 },
 		{ "F26 32-bit and x32 calls with the same bytes", other_abis,
 		  0 },
 	};

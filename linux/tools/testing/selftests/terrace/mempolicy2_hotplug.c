@@ -122,7 +122,7 @@ static bool in_force(const char *p, const char *weights)
 {
 	struct mp_policy got;
 
-	return !mp_get(&got, p, MPOL_F_ADDR | MP_F_EFFECTIVE) &&
+	return !mp_in_force(&got, p, MPOL_F_ADDR) &&
 	       mp_is(&got, weights);
 }
 
@@ -176,7 +176,7 @@ static int refused(void)
 	MT_ASSERT(!mp_get(&p, NULL, 0) && mp_is(&p, "0:4"), "changed");
 	/* Beside one that has some it is left out, as in every policy. */
 	MT_ASSERT(!mp_set("0:4,1:3"), "one with and one without memory");
-	MT_ASSERT(!mp_get(&p, NULL, MP_F_EFFECTIVE) && mp_is(&p, "0:4"),
+	MT_ASSERT(!mp_in_force(&p, NULL, 0) && mp_is(&p, "0:4"),
 		  "nodes %lx in force", p.nodes);
 	return MT_PASS;
 }

@@ -39,7 +39,9 @@ static void fill(unsigned long round)
 	if (!(round % 4))
 		return;
 	p->mode %= 8;
-	p->mode_flags &= 0xe000;
+	p->mode_flags &= 0xf000;
+	if (round % 13)
+		p->home_node = p->home_node & 3 ? -1 : 0;
 	memset(p->resv, 0, sizeof(p->resv));
 	p->pol_nodes = (uintptr_t)buf + 64;
 	p->il_weights = round % 3 ? (uintptr_t)buf + 80 : 0;

@@ -40,8 +40,8 @@ static bool in_force(const void *range, const char *weights)
 {
 	struct mp_policy task, area;
 
-	if (mp_get(&task, NULL, MP_F_EFFECTIVE) ||
-	    mp_get(&area, range, MP_F_EFFECTIVE | MPOL_F_ADDR))
+	if (mp_in_force(&task, NULL, 0) ||
+	    mp_in_force(&area, range, MPOL_F_ADDR))
 		return false;
 	if (mp_is(&task, weights) && mp_is(&area, weights))
 		return true;
@@ -156,6 +156,41 @@ static int by_position(void)
 	return leave(relative_steps(mp_map(SIZE)));
 }
 
+/* What the user gave stays, also of modes whose nodes a cpuset leaves alone. */
+static int kept_steps(char *p)
+{
+	static const int modes[] = { MPOL_PREFERRED, MPOL_PREFERRED_MANY };
+	static const int flags[] = {
+		MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES,
+	};
+	struct mp_policy got;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		int mode = modes[i % 2], flag = flags[i / 2];
+
+		MT_ASSERT(!mp_old_set(mode | flag, 0x22) &&
+			  !mp_old_bind(p, SIZE, mode | flag, 0x22, 0),
+			  "mode %d flag %x", mode, flag);
+		mems("1");
+		mems("0-2");
+		MT_ASSERT(!mp_get(&got, NULL, 0) && got.nodes == 0x22,
+			  "mode %d flag %x: the task's mask is %lx", mode,
+			  flag, got.nodes);
+		MT_ASSERT(!mp_set2(&got.param, sizeof(got.param), 0), "again");
+		MT_ASSERT(!mp_get(&got, p, MPOL_F_ADDR) && got.nodes == 0x22,
+			  "mode %d flag %x: the range's mask is %lx", mode,
+			  flag, got.nodes);
+	}
+	return MT_PASS;
+}
+
+static int kept(void)
+{
+	MT_NEED(!enter("0-2"), "no cpuset");
+	return leave(kept_steps(mp_map(SIZE)));
+}
+
 /* A new child's policy can be rebound like its parent's. */
 static int child_steps(void *p)
 {
@@ -239,7 +274,7 @@ static int race_steps(char *p)
 		madvise(p, SIZE, MADV_DONTNEED);
 		mp_touch(p, SIZE);
 		mp_in_child(nothing, p);
-		MT_ASSERT(!mp_get(&got, NULL, MP_F_EFFECTIVE) && got.nodes,
+		MT_ASSERT(!mp_in_force(&got, NULL, 0) && got.nodes,
 			  "a policy without nodes");
 	}
 	stop = 1;
@@ -281,6 +316,7 @@ int main(void)
 		{ "D18 static nodes keep weights by id", by_id,
 		  0 },
 		{ "D18 relative nodes fold weights by position", by_position },
+		{ "D18 a mask that is kept is the one that was given", kept },
 		{ "F nodes that the cpuset does not allow", refused, 0 },
 		{ "D18 B12 after a fork", forked, 0 },
 		{ "D19 rebind, set, faults, fork at once", race, 0 },

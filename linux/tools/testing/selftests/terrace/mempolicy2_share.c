@@ -104,6 +104,31 @@ static int last_user(void)
 	return MT_PASS;
 }
 
+/* Three positions of two nodes: different masks and weights, the same in force */
+static int given_differently(void)
+{
+	char *p = mp_map(2 * MP_PAGE);
+	struct mp_policy a, b, got;
+
+	mp_policy(&a, MP_WEIGHTED, "0:5,1:1,2:2");
+	mp_policy(&b, MP_WEIGHTED, "0:2,1:1,2:5");
+	a.param.mode_flags = MPOL_F_RELATIVE_NODES;
+	b.param.mode_flags = MPOL_F_RELATIVE_NODES;
+	MT_ASSERT(!mp_mbind2(p, MP_PAGE, &a.param, PARAM, 0) &&
+		  !mp_mbind2(p + MP_PAGE, MP_PAGE, &b.param, PARAM, 0), "set");
+	MT_ASSERT(!mp_in_force(&got, p + MP_PAGE, MPOL_F_ADDR) &&
+		  mp_is(&got, "0:7,1:1"), "in force %d,%d", got.weights[0],
+		  got.weights[1]);
+	MT_ASSERT(!mp_get(&got, p, MPOL_F_ADDR) && mp_is(&got, "0:5,1:1,2:2"),
+		  "the first reads as %d,%d,%d", got.weights[0],
+		  got.weights[1], got.weights[2]);
+	MT_ASSERT(!mp_get(&got, p + MP_PAGE, MPOL_F_ADDR) &&
+		  mp_is(&got, "0:2,1:1,2:5"), "the second reads as %d,%d,%d",
+		  got.weights[0], got.weights[1], got.weights[2]);
+	MT_ASSERT(mp_vmas(p, 2 * MP_PAGE) == 2, "they became one");
+	return MT_PASS;
+}
+
 /* Where each page of the area would go, and what its policy reads as */
 struct model {
 	char *area;
@@ -174,6 +199,8 @@ int main(void)
 	static const struct mt_check checks[] = {
 		{ "G28 memory of a range with weights", memory_of_a_range },
 		{ "C14 a table outlives all of its users but one", last_user },
+		{ "F25 the same in force, given differently",
+		  given_differently },
 		{ "C15 many users of few tables", random_users },
 	};
 

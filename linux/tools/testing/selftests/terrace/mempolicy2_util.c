@@ -128,12 +128,18 @@ long mp_bind(const void *start, size_t len, const char *weights,
 	return mp_mbind2(start, len, &p.param, sizeof(p.param), flags);
 }
 
-/* The policy of this thread, or with MPOL_F_ADDR at @addr */
-long mp_get(struct mp_policy *p, const void *addr, unsigned long flags)
+/* The policy in force of this thread, or with MPOL_F_ADDR at @addr */
+long mp_in_force(struct mp_policy *p, const void *addr, unsigned long flags)
 {
 	mp_policy(p, MPOL_DEFAULT, "");
 	p->param.il_weights = (uintptr_t)p->weights;
 	return mp_get2(&p->param, sizeof(p->param), (uintptr_t)addr, flags);
+}
+
+/* The same as it was set */
+long mp_get(struct mp_policy *p, const void *addr, unsigned long flags)
+{
+	return mp_in_force(p, addr, flags | MP_F_RAW);
 }
 
 /* Is it weighted interleave with just these nodes and weights? */

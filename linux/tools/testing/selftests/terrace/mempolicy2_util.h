@@ -18,7 +18,8 @@
 #define MP_NR_GET	961L
 #define MP_NR_MBIND	962L
 
-#define MP_F_EFFECTIVE	(1UL << 4)
+#define MP_F_RAW	(1UL << 5)
+#define MP_F_HOME_NODE	(1U << 12) /* in mode_flags */
 #define MP_MF_HOME_NODE	(1UL << 16)
 #define MP_MF_REBALANCE	(1UL << 17)
 
@@ -60,6 +61,7 @@ long mp_set(const char *weights);
 long mp_bind(const void *start, size_t len, const char *weights,
 	     unsigned long flags);
 long mp_get(struct mp_policy *p, const void *addr, unsigned long flags);
+long mp_in_force(struct mp_policy *p, const void *addr, unsigned long flags);
 bool mp_is(const struct mp_policy *p, const char *weights);
 long mp_old_bind(void *start, size_t len, int mode, unsigned long nodes,
 		 unsigned long flags);
