@@ -47,7 +47,7 @@ _HOST_PACKAGES = ("gcc", "libc6-dev", "make")
 # The programs that tests/unit runs: dpkg-parsechangelog, groff, systemd-analyze.
 _UNIT_PACKAGES = ("dpkg-dev", "groff-base", "systemd")
 # Those of `kernel check` that need no kernel built from end to end; that of the series has checkpatch in it.
-_PATCH_CHECKS = ("hooks", "budget", "exports", "symbols", "kernel-doc", "series", "sparse")
+_PATCH_CHECKS = ("hooks", "budget", "exports", "symbols", "kernel-doc", "abi", "series", "sparse")
 # That each mutant has its place in our tree, and names checks that there are; not that they notice it.
 _MUTANTS = "mutants"
 # Groups that boot no kernel.

@@ -226,6 +226,19 @@ def _check_kernel_doc(source: Source) -> list[str]:
     return [line for line in lines if line.strip() and not re.fullmatch(r"\d+ warnings.*", line.strip())]
 
 
+def _check_abi(source: Source) -> list[str]:
+    """Files below Documentation/ABI are well formed, and describe each file of sysfs once."""
+    root = tree.assemble(source)
+    names = [*tree.overlay_files(), *(name for hook in patches.hooks() for name in hook.paths)]
+    ours = [name for name in names if name.startswith("Documentation/ABI/")]
+    done = _run(["perl", "scripts/get_abi.pl", "validate"], root)
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+    found = [line for line in lines if any(name in line for name in ours)]
+    if done.returncode != 0 and not found:
+        found.append(f"get_abi.pl says: {(done.stderr or done.stdout).strip()[-300:]}")
+    return found
+
+
 def _check_sparse(source: Source) -> list[str]:
     """Nothing for sparse to find in the overlay's own files, compiled as in the terrace flavour."""
     require_packages(["sparse"], "check the kernel part with sparse")
@@ -375,6 +388,7 @@ CHECKS = tuple(
         ("symbols", _check_symbols, False),
         ("checkpatch", _check_checkpatch, False),
         ("kernel-doc", _check_kernel_doc, False),
+        ("abi", _check_abi, False),
         ("configs", _check_configs, False),
         ("sparse", _check_sparse, False),
         ("size", _check_size, False),
