@@ -8,7 +8,7 @@ from pathlib import Path
 
 from terrace.paths import repo_root
 
-PARTS = ("linux/tools/testing/mtier", "linux/mm/mtier")
+PARTS = ("linux/tools/testing/mtier", "linux/mm/mtier", "linux/mm/mempolicy2")
 
 
 def _checkout(folder: Path) -> Path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's policy.c against a model in exact arithmetic.
+"""The kernel's policy.c against a model in exact arithmetic, and bandwidth.c against the tool's own arithmetic.
 
 policy.c is compiled into a shared object in a temporary folder, with the
 undefined-behaviour sanitizer in it: should it ever fire, it names the line and
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import ctypes as c
 import functools
+import random
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import floor
 from pathlib import Path
@@ -21,6 +22,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from terrace.policy.weights import shortest_round
 
 REPO = Path(__file__).parents[2]
 SETTINGS = settings(
@@ -47,16 +50,21 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "mtier_bucket_pay": (u64_, [c.POINTER(Bucket), u64_, u64_, u64_, u64_]),
     "mtier_target_pick": (c.c_int, [c.POINTER(u32_), c.POINTER(u32_), c.c_uint]),
 }
+WEIGHTS = {"mpol_auto_weights": (u32_, [c.POINTER(u32_), c.POINTER(c.c_uint8), u32_, c.c_uint8])}
+
+
+def lib() -> c.CDLL:
+    """policy.c, compiled and loaded once."""
+    return _load("libpolicy.so")
 
 
 @functools.cache
-def lib() -> c.CDLL:
-    """policy.c, compiled and loaded once."""
+def _load(target: str) -> c.CDLL:
     with tempfile.TemporaryDirectory(prefix="terrace-policy-") as out:
-        make = ["make", "-s", "-C", str(REPO / "linux/tools/testing/mtier"), f"O={out}", "libpolicy.so"]
+        make = ["make", "-s", "-C", str(REPO / "linux/tools/testing/mtier"), f"O={out}", target]
         subprocess.run(make, check=True)
-        loaded = c.CDLL(str(Path(out) / "libpolicy.so"))
-    for name, (result, arguments) in SIGNATURES.items():
+        loaded = c.CDLL(str(Path(out) / target))
+    for name, (result, arguments) in (SIGNATURES if target == "libpolicy.so" else WEIGHTS).items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments
     return loaded
@@ -157,3 +165,43 @@ def test_weights_add_and_decay(weights: list[int], slot: int, amount: int) -> No
     assert list(words) == weights
     lib().mtier_weights_decay(words, len(weights))
     assert list(words) == [w // 2 for w in weights]
+
+
+# ---- interleave weights -----------------------------------------------------
+
+
+def kernel_weights(mbps: Sequence[int], least: int) -> list[int]:
+    """Weights that the kernel's function writes; its sum has to be theirs."""
+    weights = (c.c_uint8 * len(mbps))()
+    assert _load("libweights.so").mpol_auto_weights(array(mbps), weights, len(mbps), least) == sum(weights)
+    return list(weights)
+
+
+def random_machines(count: int, seed: int) -> Iterator[list[int]]:
+    """Bandwidths of 1 to 16 nodes: a few tiers, equal nodes, any ratio, numbers at the limit, nodes without one."""
+    dice = random.Random(seed)
+    for _ in range(count):
+        tiers = [dice.randint(1000, 400000) for _ in range(dice.randint(1, 4))]
+        kinds = (
+            lambda tiers=tiers: dice.choice(tiers),
+            lambda: dice.randint(2000, 400000),
+            lambda: dice.getrandbits(dice.randint(1, 32)),
+            lambda: U32_MAX - dice.randint(0, 1000),
+        )
+        kind = dice.choice(kinds)
+        yield [kind() if dice.random() < 0.9 else 0 for _ in range(dice.randint(1, 16))]
+
+
+def test_the_tool_computes_the_weights_that_the_kernel_does() -> None:
+    for mbps in random_machines(2000, seed=64):
+        for least in (0, 1):
+            assert shortest_round(mbps, least) == kernel_weights(mbps, least), (mbps, least)
+
+
+def test_weights_are_never_slower_than_the_fastest_node_alone() -> None:
+    for mbps in random_machines(20000, seed=65):
+        weights = kernel_weights(mbps, 0)
+        reach = min((Fraction(b * sum(weights), w) for b, w in zip(mbps, weights, strict=True) if w), default=0)
+        known = sum(1 for value in mbps if value)
+        assert reach >= max(mbps)
+        assert reach >= sum(mbps) * (1 - max(Fraction(1, 32), Fraction(known - 1, 255)))

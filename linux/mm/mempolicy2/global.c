@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The weights that hold for everybody: files below
- * /sys/kernel/mm/mempolicy/weighted_interleave, and weights that follow from
- * the bandwidth firmware tells of (HMAT, CDAT).  Takes the place of the files
- * that mm/mempolicy.c makes without CONFIG_MEMPOLICY2.
+ * Global interleave weights: the files below
+ * /sys/kernel/mm/mempolicy/weighted_interleave, and automatic weights from the
+ * bandwidth in firmware tables (HMAT, CDAT).  Replaces the files that
+ * mm/mempolicy.c creates without CONFIG_MEMPOLICY2.
  *
- * Bandwidth of a node is the smaller one of read and write, from the nearest
- * CPU.  While "auto" is on, weights are computed again whenever a node with
- * memory comes or goes, or bandwidth becomes known.
+ * The bandwidth of a node is the smaller one of read and write, from the nearest
+ * CPU.  While "auto" is on, the weights are recalculated when a node gets its
+ * first memory or loses its last, and when bandwidth becomes known.
  *
- * Locks: iw_table_lock protects everything here; readers of the table use RCU.
+ * Locking: iw_table_lock protects all state; readers of the table use RCU.
  *
  * See Documentation/ABI/testing/sysfs-kernel-mm-mempolicy2.
  */
-#include <linux/gcd.h>
 #include <linux/init.h>
 #include <linux/kobject.h>
 #include <linux/kstrtox.h>
@@ -26,10 +25,8 @@
 #include <linux/string_choices.h>
 #include <linux/sysfs.h>
 
+#include "bandwidth.h"
 #include "mempolicy2.h"
-
-/* Sum of the weights before they are reduced, about */
-#define ROUND	32
 
 /**
  * struct weight_file - nodeN
@@ -52,38 +49,42 @@ static struct kobject *weight_dir;
 static bool weights_auto;
 
 /**
- * mpol_weights_of_bandwidth - Weights in the ratio of bandwidths
- * @mbps: bandwidth by node, 0 where it is not known
+ * mpol_weights_of_bandwidth() - Compute the weights of nodes with memory
+ * @mbps: bandwidth by node, 0 where it is unknown
  * @nodes: nodes with memory
- * @weight: nr_node_ids bytes, written; 1 where no bandwidth is known
+ * @weight: nr_node_ids bytes, written; 1 for a node of unknown bandwidth and
+ *	    for a node without memory
+ *
+ * Return: 0, -ENODEV where no bandwidth is known, -ENOMEM; @weight is
+ * undefined after an error.
  */
-void mpol_weights_of_bandwidth(const u32 *mbps, const nodemask_t *nodes,
-			       u8 *weight)
+int mpol_weights_of_bandwidth(const u32 *mbps, const nodemask_t *nodes,
+			      u8 *weight)
 {
-	unsigned long divisor = 0;
-	u64 sum = 0;
+	u32 *known = kcalloc(nr_node_ids, sizeof(*known), GFP_KERNEL);
+	bool unknown = false;
+	u32 pages;
 	int nid;
 
-	memset(weight, 1, nr_node_ids);
-	for_each_node_mask(nid, *nodes)
-		sum += mbps[nid];
+	if (!known)
+		return -ENOMEM;
 	for_each_node_mask(nid, *nodes) {
-		u64 part = (u64)ROUND * mbps[nid];
-
-		if (!mbps[nid])
-			continue;
-		weight[nid] = max_t(u64, div64_u64(part + sum / 2, sum), 1);
-		divisor = gcd(divisor, weight[nid]);
+		known[nid] = mbps[nid];
+		unknown |= !mbps[nid];
 	}
-	if (!divisor)
-		return;
-	for_each_node_mask(nid, *nodes)
-		if (mbps[nid])
-			weight[nid] /= divisor;
+	pages = mpol_auto_weights(known, weight, nr_node_ids, 1);
+	kfree(known);
+	if (!pages)
+		return -ENODEV;
+	if (unknown)
+		mpol_stretch_weights(weight, nr_node_ids);
+	for (nid = 0; nid < nr_node_ids; nid++)
+		weight[nid] = max(weight[nid], 1);
+	return 0;
 }
 
 /**
- * mpol_bandwidth_of - What a node's bandwidth counts as
+ * mpol_bandwidth_of() - Get the bandwidth that weights are computed from
  * @coord: its performance
  *
  * Pages are read and written: the smaller of both.
@@ -121,20 +122,33 @@ static void replace_global(struct mpol_global *new)
 	kfree(old);
 }
 
+/* Weights stay as they are after an error. */
 static int recalculate(void)
 {
 	struct mpol_global *new = copy_global();
+	int ret;
 
 	if (!new)
 		return -ENOMEM;
-	mpol_weights_of_bandwidth(bandwidth, &node_states[N_MEMORY],
-				  new->weight);
+	ret = mpol_weights_of_bandwidth(bandwidth, &node_states[N_MEMORY],
+					new->weight);
+	if (ret) {
+		kfree(new);
+		return ret;
+	}
 	replace_global(new);
 	return 0;
 }
 
+/* Weights stay without a message if no node with memory has a known bandwidth. */
+static void recalculate_if_auto(void)
+{
+	if (weights_auto && recalculate() == -ENOMEM)
+		pr_warn_ratelimited("interleave weights: no memory to recalculate\n");
+}
+
 /**
- * mpol_global_init - Have weights before anybody asks for one: 1 everywhere
+ * mpol_global_init() - Set all weights to 1, before the first policy exists
  */
 void __init mpol_global_init(void)
 {
@@ -144,7 +158,7 @@ void __init mpol_global_init(void)
 }
 
 /**
- * mempolicy_set_node_perf - Learn the bandwidth of a node
+ * mempolicy_set_node_perf() - Set the bandwidth of a node
  * @nid: node
  * @coord: its performance as seen from the nearest CPU
  */
@@ -152,8 +166,7 @@ void mempolicy_set_node_perf(unsigned int nid, struct access_coordinate *coord)
 {
 	guard(mutex)(&iw_table_lock);
 	bandwidth[nid] = mpol_bandwidth_of(coord);
-	if (weights_auto && recalculate())
-		pr_warn_ratelimited("interleave weights: no memory to recalculate\n");
+	recalculate_if_auto();
 }
 
 static ssize_t node_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -168,7 +181,7 @@ static ssize_t node_show(struct kobject *kobj, struct kobj_attribute *attr,
 	return sysfs_emit(buf, "%u\n", weight);
 }
 
-/* Whoever sets a weight does not want it to be computed any more. */
+/* A weight that a user sets ends automatic weights. */
 static ssize_t node_store(struct kobject *kobj, struct kobj_attribute *attr,
 			  const char *buf, size_t count)
 {
@@ -254,8 +267,7 @@ static int memory_changed(struct notifier_block *self, unsigned long action,
 	guard(mutex)(&iw_table_lock);
 	if (action == MEM_ONLINE)
 		show_node(nid);
-	if (weights_auto && recalculate())
-		pr_warn_ratelimited("interleave weights: no memory to recalculate\n");
+	recalculate_if_auto();
 	return NOTIFY_OK;
 }
 #endif
@@ -288,7 +300,7 @@ static int __init weights_sysfs_init(void)
 		show_node(nid);
 	mutex_unlock(&iw_table_lock);
 #ifdef CONFIG_MEMORY_HOTPLUG
-	/* After HMAT has told of the bandwidth of a node that came */
+	/* Runs after HMAT set the bandwidth of the new node. */
 	hotplug_memory_notifier(memory_changed, DEFAULT_CALLBACK_PRI);
 #endif
 	return 0;

@@ -151,8 +151,8 @@ void mpol2_raw_weights(struct mempolicy *pol, u8 *weight);
 /* ---- global.c ---- */
 
 void mpol_global_init(void);
-void mpol_weights_of_bandwidth(const u32 *mbps, const nodemask_t *nodes,
-			       u8 *weight);
+int mpol_weights_of_bandwidth(const u32 *mbps, const nodemask_t *nodes,
+			      u8 *weight);
 u32 mpol_bandwidth_of(const struct access_coordinate *coord);
 
 /* ---- rebalance.c ---- */

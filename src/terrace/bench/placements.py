@@ -65,7 +65,7 @@ def automatic_weights(machine: str) -> tuple[int, ...]:
     topology = choose_topology(machine)
     known = {access.target: access.bandwidth for access in topology.accesses if access.source == 0}
     weights = weights_of({node: bandwidth // 1_000_000 for node, bandwidth in known.items()})
-    return tuple(weights[node] for node in sorted(weights))
+    return tuple(weights.get(node, 0) for node in sorted(known))
 
 
 def sweep_lines(results: Results) -> list[str]:

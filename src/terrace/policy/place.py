@@ -64,7 +64,9 @@ def policy_of(wish: Placement, files: KernelFiles, calls: PolicyCalls | None = N
         if wish.weighted or wish.membind or wish.preferred or wish.preferred_many or wish.local:
             raise UsageError(f"--weights {wish.weights} goes alone or with --interleave NODES")
         nodes = parse_nodes(wish.interleave or "all", known, whose)
-        return Policy(WEIGHTED, tuple(nodes), _weights_from(wish.weights, files, nodes, calls or PolicyCalls()))
+        weights = _weights_from(wish.weights, files, nodes, calls or PolicyCalls())
+        _print_left_out(set(nodes) - set(weights))
+        return Policy(WEIGHTED, tuple(sorted(weights)), weights)
     if wish.weighted is not None:
         weights = parse_weights(wish.weighted, known, whose)
         return Policy(WEIGHTED, tuple(sorted(weights)), {node: w for node, w in weights.items() if w})
@@ -98,6 +100,11 @@ def _weights_from(where: str, files: KernelFiles, nodes: list[int], calls: Polic
     if where == "measured":
         return weights_of(measure(nodes))
     return auto_weights(files, nodes, measure if where == "auto" else None)
+
+
+def _print_left_out(nodes: set[int]) -> None:
+    if nodes:
+        say(f"node {format_nodes(sorted(nodes))} left out: too slow to add bandwidth to the others")
 
 
 def _check_room(where: str, files: KernelFiles, nodes: list[int]) -> None:

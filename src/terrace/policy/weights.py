@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from math import gcd
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from terrace.errors import MissingError, UsageError
 from terrace.sysfs import KernelFiles
 from terrace.units import format_nodes, parse_nodes
 
 WEIGHT_MAX = 255
-#: Sum of the weights before they are reduced, about; as the kernel's own "auto".
-_ROUND = 32
+#: As in linux/mm/mempolicy2/bandwidth.c: pages of the longest round, and the part of the bandwidth a round may lose.
+_ROUND_MAX = 4096
+_LOSS_PARTS = 32
 _FILES = "sys/kernel/mm/mempolicy/weighted_interleave"
 _NODES = "sys/devices/system/node"
 
@@ -42,7 +43,7 @@ def parse_weights(text: str, known: Iterable[int], whose: str = "this machine ha
 
 
 def _parts(text: str) -> list[str]:
-    """`0,2-3=4,7` apart at commas; parts without a weight stay parts of their own."""
+    """Split `0,2-3=4,7` at commas, also where a part has no weight."""
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise UsageError(f"weights '{text}': write NODE=WEIGHT, with commas between (example: 0=9,1=1)")
@@ -68,17 +69,66 @@ def bandwidths(files: KernelFiles, nodes: Iterable[int]) -> dict[int, int]:
         base = f"{_NODES}/node{node}/access1/initiators"
         values = [files.get_int(f"{base}/{kind}_bandwidth") for kind in ("read", "write")]
         known = [value for value in values if value]
-        if known:
+        if len(known) == len(values):
             found[node] = min(known)
     return found
 
 
+@dataclass
+class _Round:
+    """Weights while pages are dealt one by one, each to the node whose bandwidth per page stays highest."""
+
+    mbps: Sequence[int]
+    weights: list[int]
+
+    def add(self) -> bool:
+        """Deal one page; False where the next node has the highest weight there is."""
+        nodes = [node for node, value in enumerate(self.mbps) if value]
+        best = nodes[0]
+        for node in nodes[1:]:
+            if self.mbps[node] * (self.weights[best] + 1) > self.mbps[best] * (self.weights[node] + 1):
+                best = node
+        if sum(self.weights) >= _ROUND_MAX or self.weights[best] == WEIGHT_MAX:
+            return False
+        self.weights[best] += 1
+        return True
+
+    def reach(self) -> tuple[int, int]:
+        """Bandwidth that this round reaches, as a fraction."""
+        used = [node for node, weight in enumerate(self.weights) if weight]
+        limit = used[0]
+        for node in used[1:]:
+            if self.mbps[node] * self.weights[limit] < self.mbps[limit] * self.weights[node]:
+                limit = node
+        return self.mbps[limit] * sum(self.weights), self.weights[limit]
+
+
+def shortest_round(mbps: Sequence[int], least: int) -> list[int]:
+    """mpol_auto_weights() of linux/mm/mempolicy2/bandwidth.c: weights from bandwidths, 0 for a node without one.
+
+    The shortest round that reaches 31/32 of the summed bandwidth and no less than the fastest node alone. `least` 0
+    leaves out a node that is too slow to help.
+    """
+    dealt = _Round(mbps, [least if value else 0 for value in mbps])
+    if not any(mbps):
+        return dealt.weights
+    if not any(dealt.weights):
+        dealt.add()
+    best, best_weights = (0, 1), list(dealt.weights)
+    while True:
+        product, weight = dealt.reach()
+        if product * best[1] > best[0] * weight:
+            best, best_weights = (product, weight), list(dealt.weights)
+        enough = product >= max(mbps) * weight and product * _LOSS_PARTS >= sum(mbps) * (_LOSS_PARTS - 1) * weight
+        if enough or not dealt.add():
+            return best_weights
+
+
 def weights_of(mbps: Mapping[int, int]) -> dict[int, int]:
-    """Weights in the ratio of bandwidths, as the kernel computes them: parts of 32, at least 1, reduced."""
-    total = sum(mbps.values())
-    weights = {node: max((_ROUND * value + total // 2) // total, 1) for node, value in mbps.items()}
-    divisor = gcd(*weights.values()) if weights else 1
-    return {node: weight // divisor for node, weight in weights.items()}
+    """Weights by which a program reaches the most bandwidth, without the nodes that are too slow to help."""
+    nodes = sorted(mbps)
+    found = shortest_round([mbps[node] for node in nodes], least=0)
+    return {node: weight for node, weight in zip(nodes, found, strict=True) if weight}
 
 
 def auto_weights(

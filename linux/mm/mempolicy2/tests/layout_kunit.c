@@ -111,7 +111,7 @@ static void whose_global_turn(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mpol_global_nid(g, &nodes, 5), MAX_NUMNODES);
 }
 
-/* Where a node has no weight of its own it has its global one. */
+/* A node without a weight in the policy has the global weight. */
 static void whose_live_turn(struct kunit *test)
 {
 	struct mpol_weights *m = weights(test);
@@ -190,10 +190,10 @@ static void nodes_as_mempolicy(struct kunit *test)
 	}
 }
 
-/* What meets on a node is summed, up to 255; nothing else gets a weight. */
+/* Weights that fold onto one node are summed, up to 255; no other node gets one. */
 static void sums(struct kunit *test)
 {
-	/* Each fold writes an array of its own: nodes may be fewer than 4. */
+	/* One array for each fold: a kernel may support fewer than 4 nodes. */
 	u8 *old = array(test), *new = array(test);
 	nodemask_t four = NODE_MASK_NONE, two = NODE_MASK_NONE, nodes;
 	int nid;
@@ -245,7 +245,7 @@ static void nothing_left(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, new[0], 9);
 }
 
-/* The ratio of bandwidths, as small as it gets; 1 where nothing is known. */
+/* A node of unknown bandwidth gets little; without any there are no weights. */
 static void bandwidths(struct kunit *test)
 {
 	u32 *mbps = kunit_kcalloc(test, MAX_NUMNODES, sizeof(u32), GFP_KERNEL);
@@ -257,21 +257,26 @@ static void bandwidths(struct kunit *test)
 	node_set(1, two);
 	mbps[0] = 60000;
 	mbps[1] = 20000;
-	mpol_weights_of_bandwidth(mbps, &two, weight);
+	KUNIT_EXPECT_EQ(test, mpol_weights_of_bandwidth(mbps, &two, weight), 0);
 	KUNIT_EXPECT_EQ(test, weight[0], 3);
 	KUNIT_EXPECT_EQ(test, weight[1], 1);
-	mbps[0] = 4000000000;
-	mbps[1] = 1;
-	mpol_weights_of_bandwidth(mbps, &two, weight);
+	mbps[1] = 0;
+	KUNIT_EXPECT_EQ(test, mpol_weights_of_bandwidth(mbps, &two, weight), 0);
 	KUNIT_EXPECT_EQ(test, weight[0], 32);
 	KUNIT_EXPECT_EQ(test, weight[1], 1);
-	mbps[1] = 0;
-	mpol_weights_of_bandwidth(mbps, &two, weight);
+	mbps[0] = 0;
+	KUNIT_EXPECT_EQ(test, mpol_weights_of_bandwidth(mbps, &two, weight),
+			-ENODEV);
+	/* The bandwidth of a node without memory is no help. */
+	mbps[1] = 20000;
+	node_clear(1, two);
+	KUNIT_EXPECT_EQ(test, mpol_weights_of_bandwidth(mbps, &two, weight),
+			-ENODEV);
+	/* It takes no part, and others need no room for it. */
+	mbps[0] = 60000;
+	KUNIT_EXPECT_EQ(test, mpol_weights_of_bandwidth(mbps, &two, weight), 0);
 	KUNIT_EXPECT_EQ(test, weight[0], 1);
 	KUNIT_EXPECT_EQ(test, weight[1], 1);
-	mbps[0] = 0;
-	mpol_weights_of_bandwidth(mbps, &two, weight);
-	KUNIT_EXPECT_EQ(test, weight[0], 1);
 }
 
 /* Pages are read and written: what is slower counts. */

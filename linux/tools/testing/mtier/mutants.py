@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Sabotage policy.c, place.c, pace.c and forecast.c one line at a time; each time some test has to fail.
+"""Sabotage policy.c, place.c, pace.c, forecast.c and bandwidth.c one line at a time; each time some test has to fail.
 
 Called by `make mutants`, which hands in the compiler and the compiled tests:
 
@@ -230,6 +230,18 @@ MUTANTS = [
     Mutant("looks cost nothing", "+ saved - spent;", "+ saved;"),
     Mutant("no rest", "return period - min_t(u64, period, burst_ns);", "return 0 * period;"),
     Mutant("rest as if the burst took no time", "return period - min_t(u64, period, burst_ns);", "return period;"),
+    # bandwidth: interleave weights
+    Mutant("a page for the highest bandwidth", "(u64)r->mbps[i] * (r->weight[next] + 1) >", "(u64)r->mbps[i] * 1 >"),
+    Mutant("a weight wraps", "r->weight[next] == U8_MAX)", "0)"),
+    Mutant("rounds without end", "if (r->pages >= MPOL_ROUND_MAX)", "if (0)"),
+    Mutant("a node without bandwidth takes part", "r->mbps[i] ? least : 0;", "least;"),
+    Mutant("any node is the limit", "(u64)r->mbps[i] * r->weight[limit] <", "0 * (u64)r->mbps[i] * r->weight[limit] <"),
+    Mutant("slower than the fastest alone", "return reach->product >= (u64)fastest * reach->weight &&", "return"),
+    Mutant("lose a sixteenth", "#define LOSS_PARTS\t32", "#define LOSS_PARTS\t16"),
+    Mutant("the longest round", "if (now.product * best.weight > best.product * now.weight) {", "if (1) {"),
+    Mutant("stop too late", "while (round.pages < best_pages &&", "while (round.pages <= best_pages &&"),
+    Mutant("an unknown node is as fast", "DIV_ROUND_UP(MPOL_ROUND_UNKNOWN, sum)", "1 + 0 * sum"),
+    Mutant("stretch by one too few", "DIV_ROUND_UP(MPOL_ROUND_UNKNOWN, sum)", "MPOL_ROUND_UNKNOWN / sum"),
 ]
 
 

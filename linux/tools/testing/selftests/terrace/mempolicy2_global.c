@@ -54,19 +54,22 @@ static int files(void)
 	return MT_PASS;
 }
 
-/* 64 and 20 GB/s: 32 parts, rounded, 24 and 8, reduced to 3 and 1 */
+/*
+ * 64 and 20 GB/s: no round below 9 pages reaches 31/32 of 84 GB/s, 3:1 reaches
+ * 80, 7:2 reaches 82.
+ */
 static int automatic(void)
 {
 	MT_ASSERT(mt_reads(AUTO, "false"), "off until asked for");
 	MT_ASSERT(!mt_write(AUTO, "true") && mt_reads(AUTO, "true"), "on");
-	MT_ASSERT(weight(0) == 3 && weight(1) == 1, "auto gives %lld %lld",
+	MT_ASSERT(weight(0) == 7 && weight(1) == 2, "auto gives %lld %lld",
 		  weight(0), weight(1));
-	MT_ASSERT(!mt_write(AUTO, "0") && weight(0) == 3,
+	MT_ASSERT(!mt_write(AUTO, "0") && weight(0) == 7,
 		  "off keeps the weights");
 	mt_write(AUTO, "1");
 	MT_ASSERT(!mt_write(MP_DIR "node1", "9") && mt_reads(AUTO, "false"),
 		  "setting a weight ends it");
-	MT_ASSERT(weight(0) == 3 && weight(1) == 9, "other weights stay");
+	MT_ASSERT(weight(0) == 7 && weight(1) == 9, "other weights stay");
 	clean();
 	return MT_PASS;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* User-space stand-in: the root of an integer. */
+/* User-space stand-in: division that rounds up, the root of an integer. */
 #ifndef _MTIER_SHIM_MATH_H
 #define _MTIER_SHIM_MATH_H
 
 #include <linux/types.h>
+
+#define DIV_ROUND_UP(n, d)	(((n) + (d) - 1) / (d))
 
 /* The largest number whose square is at most @x. */
 static inline u32 int_sqrt64(u64 x)
