@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Closed by who started us, the streams are None.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        output.print_anything(stream)
     for number in (signal.SIGTERM, signal.SIGHUP):
         # Not where nohup set it to be ignored.
         if signal.getsignal(number) is signal.SIG_DFL:

@@ -8,10 +8,14 @@ import errno
 import os
 import stat
 import tempfile
+import tomllib
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from terrace.errors import UsageError
 
+#: Levels of tables and arrays in a file of TOML: the tool needs four.
+_DEEPEST = 50
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -43,7 +47,7 @@ def replace(path: Path, data: bytes, mode: int | None = None) -> None:
                     old = path.stat()
                     os.fchown(number, old.st_uid, old.st_gid)
                     os.fchmod(number, old.st_mode & 0o7777)
-            # Else a crash may leave an empty file of the right name.
+            # Without this a crash may leave an empty file of the right name.
             os.fsync(number)
         Path(name).replace(path)
     except BaseException:
@@ -59,15 +63,26 @@ def _write(path: Path, data: bytes) -> None:
             view = view[file.write(view) :]
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """Return the content of a regular file, at most ``most`` + 1 bytes of it.
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading.
 
     Raises UsageError for a pipe, a device and all else that may never end, without waiting for it; OSError.
     """
-    # Non-blocking: to open a pipe without a writer would wait for one.
+    # To open a device can have an effect, and a socket cannot be opened.
+    check_regular(path, path.stat().st_mode)
+    # Non-blocking: a pipe may have taken the place of the file, and to open one waits for its writer.
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(number, "rb") as file:
+    try:
         check_regular(path, os.fstat(number).st_mode)
+        return open(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Return the content of a regular file, at most ``most`` + 1 bytes of it. Raises as `open_regular`."""
+    with open_regular(path) as file:
         return file.read(most + 1)
 
 
@@ -76,6 +91,31 @@ def check_regular(path: Path, mode: int, option: str = "") -> None:
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
         raise UsageError(f"{option and option + ' '}{path}: this is {kind}; name a regular file")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The content of a file of TOML. Raises tomllib.TOMLDecodeError for all that is none, or has no 64-bit integers."""
+    try:
+        table = tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("tables or arrays lie too deep in each other") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:
+        # Python reads no number of more than 4,300 digits.
+        raise tomllib.TOMLDecodeError(str(error).partition(":")[0]) from None
+    values: list[tuple[Any, int]] = [(table, 0)]
+    while values:
+        value, depth = values.pop()
+        if depth > _DEEPEST:
+            raise tomllib.TOMLDecodeError("tables or arrays lie too deep in each other")
+        if isinstance(value, dict):
+            values += ((inner, depth + 1) for inner in value.values())
+        elif isinstance(value, list):
+            values += ((inner, depth + 1) for inner in value)
+        elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise tomllib.TOMLDecodeError("an integer has more than 64 bits")
+    return table
 
 
 def why(error: OSError, path: Path | None = None) -> str:

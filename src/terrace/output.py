@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Output for people and programs: results on stdout (tables, JSON), messages about the work on stderr."""
 
+import codecs
+import io
 import json
 import os
 import re
@@ -25,8 +27,29 @@ _MEASURE = re.compile(
     r"[-+~]?\d+(?:\.\d+)?(?: ?(?:[BKMGT](?:/s)?|[KMGT]?i?B(?:/s)?|%|ns|us|ms|s|min|h|x|/s))(?: \(\d+(?:\.\d+)? ?%\))?"
 )
 _UNKNOWN = ("-", "?", "")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _PLAIN_INTERVAL_S = 10.0
 _TTY_INTERVAL_S = 0.1
+
+
+#: Signs in our texts that not every encoding has.
+_PLAIN = {"…": "...", "–": "-", "—": "-", "→": "->", "×": "x", "≥": ">=", "≤": "<=", "±": "+-", "µ": "u", "·": "."}
+
+
+def _in_plain_signs(error: UnicodeError) -> tuple[str, int]:
+    """Replace what an encoding does not have, for `str.encode` and streams."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(char, "?") for char in text), error.end
+
+
+codecs.register_error("terrace", _in_plain_signs)
+
+
+def print_anything(stream: TextIO) -> None:
+    """Have `stream` replace characters that its encoding lacks: text of ours, and names of files and processes."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="terrace")
 
 
 def colour_wanted(stream: TextIO) -> bool:
@@ -53,7 +76,10 @@ def warn(text: str) -> None:
 
 def emit_json(obj: Any) -> None:
     """Print `obj` as indented JSON on stdout. Keys keep their order; no character is a terminal's control."""
-    text = json.dumps(obj, indent=2, ensure_ascii=False)
+    # Other encodings lack characters, and none has half of a surrogate pair, as in a name that is not UTF-8.
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(obj, indent=2, ensure_ascii=not unicode)
+    text = _SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     print(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 

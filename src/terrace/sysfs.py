@@ -11,13 +11,20 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from terrace.errors import TerraceError
+from terrace.files import read_regular
+from terrace.units import to_whole
 
 #: No kernel numbers its nodes higher.
 NODE_MAX = 1 << 16
+
+_REAL = Path("/")
+#: No file of another machine is read beyond this.
+_MOST_BYTES = 64 << 20
 
 #: Where the kernel's promotion engine has its files.
 MTIER = "sys/kernel/mm/mtier"
@@ -66,10 +73,21 @@ class KernelFiles:
         Raises KernelFileError when it is missing or may not be read.
         """
         try:
-            data = self.real_path(name).read_bytes()
+            data = self._bytes(name)
         except OSError as error:
             raise KernelFileError(self.shown_path(name), error.errno or 0, "read") from error
         return data.decode("utf-8", "replace").rstrip("\n")
+
+    def _bytes(self, name: str) -> bytes:
+        path = self.real_path(name)
+        if self.root == _REAL:
+            return path.read_bytes()
+        # In a copy of another machine's files anything can have the name. Raises OSError for a pipe as for a folder.
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+            raise OSError(number, os.strerror(number))
+        return read_regular(path, _MOST_BYTES)
 
     def get(self, name: str) -> str | None:
         """Text of the file, or None; why it could not be read is noted in ``unreadable``."""
@@ -87,7 +105,7 @@ class KernelFiles:
     def get_bytes(self, name: str) -> bytes | None:
         """Raw content (``proc/config.gz``), or None as in get()."""
         try:
-            return self.real_path(name).read_bytes()
+            return self._bytes(name)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 self.unreadable[self.shown_path(name)] = os.strerror(error.errno or 0)
@@ -136,10 +154,7 @@ class KernelFiles:
 
 def to_int(text: str | None) -> int | None:
     """The integer a kernel file holds, or None."""
-    try:
-        return None if text is None else int(text.strip())
-    except ValueError:
-        return None
+    return None if text is None else to_whole(text.strip(), -(1 << 64), 1 << 64)
 
 
 def parse_table(text: str | None) -> dict[str, int]:
@@ -159,9 +174,9 @@ def parse_meminfo(text: str | None) -> dict[str, int]:
     for line in (text or "").splitlines():
         head, colon, rest = line.partition(":")
         words = rest.split()
-        if colon and words and words[0].isdecimal():
-            unit = 1024 if words[1:] == ["kB"] else 1
-            sizes[head.split()[-1]] = int(words[0]) * unit
+        value = to_int(words[0]) if words else None
+        if colon and head.strip() and value is not None and value >= 0:
+            sizes[head.split()[-1]] = value * (1024 if words[1:] == ["kB"] else 1)
     return sizes
 
 

@@ -16,18 +16,48 @@ _TIME_UNITS_NS = {
     "min": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-_NUMBER = r"(\d+(?:\.\d+)?)"
-_SIZE = re.compile(_NUMBER + r"\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
-_TIME = re.compile(_NUMBER + r"\s*(ns|us|ms|s|min|h)")
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
+_SIZE = re.compile(_NUMBER + r"\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
+_TIME = re.compile(_NUMBER + r"\s*(ns|us|ms|s|min|h)", re.ASCII)
+#: The largest number of bytes or nanoseconds, as for the kernel.
+_MOST = (1 << 63) - 1
+#: More digits behind the point cannot change a whole number of bytes or nanoseconds.
+_FRACTION_DIGITS = 60
+#: Characters of a wrong value that a message has.
+_SHOWN = 60
 _INTERVAL_MAX_S = 24 * 3600.0
 _SIZE_STEPS = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
-def _scaled(number: str, unit: int) -> int:
-    """`number` (decimal digits, maybe a fraction) times `unit`, exactly; the part below one is cut off."""
+def clipped(text: str) -> str:
+    """A value in a message: on one line, and short whatever it is."""
+    shown = "".join(char if char.isprintable() else "?" for char in text[:_SHOWN])
+    return shown if len(text) <= _SHOWN else f"{shown}… ({len(text)} characters)"
+
+
+def to_whole(text: str, low: int, high: int) -> int | None:
+    """The whole number that `text` is, in decimal digits of ASCII; None if it is none, or not from `low` to `high`.
+
+    `high` has at most 20 digits. All numbers from outside are read here, or by what is built on it: `int` accepts
+    other scripts and underscores, and refuses 5,000 digits with an error of its own.
+    """
+    found = re.fullmatch(r"(-?)0*([0-9]{1,20})", text)
+    value = int(found[1] + found[2]) if found else None
+    return value if value is not None and low <= value <= high else None
+
+
+def _scaled(number: str, unit: int) -> int | None:
+    """`number` (decimal digits, maybe a fraction) times `unit`, exactly; the part below one is cut off.
+
+    None if it is above `_MOST`.
+    """
     whole, _, fraction = number.partition(".")
+    if to_whole(whole, 0, _MOST) is None:
+        return None
+    fraction = fraction[:_FRACTION_DIGITS]
     scale: int = 10 ** len(fraction)
-    return int(whole + fraction) * unit // scale
+    value = int(whole.lstrip("0") + fraction or "0") * unit // scale
+    return value if value <= _MOST else None
 
 
 def parse_size(text: str) -> int:
@@ -37,8 +67,10 @@ def parse_size(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if not match:
-        raise UsageError(f"size '{text}' is not a number with one of the units K, M, G, T (example: 1.5G)")
-    return _scaled(match[1], _SIZE_UNITS[match[2].upper()])
+        raise UsageError(f"size '{clipped(text)}' is not a number with one of the units K, M, G, T (example: 1.5G)")
+    if (size := _scaled(match[1], _SIZE_UNITS[match[2].upper()])) is None:
+        raise UsageError(f"size '{clipped(text)}' is too large: use less than {1 << 23}T")
+    return size
 
 
 def whole_number(option: str, low: int, high: int) -> Callable[[str], int]:
@@ -48,9 +80,10 @@ def whole_number(option: str, low: int, high: int) -> Callable[[str], int]:
     """
 
     def read(text: str) -> int:
-        if not re.fullmatch(r"\d{1,18}", text, re.ASCII) or not low <= int(text) <= high:
-            raise UsageError(f"{option} {text}: use a whole number from {low} to {high}")
-        return int(text)
+        value = to_whole(text, low, high)
+        if value is None:
+            raise UsageError(f"{option} {clipped(text)}: use a whole number from {low} to {high}")
+        return value
 
     return read
 
@@ -67,8 +100,8 @@ def factor(option: str) -> Callable[[str], float]:
     """As `whole_number`, for a number above 0 that something is multiplied by."""
 
     def read(text: str) -> float:
-        if not re.fullmatch(_NUMBER, text, re.ASCII) or not 0 < float(text) < 1e9:
-            raise UsageError(f"{option} {text}: use a number above 0 (0.5 halves, 2 doubles)")
+        if not re.fullmatch(_NUMBER, text) or not 0 < float(text) < 1e9:
+            raise UsageError(f"{option} {clipped(text)}: use a number above 0 (0.5 halves, 2 doubles)")
         return float(text)
 
     return read
@@ -91,9 +124,12 @@ def parse_time_ns(text: str) -> int:
     Raises UsageError when `text` is none of these; a bare number has no meaning without its unit.
     """
     match = _TIME.fullmatch(text.strip())
+    shown = clipped(text)
     if not match:
-        raise UsageError(f"time '{text}' is not a number with one of the units ns, us, ms, s, min, h (example: 5ms)")
-    return _scaled(match[1], _TIME_UNITS_NS[match[2]])
+        raise UsageError(f"time '{shown}' is not a number with one of the units ns, us, ms, s, min, h (example: 5ms)")
+    if (time := _scaled(match[1], _TIME_UNITS_NS[match[2]])) is None:
+        raise UsageError(f"time '{shown}' is too long: use less than {_MOST // _TIME_UNITS_NS['h']}h")
+    return time
 
 
 def parse_interval_s(text: str) -> float:
@@ -103,11 +139,13 @@ def parse_interval_s(text: str) -> float:
     """
     word = text.strip()
     try:
-        seconds = parse_time_ns(f"{word}s" if re.fullmatch(_NUMBER, word, re.ASCII) else word) / 1e9
+        seconds = parse_time_ns(f"{word}s" if re.fullmatch(_NUMBER, word) else word) / 1e9
     except UsageError:
         seconds = math.inf
     if seconds > _INTERVAL_MAX_S:
-        raise UsageError(f"--interval {text}: use seconds (5), or a time with its unit (500ms, 2min), of 24h at most")
+        raise UsageError(
+            f"--interval {clipped(text)}: use seconds (5), or a time with its unit (500ms, 2min), of 24h at most"
+        )
     return seconds
 
 
@@ -132,10 +170,10 @@ def parse_set(text: str, known: Iterable[int], noun: str, whose: str) -> list[in
     try:
         chosen = set(every) if body == "all" else _parse_ranges(body, every, relative)
     except ValueError as error:
-        raise UsageError(f"{noun} set '{text}': {error}; {whose} {format_nodes(every)}") from None
+        raise UsageError(f"{noun} set '{clipped(text)}': {error}; {whose} {format_nodes(every)}") from None
     result = sorted(set(every) - chosen) if inverted else sorted(chosen)
     if not result:
-        raise UsageError(f"{noun} set '{text}' leaves no {noun}; {whose} {format_nodes(every)}")
+        raise UsageError(f"{noun} set '{clipped(text)}' leaves no {noun}; {whose} {format_nodes(every)}")
     return result
 
 

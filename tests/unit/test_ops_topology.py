@@ -23,7 +23,7 @@ def test_dram_and_cxl(tmp_path: Path) -> None:
     assert (fast.top, fast.demotes_to, fast.cpus) == (True, [1], "0-1")
     assert (slow.top, slow.demotes_to, slow.cpus) == (False, [], "")
     assert (slow.promotes_to, slow.promoted, slow.dropped, slow.demoted) == ([0], 0, 0, 12)
-    assert (slow.total_bytes, slow.read_latency_ns, slow.read_bandwidth_mbps) == (1024 * MIB, 400, 5120)
+    assert (slow.total_bytes, slow.read_latency_ns, slow.read_bandwidth_mib_s) == (1024 * MIB, 400, 5120)
     assert slow.promo_bytes == 16 * MIB
 
 

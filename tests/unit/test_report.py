@@ -251,7 +251,7 @@ def test_what_is_wrong_with_a_foreign_file_is_said(content: bytes, problem: str,
 def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no such file; `terrace record -o .*` makes one"):
         read(tmp_path / "none")
-    with pytest.raises(TerraceError, match="Is a directory"):
+    with pytest.raises(UsageError, match="this is a folder; name a regular file"):
         read(tmp_path)
 
 

@@ -13,6 +13,7 @@ from terrace.bench import loads
 from terrace.bench.cells import SPARE, Burst, Cell, Options, dram_text
 from terrace.bench.policies import EVEN, POLICIES, machine_kind
 from terrace.errors import UsageError
+from terrace.files import parse_toml
 from terrace.lab.qemu import require_host_memory
 from terrace.lab.topology import MIB, Topology, load_topology
 from terrace.lab.workloads import WORKLOADS, find_workload
@@ -156,7 +157,7 @@ def load(name: str) -> Experiment:
 def parse(name: str, file: Path, text: str) -> Experiment:
     """The experiment that `text`, the contents of `file`, describes."""
     try:
-        table = tomllib.loads(text)
+        table = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: {error}") from error
     unknown = sorted(set(table) - set(_KEYS))

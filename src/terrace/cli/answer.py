@@ -33,9 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser, file: bool = True) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse a FILE that cannot be written, before anything long is run. Raises UsageError."""
+    """Refuse what no verb can use, before anything long is run: FILE of -o, DIR of --root. Raises UsageError."""
+    if getattr(args, "root", None) is not None:
+        check_root(args.root)
     if getattr(args, "json_file", None):
         check_writable("-o", args.json_file)
+
+
+def check_root(root: str) -> None:
+    """Raise UsageError if ``root``, the value of --root, has no files of a machine in it."""
+    if not Path(root).is_dir():
+        raise UsageError(f"--root {root}: there is no such folder; name one with proc/ and sys/ in it")
+    if not any((Path(root) / name).is_dir() for name in ("proc", "sys")):
+        raise UsageError(f"--root {root}: neither proc/ nor sys/ is in it; name the folder of a machine's files")
 
 
 def check_writable(option: str, path: Path) -> None:

@@ -252,7 +252,4 @@ def _verdict(picked: Sequence[tuple[Experiment, list[Cell], Path]], left: bool) 
 
 
 def _numbers(text: str) -> list[int]:
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError as error:
-        raise UsageError(f"--seeds {text}: use numbers with commas between them") from error
+    return [whole_number("--seeds", 0, (1 << 32) - 1)(word) for word in text.split(",")]

@@ -10,9 +10,13 @@ from pathlib import Path
 from terrace.cli import answer
 from terrace.cli.kernel import add_jobs, add_linux
 from terrace.errors import UsageError
+from terrace.files import read_regular
 from terrace.kernel import source
 from terrace.packages import kernel, tools
 from terrace.paths import require_checkout
+
+#: No configuration of a kernel is larger.
+_MOST_BYTES = 16 << 20
 
 WHAT = {
     "tools": "terrace-tools, libterrace0, libterrace-dev: a minute",
@@ -93,7 +97,7 @@ def _read_modules(path: Path) -> str:
 def _read(option: str, path: Path, expected: str, line: str, named: str) -> str:
     """The text of a file of which some line must be like ``line``. Raises UsageError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, _MOST_BYTES).decode("utf-8")
     except OSError as error:
         raise UsageError(f"{option} {path}: {error.strerror}; {expected}") from error
     except UnicodeDecodeError as error:

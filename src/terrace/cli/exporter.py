@@ -63,8 +63,7 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("--textfile - and --json both print: give one of them, or -o FILE for the JSON")
     if args.textfile is not None and args.textfile != STDOUT:
         textfile.check(Path(args.textfile))
-    if not Path(args.root).is_dir():
-        raise UsageError(f"--root {args.root}: there is no such folder; name one with proc/ and sys/ in it")
+    answer.check_root(args.root)
 
 
 def needs_packages(args: argparse.Namespace) -> bool:

@@ -18,7 +18,7 @@ from terrace.paths import document
 from terrace.sysfs import KernelFiles
 from terrace.trace import session
 from terrace.trace.record import Request, Result, may_record, record
-from terrace.units import format_size, parse_pids, parse_size, parse_time_ns
+from terrace.units import clipped, format_size, parse_pids, parse_size, parse_time_ns
 
 JSON_VERSION = 1
 DEFAULT_FILE = "terrace.data"
@@ -117,7 +117,9 @@ def _seconds(text: str | None) -> float:
     except UsageError:
         seconds = 0.0
     if not 0 < seconds <= _DAY_S:
-        raise UsageError(f"--time {text}: use seconds (60), or a time with its unit (500ms, 2min), above 0, up to 24h")
+        raise UsageError(
+            f"--time {clipped(text)}: use seconds (60), or a time with its unit (500ms, 2min), above 0, up to 24h"
+        )
     return seconds
 
 

@@ -13,6 +13,7 @@ from terrace.errors import TerraceError, UsageError
 from terrace.output import table
 from terrace.policy.maps import Mapping, bytes_by_node, parse_numa_maps
 from terrace.policy.weights import format_weights
+from terrace.sysfs import parse_meminfo
 from terrace.units import format_size, parse_size
 
 JSON_VERSION = 1
@@ -55,6 +56,10 @@ def allocated(size: int) -> list[Mapping]:
     """The mapping of `size` bytes that are allocated and touched for this."""
     if size < mmap.PAGESIZE:
         raise UsageError(f"size {size} is less than a page of {mmap.PAGESIZE} bytes")
+    room = parse_meminfo(Path("/proc/meminfo").read_text()).get("MemAvailable")
+    # Without room the kernel would end some process, and not always this one.
+    if room is not None and size > room:
+        raise UsageError(f"size {format_size(size)} is more than the {format_size(room)} that this machine has left")
     before = {mapping.address: mapping for mapping in read_maps()}
     area = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for offset in range(0, size, mmap.PAGESIZE):

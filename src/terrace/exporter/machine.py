@@ -81,7 +81,7 @@ def _put_node(page: Page, node: Node, order: list[int]) -> None:
         page.put("node_watermark_bytes", size, node=number, mark=mark)
     page.put("node_reclaim_gave_up", node.reclaim_gave_up, node=number)
     page.put("node_read_latency_seconds", _scaled(node.read_latency_ns, NS), node=number)
-    page.put("node_read_bandwidth_bytes_per_second", _scaled(node.read_bandwidth_mbps, _MIB), node=number)
+    page.put("node_read_bandwidth_bytes_per_second", _scaled(node.read_bandwidth_mib_s, _MIB), node=number)
     page.put("node_promoted_pages_total", node.promoted, node=number)
     page.put("node_demoted_pages_total", node.demoted, node=number)
     page.put("node_not_promoted_folios_total", node.dropped, node=number)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from terrace.errors import BuildError, UsageError
+from terrace.files import parse_toml
 from terrace.host import clean_env
 from terrace.kernel import patches, tree
 from terrace.kernel.patches import Hook, git
@@ -73,7 +74,7 @@ def load() -> Series:
     if not path.is_file():
         raise UsageError(f"{FILE} does not exist: it says which overlay files and hooks make which patch")
     try:
-        raw = tomllib.loads(path.read_text())
+        raw = parse_toml(path.read_text())
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{FILE}: {error}") from None
     return resolve(raw, tree.overlay_files(), patches.hooks())

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from terrace.errors import UsageError
+from terrace.files import parse_toml, read_regular
 from terrace.paths import repo_root
 from terrace.units import format_size, parse_nodes, parse_size, parse_time_ns
 from terrace.words import did_you_mean
 
 MIB = 1 << 20
 MAX_NODES = 64
+_MOST_BYTES = 1 << 20
 _TOP_KEYS = {"description", "node", "access", "cache", "tlb", "model"}
 _NODE_KEYS = {"memory", "cpus", "count", "write_cost"}
 _ACCESS_KEYS = {"from", "to", "distance", "latency", "bandwidth"}
@@ -198,7 +200,10 @@ def load_topology(name: str) -> Topology:
                 "path of a .toml file"
             )
     try:
-        text = path.read_text(encoding="utf-8")
+        data = read_regular(path, _MOST_BYTES)
+        if len(data) > _MOST_BYTES:
+            raise UsageError(f"topology {path}: has more than {_MOST_BYTES >> 20} MiB: is it a topology?")
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"topology {path}: {error}") from error
     return parse_topology(path.stem, text, str(path))
@@ -207,7 +212,7 @@ def load_topology(name: str) -> Topology:
 def parse_topology(name: str, text: str, file: str) -> Topology:
     """Read and check the TOML `text`; `file` is what errors call it."""
     try:
-        table = tomllib.loads(text)
+        table = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: {error}") from error
     top = _Reader(file, "", table, _TOP_KEYS)

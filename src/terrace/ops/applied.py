@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 from terrace.errors import TerraceError, UsageError
 from terrace.files import replace, why
@@ -44,12 +45,12 @@ class Applied:
     def _read(self) -> list[Entry]:
         try:
             found = json.loads(self._path.read_text(encoding="utf-8"))
-            return [Entry(_knob(one["knob"], one["path"]), one["before"], one["named"]) for one in found["knobs"]]
+            return [_entry(one) for one in found["knobs"]]
         except FileNotFoundError:
             return []
         except OSError as error:
             raise TerraceError(f"cannot read {self._path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, UsageError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as error:
             raise TerraceError(
                 f"{self._path} is not what `terrace apply` wrote ({error}); remove it, then nothing can be put back"
             ) from None
@@ -74,6 +75,14 @@ class Applied:
         known = {one.knob.path for one in self.entries}
         kept = [Entry(one.knob, one.before, one.named or one.knob.path in named) for one in self.entries]
         return [*(one for one in more if one.knob.path not in known), *kept]
+
+
+def _entry(given: Any) -> Entry:
+    """An entry of the file. Raises TypeError, KeyError, UsageError if it is none."""
+    name, path, before, named = (given[key] for key in ("knob", "path", "before", "named"))
+    if not (isinstance(name, str) and isinstance(path, str) and isinstance(before, str | None)):
+        raise TypeError("knob, path and value are texts")
+    return Entry(_knob(name, path), before, bool(named))
 
 
 def _knob(name: str, path: str) -> Knob:

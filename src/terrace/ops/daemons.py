@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from terrace.sysfs import KernelFiles
+from terrace.sysfs import KernelFiles, to_int
 
 #: The engine's thread, which looks at pages and moves them.
 ENGINE = "kmtierd"
@@ -38,19 +38,22 @@ def read_daemons(files: KernelFiles) -> list[Daemon]:
 
 def _kernel_threads(files: KernelFiles) -> list[int]:
     """Children of kthreadd (PID 2); every process where the kernel keeps no such list."""
-    children = [int(pid) for pid in (files.get("proc/2/task/2/children") or "").split() if pid.isdecimal()]
+    children = [
+        pid for word in (files.get("proc/2/task/2/children") or "").split() if (pid := to_int(word)) is not None
+    ]
     if children:
         return children
     if files.get("proc/2/comm") != "kthreadd":
         return []
-    return [int(name) for name in files.names("proc") if name.isdecimal()]
+    return [pid for name in files.names("proc") if (pid := to_int(name)) is not None]
 
 
 def _cpu_seconds(files: KernelFiles, pid: int) -> float | None:
     exact = (files.get(f"proc/{pid}/schedstat") or "").split()
-    if exact and exact[0].isdecimal() and exact[0] != "0":
-        return int(exact[0]) / 1e9
+    if exact and (spent := to_int(exact[0])):
+        return spent / 1e9
     fields = (files.get(f"proc/{pid}/stat") or "").rpartition(")")[2].split()
-    if len(fields) < 13 or not (fields[11].isdecimal() and fields[12].isdecimal()):
+    user, system = (to_int(field) for field in fields[11:13]) if len(fields) > 12 else (None, None)
+    if user is None or system is None:
         return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return (user + system) / os.sysconf("SC_CLK_TCK")

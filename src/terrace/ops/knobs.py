@@ -11,7 +11,7 @@ from fractions import Fraction
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.ops.knob_table import CGROUP_KNOBS, CGROUPS, KNOBS, WEIGHTS, Knob, in_cgroup, node_weight
 from terrace.sysfs import MTIER, KernelFileError, KernelFiles, parse_table
-from terrace.units import parse_size, parse_time_ns
+from terrace.units import clipped, parse_size, parse_time_ns
 from terrace.words import did_you_mean
 
 _SUFFIX = re.compile(r"_(ms|s|mbps|percent|bp|ticks)$")
@@ -153,7 +153,7 @@ def _amount(knob: Knob, word: str) -> Fraction:
 
 
 def _bad(knob: Knob, text: str) -> UsageError:
-    return UsageError(f"{knob.name} cannot be '{text}'; allowed: {knob.allowed} (/{knob.path})")
+    return UsageError(f"{knob.name} cannot be '{clipped(text)}'; allowed: {knob.allowed} (/{knob.path})")
 
 
 def current(files: KernelFiles, knob: Knob) -> str | None:

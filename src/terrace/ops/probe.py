@@ -91,7 +91,7 @@ class Prober:
 
     def _hmat(self, group: str) -> Feature:
         purpose = "speed of each node from the firmware"
-        told = [node for node in self.nodes if node.read_latency_ns or node.read_bandwidth_mbps]
+        told = [node for node in self.nodes if node.read_latency_ns or node.read_bandwidth_mib_s]
         if told:
             return Feature("hmat", group, True, "; ".join(_speed(node) for node in told), purpose)
         table = "table present, " if self.files.exists("sys/firmware/acpi/tables/HMAT") else "no ACPI HMAT table, "
@@ -184,4 +184,4 @@ class Prober:
 
 
 def _speed(node: Node) -> str:
-    return f"node {node.node}: {node.read_latency_ns or '?'} ns, {node.read_bandwidth_mbps or '?'} MiB/s"
+    return f"node {node.node}: {node.read_latency_ns or '?'} ns, {node.read_bandwidth_mib_s or '?'} MiB/s"

@@ -25,10 +25,10 @@ from terrace.errors import UsageError
 from terrace.ops.order import Key, Order
 from terrace.ops.report import page_bytes
 from terrace.ops.residents import ON_NODE, Candidate, Resident
-from terrace.sysfs import KernelFiles, parse_nodes
+from terrace.sysfs import KernelFiles, parse_nodes, to_int
 
-_HUGE_KB = re.compile(r"^HugetlbPages:\s+(\d+) kB$", re.MULTILINE)
-_UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
+_HUGE_KB = re.compile(r"^HugetlbPages:\s+([0-9]{1,18}) kB$", re.MULTILINE)
+_UID = re.compile(r"^Uid:\s+([0-9]{1,18})\b", re.MULTILINE)
 _PAGE_KB = re.compile(r"\bkernelpagesize_kB=(\d+)")
 _COUNTERS = 3
 _PROBES = 8
@@ -77,8 +77,9 @@ class Users:
         if not self._here:
             for line in (files.get("etc/passwd") or "").splitlines():
                 name, *rest = line.split(":")
-                if len(rest) > 1 and rest[1].isdecimal():
-                    self._known.setdefault(int(rest[1]), name)
+                uid = to_int(rest[1]) if len(rest) > 1 else None
+                if uid is not None:
+                    self._known.setdefault(uid, name)
 
     def find(self, text: str) -> str:
         """The user that a name or a number means, as `name` calls it. Raises UsageError when there is none."""
@@ -144,7 +145,7 @@ class Processes:
     def _candidates(self, files: KernelFiles) -> Iterator[Candidate]:
         """Every process that has memory of its own: no thread of the kernel, and none that has ended."""
         for name in files.names("proc"):
-            if not name.isdecimal():
+            if (pid := to_int(name)) is None:
                 continue
             space, pages = _statm(files, name)
             if not space:
@@ -155,7 +156,7 @@ class Processes:
             least, most = max(0, pages - self._margin.pages), min(max(space, pages), pages + self._margin.pages)
             yield Candidate(
                 files.get(f"proc/{name}/comm") or "?",
-                int(name),
+                pid,
                 self._users.name(int(uid[1])) if uid else None,
                 *(size * page_bytes() + huge for size in (pages, least, most)),
             )
@@ -164,9 +165,8 @@ class Processes:
 def _statm(files: KernelFiles, pid: str) -> tuple[int, int]:
     """Pages of the address space, and of them in memory; (0, 0) without a process, or without memory of its own."""
     words = (files.get(f"proc/{pid}/statm") or "").split()
-    if len(words) < 2 or not (words[0].isdecimal() and words[1].isdecimal()):
-        return 0, 0
-    return int(words[0]), int(words[1])
+    space, pages = (to_int(word) for word in words[:2]) if len(words) > 1 else (None, None)
+    return (0, 0) if space is None or pages is None else (space, pages)
 
 
 def _walk(files: KernelFiles, one: Candidate) -> Resident | None:

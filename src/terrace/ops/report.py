@@ -237,8 +237,8 @@ def _reading(node: Node) -> str:
     parts = []
     if node.read_latency_ns:
         parts.append(f"{node.read_latency_ns} ns")
-    if node.read_bandwidth_mbps:
-        parts.append(f"{format_size(node.read_bandwidth_mbps << 20)}/s")
+    if node.read_bandwidth_mib_s:
+        parts.append(f"{format_size(node.read_bandwidth_mib_s << 20)}/s")
     return " ".join(parts) or "-"
 
 

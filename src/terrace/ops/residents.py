@@ -11,7 +11,7 @@ from terrace.ops import hierarchy
 from terrace.ops.counters import DEMOTED
 from terrace.sysfs import KernelFiles, parse_table
 
-ON_NODE = re.compile(r"\bN(\d+)=(\d+)")
+ON_NODE = re.compile(r"\bN([0-9]{1,5})=([0-9]{1,18})\b")
 #: Lines of memory.numa_stat that are a group's own pages; what else there is overlaps with them.
 _OWN = ("anon", "file")
 
@@ -69,6 +69,8 @@ def cgroups(files: KernelFiles, depth: int, start: str = "") -> list[Resident]:
     top = mounted.folder
     level = [f"{top}/{start}"] if start else [f"{top}/{name}" for name in _folders(files, top)]
     for _ in range(depth + bool(start)):
+        if not level:
+            break
         below = []
         for folder in level:
             stat = files.get(f"{folder}/memory.numa_stat")

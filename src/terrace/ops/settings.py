@@ -6,6 +6,7 @@ Its keys are the names of `terrace set`, with `engine.` before those of the engi
 
 from __future__ import annotations
 
+import codecs
 import re
 import tomllib
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from terrace.errors import TerraceError, UsageError
+from terrace.files import read_regular
 from terrace.ops import knobs, toml_text
 from terrace.ops.knob_table import CGROUP_KNOBS, KNOBS, NODE_WEIGHT, Knob
 from terrace.ops.toml_text import Key
@@ -47,14 +49,17 @@ class Setting:
 def read(path: Path) -> str:
     """The text of a file of settings. Raises UsageError when there is none, or it is none; TerraceError."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        data = read_regular(path, MOST_BYTES)
     except FileNotFoundError:
         raise UsageError(f"there is no {path}: `terrace apply --example` prints one to begin with") from None
     except OSError as error:
         raise TerraceError(f"cannot read {path}: {error.strerror}") from error
     if len(data) > MOST_BYTES:
         raise UsageError(f"{path} has more than {MOST_BYTES >> 10} KiB: is it a file of settings?")
+    if data.startswith(codecs.BOM_UTF8):
+        raise UsageError(f"{path}, line 1: begins with a byte order mark, which TOML forbids; save it as UTF-8 without")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UsageError(f"{path}, line 1: this is UTF-16; save it as UTF-8")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from terrace import files
 from terrace.errors import TerraceError
 
 #: The names from the root of the document down to a value or a table.
@@ -40,7 +41,7 @@ def statements(text: str) -> list[Statement]:
 
     Raises tomllib.TOMLDecodeError when it is not TOML.
     """
-    tomllib.loads(text)
+    files.parse_toml(text)
     found: list[Statement] = []
     table: Key = ()
     lines = text.split("\n")
@@ -62,7 +63,7 @@ def statements(text: str) -> list[Statement]:
 
 def _parse(text: str) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(text)
+        return files.parse_toml(text)
     except tomllib.TOMLDecodeError:
         return None
 
@@ -109,9 +110,9 @@ def put(text: str, key: Key, value: str, old: Key | None = None, section: Key = 
     table ``section`` nothing may be there yet, it then comes last. Raises TerraceError when only a person can do it, as
     within braces.
     """
-    wanted = {**dict(flatten(tomllib.loads(text))), old or key: tomllib.loads(f"x = {value}")["x"]}
+    wanted = {**dict(flatten(files.parse_toml(text))), old or key: files.parse_toml(f"x = {value}")["x"]}
     wanted = {name: kept for name, kept in wanted.items() if name == (old or key) or kept != {}}
-    if section and not old and not any(name[: len(section)] == section for name, _ in flatten(tomllib.loads(text))):
+    if section and not old and not any(name[: len(section)] == section for name, _ in flatten(files.parse_toml(text))):
         text = f"{text.rstrip()}\n\n[{quote(section)}]\n".lstrip("\n")
     new = _replaced(text, old, value) if old else _added(text, key, value)
     parsed = _parse(new)

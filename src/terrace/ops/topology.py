@@ -43,7 +43,7 @@ class Node:
     distances: list[int] = field(default_factory=list)
     demotes_to: list[int] = field(default_factory=list)
     read_latency_ns: int | None = None
-    read_bandwidth_mbps: int | None = None
+    read_bandwidth_mib_s: int | None = None
     #: Of the promotion engine, for slow nodes only: pages that left it for a faster node, folios that were to
     #: and did not, pages that came down to it.
     promoted: int | None = None
@@ -67,12 +67,13 @@ def read_tiers(files: KernelFiles, memory_nodes: list[int]) -> list[Tier]:
     found: list[tuple[int, str, list[int]]] = []
     for name in files.names(TIERS):
         number = name.removeprefix("memory_tier")
-        if number == name or not number.isdecimal():
+        rank = to_int(number)
+        if number == name or rank is None:
             continue
         nodes = parse_nodes(files.get(f"{TIERS}/{name}/nodelist"))
         nodes = [node for node in nodes if node in memory_nodes]
         if nodes:
-            found.append((int(number), name, nodes))
+            found.append((rank, name, nodes))
     found.sort()
     with_cpus = set(parse_nodes(files.get(f"{NODES}/has_cpu")))
     lowest_top = max(
@@ -138,10 +139,9 @@ def parse_zoneinfo(text: str | None, page_bytes: int) -> dict[int, ZoneSums]:
     for line in (text or "").splitlines():
         fields = line.split()
         if len(fields) >= 4 and fields[0] == "Node" and fields[2] == "zone":
-            number = fields[1].rstrip(",")
-            current = sums.setdefault(int(number), ZoneSums()) if number.isdecimal() else None
-        elif current is not None and len(fields) == 2 and fields[1].isdecimal():
-            value = int(fields[1])
+            number = to_int(fields[1].rstrip(","))
+            current = sums.setdefault(number, ZoneSums()) if number is not None else None
+        elif current is not None and len(fields) == 2 and (value := to_int(fields[1])) is not None:
             if fields[0] == "low":
                 current.low_bytes += value * page_bytes
             elif fields[0] == "promo":
@@ -159,14 +159,16 @@ def _read_node(files: KernelFiles, number: int, zones: dict[int, ZoneSums]) -> N
     node.free_bytes = sizes.get("MemFree")
     if "Active" in sizes and "Inactive" in sizes:
         node.movable_bytes = sizes["Active"] + sizes["Inactive"]
-    node.distances = [int(d) for d in (files.get(f"{base}/distance") or "").split() if d.isdecimal()]
+    node.distances = [
+        value for word in (files.get(f"{base}/distance") or "").split() if (value := to_int(word)) is not None
+    ]
     if number in zones:
         node.low_bytes = zones[number].low_bytes
         node.promo_bytes = zones[number].promo_bytes
         node.reclaim_gave_up = zones[number].gave_up
     near = f"{base}/access0/initiators"
     node.read_latency_ns = _positive(files.get(f"{near}/read_latency"))
-    node.read_bandwidth_mbps = _positive(files.get(f"{near}/read_bandwidth"))
+    node.read_bandwidth_mib_s = _positive(files.get(f"{near}/read_bandwidth"))
     engine = f"{MTIER}/node{number}"
     node.promoted = files.get_int(f"{engine}/promoted")
     node.dropped = files.get_int(f"{engine}/dropped")

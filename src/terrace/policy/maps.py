@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-_ADDRESS = re.compile(r"([0-9a-f]+) (.*)")
+from terrace.sysfs import to_int
+
+_ADDRESS = re.compile(r"([0-9a-f]{1,16}) (.*)")
 _FIELD = re.compile(r"(?:^| )([A-Za-z_0-9]+)=(\S+)")
 _FIRST_FIELD = re.compile(r" (?:file=|heap\b|stack\b|huge\b|[A-Za-z_0-9]+=)")
 
@@ -38,16 +40,21 @@ def parse_numa_maps(text: str) -> Iterator[Mapping]:
         yield Mapping(
             int(found[1], 16),
             policy,
-            {int(name[1:]): int(value) for name, value in fields.items() if re.fullmatch(r"N\d+", name)},
-            int(fields.get("kernelpagesize_kB", "4")) * 1024,
+            _numbers((name[1:], value) for name, value in fields.items() if re.fullmatch(r"N\d+", name)),
+            (to_int(fields.get("kernelpagesize_kB")) or 4) * 1024,
             _weights(fields.get("weights", "")),
             what,
         )
 
 
 def _weights(text: str) -> dict[int, int]:
-    pairs = (part.split(":") for part in text.split(",") if ":" in part)
-    return {int(node): int(weight) for node, weight in pairs}
+    return _numbers((node, weight) for node, _, weight in (part.partition(":") for part in text.split(",")))
+
+
+def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[int, int]:
+    """Those pairs that are numbers."""
+    read = ((to_int(name), to_int(value)) for name, value in pairs)
+    return {name: value for name, value in read if name is not None and value is not None}
 
 
 def bytes_by_node(mappings: Iterable[Mapping]) -> dict[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from terrace.errors import MissingError, UsageError
 from terrace.sysfs import KernelFiles
-from terrace.units import format_nodes, parse_nodes
+from terrace.units import clipped, format_nodes, parse_nodes, to_whole
 
 WEIGHT_MAX = 255
 #: As in linux/mm/mempolicy2/bandwidth.c: pages of the longest round, and the part of the bandwidth a round may lose.
@@ -32,12 +32,15 @@ def parse_weights(text: str, known: Iterable[int], whose: str = "this machine ha
         names, sign, number = part.partition("=")
         weight = 0
         if sign:
-            if not number.isdecimal() or int(number) > WEIGHT_MAX:
-                raise UsageError(f"weights '{text}': '{number}' is not a weight; allowed: 0 to {WEIGHT_MAX}")
-            weight = int(number)
+            given = to_whole(number, 0, WEIGHT_MAX)
+            if given is None:
+                raise UsageError(
+                    f"weights '{clipped(text)}': '{clipped(number)}' is not a weight; allowed: 0 to {WEIGHT_MAX}"
+                )
+            weight = given
         for node in parse_nodes(names, nodes, whose):
             if node in weights:
-                raise UsageError(f"weights '{text}': node {node} is there twice")
+                raise UsageError(f"weights '{clipped(text)}': node {node} is there twice")
             weights[node] = weight
     return weights
 
@@ -46,7 +49,7 @@ def _parts(text: str) -> list[str]:
     """Split `0,2-3=4,7` at commas, also where a part has no weight."""
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
-        raise UsageError(f"weights '{text}': write NODE=WEIGHT, with commas between (example: 0=9,1=1)")
+        raise UsageError(f"weights '{clipped(text)}': write NODE=WEIGHT, with commas between (example: 0=9,1=1)")
     return parts
 
 

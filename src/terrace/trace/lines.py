@@ -44,6 +44,9 @@ _PAIR = re.compile(r"(\w+)=(\S*)")
 _NUMBER = re.compile(r"-?[0-9]{1,20}|0x[0-9a-fA-F]{1,16}")
 _LOST = re.compile(r"CPU:[0-9]+ \[(?:([0-9]{1,18}) )?EVENTS DROPPED\]")
 
+#: No field of a kernel's event has more bits.
+_MOST = 1 << 64
+
 Value = int | str
 
 
@@ -136,7 +139,7 @@ def kept(wanted: Wanted, given: Mapping[str, object]) -> dict[str, Value] | None
             continue
         if isinstance(value, str) and _NUMBER.fullmatch(value):
             value = int(value, 0) if value.startswith("0x") else int(value)
-        if not isinstance(value, int) or isinstance(value, bool):
+        if not isinstance(value, int) or isinstance(value, bool) or not -_MOST < value < _MOST:
             return None
         fields[name] = value
     for name in wanted.words:

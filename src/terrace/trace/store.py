@@ -10,23 +10,27 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import math
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from terrace.errors import TerraceError, UsageError
-from terrace.files import replace
+from terrace.files import open_regular, replace
 from terrace.ops.diagnose import Reason, Severity
 from terrace.trace.lines import BY_NAME, Event, kept
 from terrace.trace.look import Owner, Task
+from terrace.units import to_whole
 
 FORMAT = "terrace.trace"
 VERSION = 1
 #: A line longer than that was not written by us.
 _LINE_MAX = 64 << 20
+#: Times shorter and longer are none, and numbers that do not fit into 64 bits were not written by us.
+_SECONDS = (1e-6, 1e9)
+_MOST = 1 << 64
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def read(path: Path) -> Recording:
     Raises UsageError when it is none, TerraceError when it is damaged or cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if file.read(2) != b"\x1f\x8b":
                 raise UsageError(_foreign(path, file.read(16)))
             file.seek(0)
@@ -136,7 +140,9 @@ def _foreign(path: Path, rest: bytes) -> str:
 
 def _read(path: Path, lines: gzip.GzipFile) -> Recording:
     head = _head(path, lines.readline(_LINE_MAX))
-    events = list(_events(path, lines))
+    if head.events < 0:
+        raise TerraceError(f"{path}:1: the head is not as `terrace record` writes it (events is {head.events})")
+    events = list(islice(_events(path, lines), head.events + 1))
     if len(events) != head.events:
         raise TerraceError(
             f"{path}: the file is cut off: it has {len(events)} events, and {head.events} were recorded; copy it again"
@@ -168,15 +174,15 @@ def _make(given: dict[str, Any]) -> Head:
         host=_text(given["host"]),
         started=_text(given["started"]),
         seconds=_seconds(given["seconds"]),
-        page_bytes=int(given["page_bytes"]),
+        page_bytes=_int(given["page_bytes"]),
         command=None if command is None else [_text(word) for word in _list(command)],
-        exit_code=None if code is None else int(code),
+        exit_code=None if code is None else _int(code),
         enabled=[_text(name) for name in _list(given["enabled"])],
-        events=int(given["events"]),
-        lost=int(given["lost"]),
-        strange=int(given["strange"]),
-        top_nodes=[int(node) for node in _list(given["top_nodes"])],
-        nodes=[int(node) for node in _list(given["nodes"])],
+        events=_int(given["events"]),
+        lost=_int(given["lost"]),
+        strange=_int(given["strange"]),
+        top_nodes=[_int(node) for node in _list(given["top_nodes"])],
+        nodes=[_int(node) for node in _list(given["nodes"])],
         counters_before=_numbers(given["counters_before"]),
         counters_after=_numbers(given["counters_after"]),
         reasons_before=_reasons(given.get("reasons_before")),
@@ -186,7 +192,7 @@ def _make(given: dict[str, Any]) -> Head:
         processes_before=_owners(given["processes_before"]),
         processes_after=_owners(given["processes_after"]),
         tasks={
-            str(int(thread)): Task(int(task["process"]), _text(task["name"]), _text(task["cgroup"]))
+            str(_key(thread)): Task(_int(task["process"]), _text(task["name"]), _text(task["cgroup"]))
             for thread, task in given["tasks"].items()
         },
         cgroups_problem=None if (problem := given.get("cgroups_problem")) is None else _text(problem),
@@ -207,13 +213,26 @@ def _list(value: object) -> list[Any]:
 
 
 def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise ValueError(f"seconds is {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _SECONDS[0] <= value <= _SECONDS[1]:
+        raise ValueError("seconds is none")
     return float(value)
 
 
+def _int(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not -_MOST < value < _MOST:
+        raise ValueError("a number is none of 64 bits")
+    return value
+
+
+def _key(value: str) -> int:
+    found = to_whole(value, -1, _MOST)
+    if found is None:
+        raise ValueError("the number of a thread or a node is none")
+    return found
+
+
 def _numbers(given: dict[str, Any]) -> dict[str, int]:
-    return {name: int(value) for name, value in given.items()}
+    return {name: _int(value) for name, value in given.items()}
 
 
 def _reasons(given: object) -> list[Reason] | None:
@@ -236,16 +255,17 @@ def _owners(given: list[dict[str, Any]]) -> list[Owner]:
     return [
         Owner(
             _text(one["name"]),
-            None if one["pid"] is None else int(one["pid"]),
-            {str(int(node)): int(size) for node, size in one["nodes"].items()},
-            *(None if one[name] is None else int(one[name]) for name in ("promoted_pages", "demoted_pages")),
+            None if one["pid"] is None else _int(one["pid"]),
+            {str(_key(node)): _int(size) for node, size in one["nodes"].items()},
+            *(None if one[name] is None else _int(one[name]) for name in ("promoted_pages", "demoted_pages")),
         )
         for one in _list(given)
     ]
 
 
-def _events(path: Path, lines: Iterable[bytes]) -> Iterator[Event]:
-    for number, line in enumerate(lines, start=2):
+def _events(path: Path, lines: gzip.GzipFile) -> Iterator[Event]:
+    # A few bytes of gzip can be a line of gigabytes.
+    for number, line in enumerate(iter(lambda: lines.readline(_LINE_MAX), b""), start=2):
         event = _event(_parse(line))
         if event is None:
             raise TerraceError(f"{path}:{number}: this line is no event as `terrace record` writes them: {line[:80]!r}")
@@ -260,11 +280,15 @@ def _parse(line: bytes) -> object:
         return None
 
 
+def _is_int(value: object) -> bool:
+    return type(value) is int and -_MOST < value < _MOST
+
+
 def _event(given: object) -> Event | None:
     if not isinstance(given, list) or len(given) != 5:
         return None
     at_ns, pid, comm, name, fields = given
-    if not (type(at_ns) is int and type(pid) is int and isinstance(comm, str) and isinstance(fields, dict)):
+    if not (_is_int(at_ns) and _is_int(pid) and isinstance(comm, str) and isinstance(fields, dict)):
         return None
     wanted = BY_NAME.get(name) if isinstance(name, str) else None
     found = None if wanted is None else kept(wanted, fields)
