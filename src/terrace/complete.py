@@ -13,11 +13,13 @@ import argcomplete
 
 from terrace import cli
 from terrace.ops import knobs
-from terrace.ops.knob_table import CGROUP_KNOBS, CGROUPS
+from terrace.ops.knob_table import CGROUP_KNOBS, CGROUPS, Knob
 from terrace.sysfs import KernelFiles
 from terrace.words import Parser
 
 _MOST_CGROUPS = 2000
+#: Options of `set` that a value follows.
+_WITH_VALUE = ("--cgroup", "--root", "-o", "--output")
 
 
 def answer() -> None:
@@ -38,10 +40,36 @@ def answer() -> None:
     argcomplete.autocomplete(parser)
 
 
-def _knobs(parsed_args: argparse.Namespace, **_: object) -> list[str]:
-    if parsed_args.cgroup:
-        return [knob.name for knob in CGROUP_KNOBS]
-    return [knob.name for knob in knobs.present(KernelFiles(parsed_args.root))]
+def _knobs(parsed_args: argparse.Namespace, prefix: str, **_: object) -> list[str]:
+    """Names of knobs; behind a name, alone or with a sign of equality, values of that knob."""
+    known = CGROUP_KNOBS if parsed_args.cgroup else knobs.present(KernelFiles(parsed_args.root))
+    names = {word: knob for knob in known for word in (knob.name, *knob.aliases)}
+    name, sign, _value = prefix.partition("=")
+    if sign:
+        return [f"{name}={value}" for value in _values(names[name])] if name in names else []
+    given = _positional(os.environ.get("COMP_LINE", ""), prefix)
+    if len(given) == 1 and given[0] in names:
+        return _values(names[given[0]])
+    if given and not all("=" in word for word in given):
+        return []
+    return [knob.name for knob in known]
+
+
+def _values(knob: Knob) -> list[str]:
+    """What a knob takes: its words, or else its bounds, and `default`."""
+    bounds = [str(bound) for bound in (knob.low, knob.high) if bound is not None]
+    return [*(knob.words or bounds), "default"]
+
+
+def _positional(line: str, prefix: str) -> list[str]:
+    """The words behind `set` that are no options, but for the one at the cursor."""
+    words = line[: len(line) - len(prefix)].split()
+    words = words[words.index("set") + 1 :] if "set" in words else []
+    return [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not word.startswith("-") and before not in _WITH_VALUE
+    ]
 
 
 def _cgroups(parsed_args: argparse.Namespace, prefix: str, **_: object) -> list[str]:

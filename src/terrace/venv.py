@@ -45,7 +45,7 @@ def enter(needs: str, words: Sequence[str]) -> None:
     `words` is the command line to run again. Raises MissingError when the packages cannot be had.
     """
     folder = location(needs)
-    if Path(sys.prefix) == folder:
+    if is_entered(needs):
         return
     if not _is_complete(folder):
         _make(needs, folder)
@@ -53,6 +53,16 @@ def enter(needs: str, words: Sequence[str]) -> None:
     python = str(folder / "bin" / "python3")
     sys.stdout.flush()
     os.execv(python, [python, "-c", _ENTRY, str(package_dir().parent), *words])
+
+
+def is_entered(needs: str) -> bool:
+    """Whether this process runs in the environment of `needs`."""
+    return Path(sys.prefix) == location(needs)
+
+
+def is_there(needs: str) -> bool:
+    """Whether `enter` has nothing to make."""
+    return _is_complete(location(needs))
 
 
 def _is_complete(folder: Path) -> bool:

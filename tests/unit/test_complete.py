@@ -47,6 +47,17 @@ def test_knobs_and_cgroups(tmp_path: Path) -> None:
     assert completed(f"terrace set {root} --cgroup a.slice auto", tmp_path) == {
         knob.name for knob in CGROUP_KNOBS if knob.name.startswith("auto")
     }
+    # Values, and no names, where a value belongs.
+    (mode,) = [knob for knob in KNOBS if knob.name == "tlb_defer.mode"]
+    for line, wanted in (
+        ("tlb_defer.mode ", {*mode.words, "default"}),
+        ("scan.delay_ms ", {"0", "3600000", "default"}),
+        ("enabled=1 tlb_defer.m", {"tlb_defer.mode"}),
+        ("tlb_defer.mode off ", set()),
+        ("--cgroup a.slice migrate_on_fault ", {"0", "3", "default"}),
+    ):
+        given = completed(f"terrace set {root} {line}", tmp_path)
+        assert {word for word in given if word and not word.startswith("-")} == wanted, line
     assert completed(f"terrace set {root} --cgroup ", tmp_path) == {"a.slice", "c.slice"}
     assert completed(f"terrace apply {root} --cgroup a.slice/", tmp_path) == {"a.slice/b.service"}
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from terrace import venv
 from terrace.cli import answer
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.host import require_packages
@@ -200,6 +201,11 @@ def _check_mutants_alone(args: argparse.Namespace) -> None:
             f"--mutants goes without {', '.join(others)}: it builds kernels of its own and runs the checks that the "
             "mutants name; -k picks mutants"
         )
+
+
+def needs_packages(args: argparse.Namespace) -> bool:
+    """--list makes no environment, and uses the one that is there."""
+    return not args.list or venv.is_there("test")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -12,10 +12,12 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from terrace import venv
 from terrace.host import clean_env
 from terrace.paths import make_dir, repo_root
 from terrace.testing.results import TestResult
 from terrace.testing.select import Selector
+from terrace.testing.static_list import static_tests
 from terrace.testing.tap import leaves, parse_tap
 
 POLICY = Path("linux/tools/testing/mtier")
@@ -83,7 +85,9 @@ def _tail(text: str) -> str:
 
 
 def list_pytest(folder: str) -> list[str]:
-    """The tests of a folder, as pytest names them from the repository's root."""
+    """The tests of a folder, as pytest names them; outside of its environment by function."""
+    if not venv.is_entered("test"):
+        return static_tests(repo_root(), folder)
     code, text = _run([*_PYTEST, "--collect-only", "-q", folder], _LIST_LIMIT_S)
     return [line for line in text.splitlines() if "::" in line] if code in (0, 5) else []
 
