@@ -11,6 +11,7 @@ from terrace import output
 from terrace.cli import answer, lab_debian, lab_topology
 from terrace.errors import UsageError
 from terrace.kernel import config
+from terrace.kernel.elf import check_vmlinux
 from terrace.lab.accel import ACCELERATORS, choose_accel
 from terrace.lab.machine import PORTS, Machine, qemu_argv
 from terrace.lab.run import GuestResult, Sink, choose_topology, run_in_guest
@@ -99,8 +100,7 @@ def find_vmlinux(flavour: str, given: Path | None = None) -> Path:
     Raises UsageError when the file is not there, BuildError when the build fails.
     """
     if given is not None:
-        if not given.is_file():
-            raise UsageError(f"--vmlinux {given}: no such file")
+        check_vmlinux("--vmlinux", given)
         return given.absolute()
     from terrace.kernel.build import build
 

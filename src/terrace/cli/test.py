@@ -16,6 +16,7 @@ from terrace.kernel import matrix, tree
 from terrace.kernel import source as linux_source
 from terrace.kernel.build import PACKAGES as KERNEL_PACKAGES
 from terrace.kernel.check import CHECKS, run_checks
+from terrace.kernel.elf import check_vmlinux
 from terrace.lab.debian.disk import PACKAGES as DISK_PACKAGES
 from terrace.lab.qemu import require_qemu
 from terrace.paths import require_checkout
@@ -182,8 +183,8 @@ def check_arguments(args: argparse.Namespace) -> None:
         _check_mutants_alone(args)
     if args.again and not args.all:
         raise UsageError("--again goes with --all: nothing else is kept from run to run")
-    if args.vmlinux is not None and not args.vmlinux.is_file():
-        raise UsageError(f"--vmlinux {args.vmlinux}: no such file")
+    if args.vmlinux is not None:
+        check_vmlinux("--vmlinux", args.vmlinux)
 
 
 def _check_mutants_alone(args: argparse.Namespace) -> None:
