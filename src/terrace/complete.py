@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a shell completes behind `terrace`: asked by argcomplete, which calls the program with _ARGCOMPLETE set."""
+"""Completion of `terrace` in a shell: argcomplete calls the program with _ARGCOMPLETE set."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable
 import argcomplete
 
 from terrace import cli
+from terrace.errors import TerraceError
 from terrace.ops import knobs
-from terrace.ops.knob_table import CGROUP_KNOBS, CGROUPS, Knob
-from terrace.sysfs import KernelFiles
+from terrace.ops.knob_table import CGROUP_KNOBS, CGROUPS
+from terrace.sysfs import KernelFiles, parse_nodes
 from terrace.words import Parser
 
 _MOST_CGROUPS = 2000
-#: Options of `set` that a value follows.
-_WITH_VALUE = ("--cgroup", "--root", "-o", "--output")
+#: A range of so few numbers is a list of modes.
+_FEW = 10
 
 
 def answer() -> None:
@@ -41,39 +42,44 @@ def answer() -> None:
 
 
 def _knobs(parsed_args: argparse.Namespace, prefix: str, **_: object) -> list[str]:
-    """Names of knobs; behind a name, alone or with a sign of equality, values of that knob."""
-    known = CGROUP_KNOBS if parsed_args.cgroup else knobs.present(KernelFiles(parsed_args.root))
-    names = {word: knob for knob in known for word in (knob.name, *knob.aliases)}
+    """Names for the first word of `set`, values for the second; NAME=VALUE for each word of a list of these."""
+    files = KernelFiles(parsed_args.root)
+    before: list[str] = parsed_args.knob or []
     name, sign, _value = prefix.partition("=")
+    pairs = all("=" in word for word in before)
     if sign:
-        return [f"{name}={value}" for value in _values(names[name])] if name in names else []
-    given = _positional(os.environ.get("COMP_LINE", ""), prefix)
-    if len(given) == 1 and given[0] in names:
-        return _values(names[given[0]])
-    if given and not all("=" in word for word in given):
+        return [f"{name}={value}" for value in _values(parsed_args, files, name)] if pairs else []
+    if len(before) == 1 and not pairs:
+        return _values(parsed_args, files, before[0])
+    if not pairs:
         return []
-    return [knob.name for knob in known]
+    known = [knob.name for knob in (CGROUP_KNOBS if parsed_args.cgroup else knobs.present(files))]
+    given = {word.partition("=")[0] for word in before}
+    return [f"{name}=" for name in known if name not in given] if before else known
 
 
-def _values(knob: Knob) -> list[str]:
-    """What a knob takes: its words, or else its bounds, and `default`."""
-    bounds = [str(bound) for bound in (knob.low, knob.high) if bound is not None]
-    return [*(knob.words or bounds), "default"]
+def _values(parsed_args: argparse.Namespace, files: KernelFiles, name: str) -> list[str]:
+    """The values of a knob that has some by name; none of one that takes a number with a unit."""
+    try:
+        knob = knobs.find_in_cgroup(name, parsed_args.cgroup) if parsed_args.cgroup else knobs.find(name)
+    except TerraceError:
+        return []
+    if knob.high == 1 or "true" in knob.words:
+        return ["on", "off"]
+    values = list(knob.words)
+    if knob.unit == "node":
+        values += _numbers(files, "sys/devices/system/node/online")
+    elif knob.low is not None and knob.high is not None and not knob.unit and knob.high - knob.low < _FEW:
+        values += [str(value) for value in range(knob.low, knob.high + 1)]
+    return values
 
 
-def _positional(line: str, prefix: str) -> list[str]:
-    """The words behind `set` that are no options, but for the one at the cursor."""
-    words = line[: len(line) - len(prefix)].split()
-    words = words[words.index("set") + 1 :] if "set" in words else []
-    return [
-        word
-        for before, word in zip(["", *words], words, strict=False)
-        if not word.startswith("-") and before not in _WITH_VALUE
-    ]
+def _numbers(files: KernelFiles, name: str) -> list[str]:
+    return [str(number) for number in parse_nodes(files.get(name))]
 
 
 def _cgroups(parsed_args: argparse.Namespace, prefix: str, **_: object) -> list[str]:
-    """Those in the folder that the word names so far."""
+    """Cgroups in the folder that the word names so far."""
     root = KernelFiles(getattr(parsed_args, "root", "/"))
     folder = prefix.rpartition("/")[0]
     below = f"{folder}/" if folder else ""
@@ -104,6 +110,8 @@ COMPLETERS: dict[tuple[str, str], Callable[..., Iterable[str]]] = {
     ("apply", "cgroup"): _cgroups,
     ("top", "cgroup"): _cgroups,
     ("top", "pid"): _pids,
+    ("record", "pid"): _pids,
+    ("spread", "pid"): _pids,
     ("top", "user"): _users,
     ("exec", "weighted_interleave"): _nodes,
     ("exec", "interleave"): _nodes,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from terrace import cli
+from terrace import cli, complete
+from terrace.ops import knobs
 from terrace.ops.knob_table import CGROUP_KNOBS, KNOBS
 from terrace.paths import repo_root
+from terrace.sysfs import KernelFiles
 
 
 def completed(line: str, folder: Path) -> set[str]:
@@ -47,17 +50,6 @@ def test_knobs_and_cgroups(tmp_path: Path) -> None:
     assert completed(f"terrace set {root} --cgroup a.slice auto", tmp_path) == {
         knob.name for knob in CGROUP_KNOBS if knob.name.startswith("auto")
     }
-    # Values, and no names, where a value belongs.
-    (mode,) = [knob for knob in KNOBS if knob.name == "tlb_defer.mode"]
-    for line, wanted in (
-        ("tlb_defer.mode ", {*mode.words, "default"}),
-        ("scan.delay_ms ", {"0", "3600000", "default"}),
-        ("enabled=1 tlb_defer.m", {"tlb_defer.mode"}),
-        ("tlb_defer.mode off ", set()),
-        ("--cgroup a.slice migrate_on_fault ", {"0", "3", "default"}),
-    ):
-        given = completed(f"terrace set {root} {line}", tmp_path)
-        assert {word for word in given if word and not word.startswith("-")} == wanted, line
     assert completed(f"terrace set {root} --cgroup ", tmp_path) == {"a.slice", "c.slice"}
     assert completed(f"terrace apply {root} --cgroup a.slice/", tmp_path) == {"a.slice/b.service"}
 
@@ -75,3 +67,56 @@ def test_sets_of_exec(tmp_path: Path) -> None:
     nodes = completed("terrace exec --membind ", tmp_path)
     assert nodes and nodes == completed("terrace exec -N ", tmp_path) == completed("terrace exec -w ", tmp_path)
     assert completed("terrace exec --pref", tmp_path) == {"--preferred", "--preferred-many"}
+
+
+VALUES = [
+    ("enabled ", {"on", "off"}),
+    ("weights.auto ", {"on", "off"}),
+    ("tlb_defer.mode ", {"off", "quarantine"}),
+    ("thp ", {"whole", "split"}),
+    ("promote.thp w", {"whole"}),
+    ("numa_balancing ", {"0", "1", "2", "3"}),
+    ("numa_balancing.scan_mode s", {"sync", "sliced"}),
+    ("promote.target_node ", {"auto", "0", "1", "5"}),
+    # A number with a unit, one that there is no list of, and a knob that there is not.
+    ("scan.delay_ms ", set()),
+    ("promote.rate_mbps 1", set()),
+    ("no-such-knob ", set()),
+    ("enabled on ", set()),
+    ("enabled on o", set()),
+    # Lists of NAME=VALUE.
+    ("enabled=", {"enabled=on", "enabled=off"}),
+    ("enabled=o", {"enabled=on", "enabled=off"}),
+    ("enabled=1 tlb_defer.mode=", {"tlb_defer.mode=off", "tlb_defer.mode=quarantine"}),
+    ("scan.delay_ms=", set()),
+    ("enabled tlb_defer.mode=", set()),
+    ("enabled=1 tlb_defer.m", {"tlb_defer.mode="}),
+    ("enabled=1 enab", set()),
+]
+
+
+@pytest.mark.parametrize(("line", "words"), VALUES)
+def test_values_of_a_knob(tmp_path: Path, line: str, words: set[str]) -> None:
+    """Names of knobs were offered for values."""
+    (tmp_path / "sys/devices/system/node").mkdir(parents=True)
+    (tmp_path / "sys/devices/system/node/online").write_text("0-1,5\n")
+    found = {word for word in completed(f"terrace set --root {tmp_path} {line}", tmp_path) if word}
+    # Options may stand everywhere.
+    assert {word for word in found if not word.startswith("-")} == words
+
+
+def test_values_of_a_knob_of_a_cgroup(tmp_path: Path) -> None:
+    words = completed(f"terrace set --root {tmp_path} --cgroup a.slice auto_migration ", tmp_path)
+    assert {word for word in words if not word.startswith("-")} == {"on", "off"}
+    words = completed(f"terrace set --root {tmp_path} --cgroup a.slice migrate_on_fault ", tmp_path)
+    assert {word for word in words if not word.startswith("-")} == {"0", "1", "2", "3"}
+
+
+def test_what_is_offered_is_taken() -> None:
+    """Every value that is offered for a knob is one that `set` accepts."""
+    offered = 0
+    for knob in KNOBS:
+        for value in complete._values(argparse.Namespace(cgroup=None), KernelFiles(), knob.name):
+            knobs.check_range(knob, knobs.parse_value(knob, value))
+            offered += 1
+    assert offered > 20
