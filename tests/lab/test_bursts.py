@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.lab.workloads import find_workload
 from terrace.paths import repo_root
 
@@ -36,7 +36,7 @@ def result(*words: str | Path) -> dict[str, Any]:
 
 def test_another_workload_works_beside_the_first(build: Path) -> None:
     found = result("--burst", build, "--burst-ms", "20", "--burst-words", BUILD)
-    jsonschema.validate(found, json.loads((repo_root() / "docs/reference/schema/workload.schema.json").read_text()))
+    strict_schema.validate(found, json.loads((repo_root() / "docs/reference/schema/workload.schema.json").read_text()))
     burst = found["burst"]
     assert burst["exit_code"] == 0
     assert 20 <= burst["begin_ms"] < burst["end_ms"] < found["elapsed_ns"] / 1e6

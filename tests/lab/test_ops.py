@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.exporter.table import METRICS
 from terrace.paths import repo_root
 
@@ -47,7 +47,7 @@ def guest(vmlinux: Path, script: str, *options: str) -> subprocess.CompletedProc
 
 
 def validate(document: object, kind: str) -> None:
-    jsonschema.validate(document, json.loads((REFERENCE / "schema" / f"{kind}.schema.json").read_text()))
+    strict_schema.validate(document, json.loads((REFERENCE / "schema" / f"{kind}.schema.json").read_text()))
 
 
 @pytest.fixture(scope="module")

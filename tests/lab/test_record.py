@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.paths import repo_root
 from terrace.trace.summary import MARGIN_PAGES
 
@@ -83,7 +83,7 @@ def test_the_trace_has_what_was_counted_and_says_whose(vmlinux: Path) -> None:
     documents = {}
     for kind, text in (("record", recorded), ("report", reported)):
         documents[kind] = json.loads(text)
-        jsonschema.validate(documents[kind], json.loads((SCHEMA / f"{kind}.schema.json").read_text()))
+        strict_schema.validate(documents[kind], json.loads((SCHEMA / f"{kind}.schema.json").read_text()))
     report = documents["report"]
     assert report["lost_events"] == report["strange_events"] == documents["record"]["exit_code"] == 0
     assert len(report["checks"]) == 3 and all(check["agree"] for check in report["checks"]), report["checks"]

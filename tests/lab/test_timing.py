@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.bench.clock import clock_ratio, within_tolerance
 from terrace.bench.ledger import Ledger, Region, read_ledger
 from terrace.lab.plugin import TimingOptions, compile_plugin, read_symbols, timing_argument
@@ -50,7 +50,7 @@ def run(vmlinux: Path, folder: Path, *options: str, thread: str = "single", driv
     guest = run_in_guest(vmlinux, topology, words, cwd="/", env={}, icount_shift=shift, plugin=argument, timeout_s=300)
     assert guest.exit_code == 0, guest.explain() or guest.stderr
     schema = json.loads((repo_root() / "docs" / "reference" / "schema" / "ledger.schema.json").read_text())
-    jsonschema.validate(json.loads(ledger.read_text()), schema)
+    strict_schema.validate(json.loads(ledger.read_text()), schema)
     counts = dict(line.split() for line in pages.read_text().splitlines())
     return Timed(json.loads(guest.stdout), read_ledger(ledger), {int(k, 16): int(v) for k, v in counts.items()})
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace import __main__ as door
 from terrace import cli, venv
 from terrace.bench.session import Session
@@ -34,8 +34,7 @@ OWN_FILES = {"kernel series", "bench report", "lab run", "lab debian", "record"}
 
 def validate(document: Any) -> None:
     schema = json.loads((REFERENCE / "schema" / f"{document['kind']}.schema.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(document, schema)
+    strict_schema.validate(document, schema)
 
 
 def parsers() -> Iterator[tuple[str, Parser]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a shell gets to complete a command with."""
+"""Completion of a command line in a shell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from terrace.sysfs import KernelFiles
 
 
 def completed(line: str, folder: Path) -> set[str]:
-    """As argcomplete's shell function asks for it."""
+    """Complete a line in the way of the shell function of argcomplete."""
     answer = folder / "answer"
     answer.unlink(missing_ok=True)
     asked = {"COMP_LINE": line, "COMP_POINT": str(len(line.encode())), "COMP_TYPE": "9", "_ARGCOMPLETE": "1"}

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.cli import demo as verb
 from terrace.demo import cases, counter, figures, functions, report, runner
 from terrace.demo.counter import Counts
@@ -130,8 +130,7 @@ def test_the_json_says_how_to_measure_it_again_and_follows_its_schema() -> None:
     assert again["kernels"]["stock"] == {"version": "6.12.1", "config_hash": "c0ffee", "content_hash": "abc"}
     assert [case["name"] for case in again["cases"]] == [case.name for case in cases.MAIN]
     schema = json.loads((repo_root() / "docs/reference/schema/demo.schema.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(again, schema)
+    strict_schema.validate(again, schema)
     known = schema["$defs"]["figures"]["properties"]
     assert set(document["cases"][0]["figures"]) == set(known)
 

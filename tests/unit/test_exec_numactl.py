@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ops_golden import run
 
+import strict_schema
 from terrace.cli import exec as verb
 from terrace.errors import TerraceError, UsageError
 from terrace.ops.calls import Calls
@@ -142,7 +142,7 @@ def test_a_dry_run_changes_nothing(
     words = ("-C", "2", "-m", "0", "--scan-scale", "1")
     assert run("exec", "--dry-run", "--json", *words, "--", "prog") == 0
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, json.loads((SCHEMAS / "exec.schema.json").read_text()))
+    strict_schema.validate(document, json.loads((SCHEMAS / "exec.schema.json").read_text()))
     assert document["calls"][0] == "sched_setaffinity(2)" and document["command"] == ["prog"]
 
 
@@ -312,7 +312,7 @@ def test_show_has_the_cpus(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.skip("this kernel, or container, allows no get_mempolicy()")
     assert run("exec", "-s", "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, json.loads((SCHEMAS / "policy.schema.json").read_text()))
+    strict_schema.validate(document, json.loads((SCHEMAS / "policy.schema.json").read_text()))
     assert document["cpus"] == sorted(os.sched_getaffinity(0))
     assert run("exec", "--show") == 0
     assert f"CPUs: {format_nodes(document['cpus'])}\n" in capsys.readouterr().out

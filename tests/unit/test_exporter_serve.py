@@ -19,13 +19,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import jsonschema
 import pytest
 from exporter_tree import full
 from ops_golden import run
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
+import strict_schema
 from terrace import __main__ as door
 from terrace import cli, venv
 from terrace.errors import TerraceError, UsageError
@@ -258,8 +258,7 @@ def test_the_json_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run("exporter", "--json", "--root", str(tmp_path)) == 0
     document = json.loads(capsys.readouterr().out)
     schema = json.loads((repo_root() / "docs/reference/schema/metrics.schema.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(document, schema)
+    strict_schema.validate(document, schema)
     (memory,) = [metric for metric in document["metrics"] if metric["name"] == "terrace_node_memory_bytes"]
     assert {"labels": {"node": "1", "tier": "memory_tier22", "state": "total"}, "value": 1 << 30} in memory["samples"]
     assert "| `terrace exporter --json` | `metrics` |" in (repo_root() / "docs/reference/json.md").read_text()

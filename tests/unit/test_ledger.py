@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.bench.clock import TOLERANCE, clock_ratio, require_right_clock, within_tolerance
 from terrace.bench.ledger import Ledger, Region, Tier, parse_ledger, read_ledger
 from terrace.errors import TerraceError, UsageError
@@ -88,7 +88,7 @@ def test_the_series_keeps_its_nodes() -> None:
 
 def test_what_is_read_is_what_the_schema_says() -> None:
     schema = json.loads((repo_root() / "docs" / "reference" / "schema" / "ledger.schema.json").read_text())
-    jsonschema.validate(document(), schema)
+    strict_schema.validate(document(), schema)
 
 
 def test_a_region_that_is_not_there_is_an_error() -> None:

@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.cli import spread
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.paths import repo_root
@@ -288,7 +288,7 @@ def test_show(tmp_path: Path) -> None:
     assert "node 0: weight 9 (its own)" in text
     assert "node 1: weight 1 (holds for everybody)" in text
     assert global_weights(files, [0, 1]) == {0: 2, 1: 1}
-    jsonschema.validate({"version": place.JSON_VERSION, "kind": "policy", **about}, schema("policy"))
+    strict_schema.validate({"version": place.JSON_VERSION, "kind": "policy", **about}, schema("policy"))
     with pytest.raises(MissingError):
         place.describe(files, FakeCalls(answer=errno.ENOSYS), CpuCalls())  # type: ignore[arg-type]
 
@@ -374,7 +374,7 @@ def test_numa_maps_are_read() -> None:
 
 def test_spread_prints_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mappings = [mapping for mapping in parse_numa_maps(MAPS) if mapping.pages]
-    jsonschema.validate(spread.as_json(mappings, None), schema("spread"))
+    strict_schema.validate(spread.as_json(mappings, None), schema("spread"))
     document = spread.as_json(mappings, 7)
     assert json.loads(json.dumps(document))["nodes"][1] == {"node": 1, "bytes": 10965 * 4096 + (4 << 20)}
     spread._print(list(parse_numa_maps(MAPS)))

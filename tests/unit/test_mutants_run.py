@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.cli import test as verb
 from terrace.errors import BuildError, UsageError
 from terrace.paths import repo_root
@@ -161,7 +161,7 @@ def test_the_table_and_the_sum(house: House) -> None:
     assert "mtier/a" in shown(found) and "selftest/b:c" in shown(found)
     document = as_json(found, ["mtier/x"])
     assert (document["caught"], document["survived"], document["not_run"]) == (1, 1, ["mtier/x"])
-    jsonschema.validate(json.loads(json.dumps(document)), json.loads(SCHEMA.read_text()))
+    strict_schema.validate(json.loads(json.dumps(document)), json.loads(SCHEMA.read_text()))
     odd = replace(found[0], verdict="check fails anyway")
     assert summary([odd]) == "0 caught, 0 survived, 0 not built, 1 whose check fails anyway"
     silent = replace(found[0], silent=("kunit/k",))

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import jsonschema
 import pytest
 from ops_golden import FOLDER, run
 from ops_tree import build, cxl, dram
 
+import strict_schema
 from terrace.kernel.build import Kernel
 from terrace.kernel.check import Result
 from terrace.kernel.size import Size
@@ -124,8 +124,7 @@ def test_every_word_of_the_last_burst_is_documented() -> None:
 def validate(text: str) -> None:
     document = json.loads(text)
     schema = json.loads((REFERENCE / "schema" / f"{document['kind']}.schema.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(document, schema)
+    strict_schema.validate(document, schema)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 from exporter_tree import samples
 from ops_golden import check, run
@@ -14,6 +13,7 @@ from ops_tree import Tree
 from test_ops_doctor import FakeCalls
 from test_ops_top import SCHEMA, machine, shown
 
+import strict_schema
 from terrace.errors import MissingError
 from terrace.exporter.machine import look
 from terrace.live.draw import draw
@@ -101,7 +101,7 @@ def test_top_shows_processes_and_the_reason(tmp_path: Path, name: str, capsys: p
     assert first.startswith(f"Cgroups cannot be shown: {why}")
     assert table[0].startswith("PROCESS") and table[1].startswith("postgres")
     document = json.loads(shown(tmp_path, capsys, "--json"))
-    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    strict_schema.validate(document, json.loads(SCHEMA.read_text()))
     assert document["by"] == "process" and why in document["cgroups_problem"]
     assert [row["name"] for row in document["rows"]] == ["postgres", "sh"]
 

@@ -7,11 +7,11 @@ import json
 from collections.abc import Set
 from pathlib import Path
 
-import jsonschema
 import pytest
 from ops_golden import check, run
 from ops_tree import MIB, PAGE, Tree, build, cxl, dram
 
+import strict_schema
 from terrace.errors import UsageError
 from terrace.ops import residents, top
 from terrace.ops.processes import Processes
@@ -136,7 +136,7 @@ def test_processes_of_others_are_shown_with_their_total(tmp_path: Path, capsys: 
     closed(tmp_path, 300)
     check("top-refused.txt", shown(tmp_path, capsys, "--by", "process"))
     document = json.loads(shown(tmp_path, capsys, "--by", "process", "--json"))
-    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    strict_schema.validate(document, json.loads(SCHEMA.read_text()))
     assert [(row["name"], row["user"], row["node_bytes"] is None) for row in document["rows"]] == [
         ("sh", "101", False),
         ("postgres", "postgres", True),
@@ -163,7 +163,7 @@ def test_json_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[s
     schema = json.loads(SCHEMA.read_text())
     for words in (("--by", "cgroup"), ("--by", "process", "--limit", "1")):
         document = json.loads(shown(tmp_path, capsys, "--json", *words))
-        jsonschema.validate(document, schema)
+        strict_schema.validate(document, schema)
     assert [row["name"] for row in document["rows"]] == ["postgres"]
     lines = shown(tmp_path, capsys, "--json", "--count", "2").splitlines()
     assert [json.loads(line)["kind"] for line in lines] == ["top", "top"]
@@ -186,7 +186,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, words: tuple[str, str]) 
 
 def names(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     document = json.loads(shown(root, capsys, "--json", *words))
-    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    strict_schema.validate(document, json.loads(SCHEMA.read_text()))
     return [row["name"] for row in document["rows"]]
 
 

@@ -15,11 +15,11 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
-import jsonschema
 import pytest
 from bench_results import TEXT
 from bench_results import experiment as parse_text
 
+import strict_schema
 from terrace.bench import loads
 from terrace.errors import UsageError
 from terrace.lab.workloads import ALL_WORKLOADS, WORKLOADS, find_workload
@@ -74,7 +74,7 @@ def result_of(run: Run, *words: str) -> dict[str, Any]:
 
 def check_schema(result: dict[str, Any]) -> None:
     schema = json.loads((repo_root() / "docs/reference/schema/workload.schema.json").read_text())
-    jsonschema.Draft202012Validator(schema).validate(result)
+    strict_schema.validate(result, schema)
 
 
 def test_it_prints_one_result_that_follows_the_schema(run: Run) -> None:

@@ -14,11 +14,11 @@ import threading
 import time
 from pathlib import Path
 
-import jsonschema
 import pytest
 import trace_fake
 from ops_golden import run
 
+import strict_schema
 from terrace.cli import record as verb
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.sysfs import KernelFiles
@@ -104,8 +104,7 @@ def test_events_before_and_after_are_left_out(root: Path) -> None:
 def test_the_programs_exit_code_is_passed_on(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("record", "--json", "-o", "x", "--", "sh", "-c", "exit 7") == 7
     document = json.loads(capfd.readouterr().out)
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(document, SCHEMA)
+    strict_schema.validate(document, SCHEMA)
     assert (document["exit_code"], document["command"], document["file"]) == (7, ["sh", "-c", "exit 7"], "x")
     assert read(Path("x")).head.exit_code == 7
     assert run("record", "sh", "-c", "kill -TERM $$") == 128 + signal.SIGTERM

@@ -7,13 +7,13 @@ import gzip
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 import trace_fake
 from hypothesis import given
 from hypothesis import strategies as st
 from ops_golden import check, run
 
+import strict_schema
 from terrace.errors import TerraceError, UsageError
 from terrace.ops.diagnose import Reason
 from terrace.trace import words
@@ -118,7 +118,7 @@ def test_a_page_without_cgroups_has_the_reason(tmp_path: Path, capsys: pytest.Ca
     assert "Cgroups were not counted: cgroup v1 alone\n" in capsys.readouterr().out
     assert run("report", str(file), "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, SCHEMA)
+    strict_schema.validate(document, SCHEMA)
     assert document["cgroups_problem"] == "cgroup v1 alone"
 
 
@@ -135,8 +135,7 @@ def test_json_follows_its_schema_and_has_the_same_facts(tmp_path: Path, capsys: 
     file = trace_fake.write(tmp_path / "a")
     assert run("report", str(file), "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(document, SCHEMA)
+    strict_schema.validate(document, SCHEMA)
     moved = {one["what"]: one for one in document["moved"]}
     assert moved["promoted by the engine"]["pages"] == 11_520
     assert moved["demoted by the engine"]["pages"] == 500
@@ -350,7 +349,7 @@ def test_no_text_breaks_the_reader(lines: list[str]) -> None:
 def test_events_in_any_order_make_a_page(events: list[Event]) -> None:
     summary = summarize(Recording(trace_fake.head(events=len(events)), events))
     as_text(summary)
-    jsonschema.validate(json.loads(json.dumps(as_json(summary))), SCHEMA)
+    strict_schema.validate(json.loads(json.dumps(as_json(summary))), SCHEMA)
     up = sum(e.number("moved") for e in events if e.name == "mtier_migrate")
     assert sum(summary.rates.up) == up == sum(one.pages for one in summary.routes if one.way == "up")
     assert sum(one.up_pages for one in summary.processes) <= up

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.cli import test as verb
 from terrace.lab.run import GuestResult
 from terrace.paths import repo_root
@@ -83,7 +83,7 @@ def test_what_passes_on_a_second_try_passes_and_is_told(
     assert said[-2:] == ["1 passed on a second try: selftest/a:y", "3 passed, 0 failed, 0 skipped"]
     assert "  FAIL selftest/a:y" in said and "       too few" in said
     document = json.loads((tmp_path / "out.json").read_text())
-    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    strict_schema.validate(document, json.loads(SCHEMA.read_text()))
     assert (document["passed"], document["failed"]) == (3, 0)
     assert document["passed_on_second_try"] == ["selftest/a:y"]
     (tried,) = [test for test in document["tests"] if test["tries"] == 2]

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
-import jsonschema
 import numpy as np
 import pytest
 
+import strict_schema
 from terrace.cli import sim
 from terrace.errors import TerraceError, UsageError
 from terrace.sim import runs
@@ -244,7 +244,7 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path: Path, capsys: pyte
     assert [line.split()[1] for line in lines[1:3]] == ["uniform", "zipf0.99"]
     document = json.loads((tmp_path / "sim.json").read_text())
     schema = Path(__file__).parents[2] / "docs/reference/schema/sim.schema.json"
-    jsonschema.validate(document, json.loads(schema.read_text()))
+    strict_schema.validate(document, json.loads(schema.read_text()))
     cells = document["cells"]
     assert [(cell["load"], cell["seed"]) for cell in cells] == [
         ("uniform", 1), ("uniform", 2), ("zipf0.99", 1), ("zipf0.99", 2),

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import jsonschema
 import pytest
 
+import strict_schema
 from terrace.cli import test as verb
 from terrace.errors import UsageError
 from terrace.paths import repo_root
@@ -58,7 +58,7 @@ def test_every_check_is_counted(rounds: list[SelftestRun], tmp_path: Path, capsy
     assert said[0] == "5 rounds of selftest beside 4 busy loops …"
     assert said[-3:] == ["4 of 5  selftest/a:y (1 failed)", "    round 3: 7 of 9", "5 of 5  selftest/a:x"]
     document = json.loads((tmp_path / "out.json").read_text())
-    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    strict_schema.validate(document, json.loads(SCHEMA.read_text()))
     assert [(check["name"], check["passed"]) for check in document["checks"]] == [
         ("selftest/a:x", 5),
         ("selftest/a:y", 4),

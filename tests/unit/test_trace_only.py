@@ -9,7 +9,6 @@ import threading
 import time
 from pathlib import Path
 
-import jsonschema
 import pytest
 import trace_fake
 from ops_golden import run
@@ -17,6 +16,7 @@ from test_record import SCHEMA as RECORD_SCHEMA
 from test_record import root as root
 from test_report import SCHEMA
 
+import strict_schema
 from terrace.errors import UsageError
 from terrace.trace.only import Only, kept
 from terrace.trace.store import Recording, read
@@ -26,7 +26,7 @@ from terrace.trace.summary import summarize
 def report(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
     assert run("report", "--json", *words) == 0
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, SCHEMA)
+    strict_schema.validate(document, SCHEMA)
     assert isinstance(document, dict)
     return document
 
@@ -123,7 +123,7 @@ def process(root: Path) -> Path:
 def test_a_recording_of_one_process(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("record", "-p", "901", "--time", "0.1", "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, RECORD_SCHEMA)
+    strict_schema.validate(document, RECORD_SCHEMA)
     assert document["pids"] == [901]
     recording = read(Path("terrace.data"))
     assert recording.head.pids == [901] and len(recording.events) == 30
