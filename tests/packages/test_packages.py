@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,17 +15,20 @@ from terrace.host import require_packages
 from terrace.packages import tools
 from terrace.paths import repo_root
 
-SCRIPT = repo_root() / "tests/packages/in_chroot.sh"
+SCRIPTS = repo_root() / "tests/packages"
+#: Releases of Debian, each with the tags that its lintian knows and later ones have dropped: an override of such a tag
+#: would be an error there (alien-tag). The services are for systemd alone; `terrace apply` does without.
+RELEASES = {"bookworm": "package-supports-alternative-init-but-no-init.d-script", "trixie": ""}
 
 
 @pytest.fixture(scope="module")
 def packages() -> list[Path]:
-    require_packages(["lintian", "mmdebstrap"], "look at the packages, and install them into a Debian of their own")
+    require_packages(["mmdebstrap"], "look at the packages, and install them into a Debian of their own")
     return tools.make()
 
 
 def run(words: Sequence[object]) -> str:
-    """What it prints; fails the test with all of it when it fails."""
+    """Run a program and return its output; a failure fails the test with the end of that."""
     done = subprocess.run(
         [str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
@@ -31,27 +36,42 @@ def run(words: Sequence[object]) -> str:
     return done.stdout
 
 
+def in_debian(release: str, files: Path, command: str, *options: str) -> str:
+    """Make a bare Debian with the folder `files` as /debs, run a command there, and return all that was printed."""
+    words = [f"--customize-hook=copy-in {files} /", f'--customize-hook=chroot "$1" {command}']
+    return run(["mmdebstrap", "--variant=apt", *options, *words, release, "/dev/null"])
+
+
+@pytest.fixture
+def debs(tmp_path: Path) -> Path:
+    folder = tmp_path / "debs"
+    folder.mkdir()
+    return folder
+
+
 def test_there_are_three_and_the_symbols_to_debug_with(packages: list[Path]) -> None:
     names = sorted(path.name.partition("_")[0] for path in packages)
     assert names == ["libterrace-dev", "libterrace0", "libterrace0-dbgsym", "terrace-tools"]
 
 
-def test_lintian_has_nothing_to_say(packages: list[Path]) -> None:
+@pytest.mark.parametrize("release", RELEASES)
+def test_lintian_has_nothing_to_say(packages: list[Path], debs: Path, release: str) -> None:
     """Not even of the kinds that it keeps to itself."""
-    done = subprocess.run(
-        ["lintian", "--display-info", "--pedantic", "--fail-on", "error,warning,info,pedantic", *map(str, packages)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "")
+    for path in packages:
+        shutil.copy(path, debs)
+    words = "lintian --allow-root --display-info --pedantic --fail-on error,warning,info,pedantic"
+    if RELEASES[release]:
+        words += f" --suppress-tags {RELEASES[release]}"
+    printed = in_debian(
+        release, debs, f"sh -c '{words} /debs/*.deb && echo lintian ended with 0'", "--include=lintian"
+    ).splitlines()
+    assert "lintian ended with 0" in printed
+    assert [line for line in printed if re.match("[EWIPXON]: (terrace|libterrace)", line)] == []
 
 
-def test_they_install_work_and_leave_in_a_bare_debian(packages: list[Path]) -> None:
-    """`tests/packages/in_chroot.sh` says what is done there."""
-    script = SCRIPT.read_text()
-    hooks = ["mkdir -p $1/debs", f"cp -- {' '.join(map(str, packages))} $1/debs", f'cp -- {SCRIPT} "$1/debs/run"']
-    words = [f"--customize-hook={hook}" for hook in hooks]
-    words.append('--customize-hook=chroot "$1" sh /debs/run')
-    said = run(["mmdebstrap", "--variant=apt", *words, "bookworm", "/dev/null"])
-    assert "nothing wrong" in said and "set -eux" in script
+def test_they_install_work_and_leave_in_a_bare_debian(packages: list[Path], debs: Path) -> None:
+    """The steps are in `tests/packages/in_chroot.sh`."""
+    for path in [*packages, SCRIPTS / "in_chroot.sh"]:
+        shutil.copy(path, debs)
+    said = in_debian("bookworm", debs, "sh /debs/in_chroot.sh")
+    assert "nothing wrong" in said and "set -eux" in (SCRIPTS / "in_chroot.sh").read_text()
