@@ -33,8 +33,9 @@ terrace exec --weighted-interleave 0=1 --fallback -- true
 terrace spread 1M
 terrace exporter --json | grep -F terrace_node_memory_bytes
 terrace exporter --textfile - && exit 93
-# The file of settings that comes along sets nothing, and what is saved is in it.
-terrace apply --check | grep -F '0 settings, nothing wrong'
+# The packages bring an example of the settings, which sets nothing, and no settings.
+test ! -e /etc/terrace
+terrace apply --check --file /usr/share/doc/terrace-tools/examples/terrace.toml | grep -F '0 settings, nothing wrong'
 terrace apply --unit | grep -F 'ExecStart="/usr/bin/terrace" apply'
 terrace demo && exit 91
 # Pages and completions.
@@ -53,9 +54,14 @@ completed 'terrace exec --membind ' | grep -w 0
 mkdir /tmp/evil && echo 'raise SystemExit(92)' > /tmp/evil/json.py
 (cd /tmp/evil && PYTHONPATH=/tmp/evil terrace status --interval 0 > /dev/null)
 
-echo '# mine' >> /etc/terrace/terrace.toml
+# What the tool saves outlives the package; purge removes it. The knob is one of a copied kernel, not this machine's.
+mkdir -p /tmp/machine/sys/kernel/mm/numa
+echo false > /tmp/machine/sys/kernel/mm/numa/demotion_enabled
+ln -s /etc /tmp/machine/etc
+terrace set --root /tmp/machine --save demotion_enabled 1
+terrace apply --check | grep -F '1 setting, nothing wrong'
 apt-get --yes --quiet remove terrace-tools
-grep -F '# mine' /etc/terrace/terrace.toml
+grep -Fx 'demotion_enabled = 1' /etc/terrace/terrace.toml
 test ! -e /usr/share/terrace-tools
 apt-get --yes --quiet purge terrace-tools libterrace0 libterrace-dev 'libterrace0-dbgsym'
 files > /tmp/after

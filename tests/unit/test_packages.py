@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from debian_generate import TOOLS, copy
 from terrace import cli
 from terrace.cli import deb
 from terrace.errors import BuildError
+from terrace.files import replace
+from terrace.ops import settings
 from terrace.packages import tools
 from terrace.paths import repo_root
 
@@ -139,3 +142,74 @@ def test_words_that_do_not_go_together(capsys: pytest.CaptureFixture[str]) -> No
         assert door.main(["deb", *words]) == 2
         assert message in capsys.readouterr().err
     assert set(deb.WHAT) == {"tools", "kernel"}
+
+
+SETTINGS = "etc/terrace/terrace.toml"
+
+
+def scripted(root: Path, script: str, *words: str) -> None:
+    """Run a maintainer script of the package on a system below `root`, as dpkg does for a foreign root."""
+    path = repo_root() / "debian" / f"terrace-tools.{script}"
+    env = {"PATH": os.environ["PATH"], "DPKG_ROOT": str(root), "DPKG_MAINTSCRIPT_PACKAGE": "terrace-tools"}
+    subprocess.run(["sh", str(path), *words], check=True, env=env)
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    (tmp_path / "etc/terrace").mkdir(parents=True)
+    return tmp_path
+
+
+def test_no_settings_are_shipped_and_old_ones_are_no_conffile_any_more() -> None:
+    debian = repo_root() / "debian"
+    shipped = [path for path in debian.glob("*.install") if re.search(r"(^|\s)/?etc\b", path.read_text(), re.MULTILINE)]
+    assert shipped == []
+    assert "build/debian/terrace.toml\n" in (debian / "terrace-tools.examples").read_text()
+    (line,) = [one for one in (debian / "terrace-tools.maintscript").read_text().splitlines() if one[0] != "#"]
+    command, path, version, package = line.split()
+    assert (command, path, package) == ("rm_conffile", f"/{settings.DEFAULT}", "terrace-tools")
+    # Each upgrade from a package that had the conffile comes by.
+    subprocess.run(["dpkg", "--compare-versions", "0.1+git20261128174837.abc8702e", "le", version], check=True)
+
+
+def test_an_upgrade_gives_edited_settings_back(system: Path) -> None:
+    path = system / SETTINGS
+    aside = path.with_name("terrace.toml.dpkg-backup")
+    aside.write_text("demotion_enabled = 1\n")
+    aside.chmod(0o640)
+    path.with_name("terrace.toml.dpkg-new").touch()
+    scripted(system, "postinst", "configure", "0.1")
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+    assert path.read_text() == "demotion_enabled = 1\n" and path.stat().st_mode & 0o777 == 0o640
+
+
+def test_an_upgrade_overwrites_no_newer_settings(system: Path) -> None:
+    path = system / SETTINGS
+    path.write_text("numa_balancing = 0\n")
+    path.with_name("terrace.toml.dpkg-backup").write_text("demotion_enabled = 1\n")
+    scripted(system, "postinst", "configure", "0.1")
+    assert path.read_text() == "numa_balancing = 0\n"
+    assert path.with_name("terrace.toml.dpkg-backup").exists()
+
+
+def test_an_upgrade_leaves_no_empty_folder_and_a_link_alone(system: Path) -> None:
+    scripted(system, "postinst", "configure", "0.1")
+    assert not (system / "etc/terrace").exists()
+    (system / "elsewhere").mkdir()
+    (system / "etc/terrace").symlink_to("../elsewhere")
+    scripted(system, "postinst", "configure", "0.1")
+    scripted(system, "postrm", "purge")
+    assert (system / "elsewhere").is_dir() and (system / "etc/terrace").is_symlink()
+
+
+@pytest.mark.parametrize("others", [(), ("mine",)])
+def test_purge_removes_what_the_tool_wrote_and_nothing_else(system: Path, others: tuple[str, ...]) -> None:
+    folder = system / "etc/terrace"
+    replace(folder / "terrace.toml", b"demotion_enabled = 1\n")
+    for name in ("terrace.toml.dpkg-old", "terrace.toml.dpkg-dist", ".terrace.toml.x1y2.new", *others):
+        (folder / name).touch()
+    scripted(system, "postrm", "remove")
+    assert (folder / "terrace.toml").exists()
+    scripted(system, "postrm", "purge")
+    assert sorted(path.name for path in folder.iterdir()) == ["mine"] if others else not folder.exists()
+    scripted(system, "postrm", "purge")
