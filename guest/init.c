@@ -3,8 +3,9 @@
  * PID 1 of the lab's small guest: run one command in the host's files, stream its input and output, say how it ended.
  *
  * The host puts this program and /terrace.conf (strings "key=value", each ended by a NUL) into the initramfs and
- * connects four virtio-serial ports: terrace.in, terrace.out, terrace.err carry the command's own bytes, terrace.ctl
- * carries lines:
+ * connects virtio-serial ports: terrace.in, terrace.out, terrace.err carry the command's own bytes, terrace.files (with
+ * an "out=" in the configuration) the files that it leaves in OUT_DIR, after its end (init_out.c), terrace.ctl carries
+ * lines:
  *
  *   guest -> host   boot                     the machine is up, the command is about to start
  *                   beat                     still alive, once every "beat" milliseconds
@@ -13,11 +14,13 @@
  *                   fail TEXT                the machine could not be set up as asked
  *   host -> guest   signal NUMBER            send it to the command's process group
  *                   eof COUNT                COUNT bytes were put into terrace.in and no more will come
+ *                   collect                  kill the command, then send its files
  *                   winsize ROWS COLUMNS     the terminal changed (only with a "tty=" in the configuration)
  *                   off                      all is received, power off
  *
  * Keys of the configuration: arg (one per word), env (one per variable), cwd, root (ro or overlay), scratch (size of
- * the writable tmpfs), sysctl (name=value), tty (ROWSxCOLUMNS: run in a pseudo terminal), beat (ms), hostname.
+ * the writable tmpfs), sysctl (name=value), tty (ROWSxCOLUMNS: run in a pseudo terminal), beat (ms), hostname, out
+ * (size of OUT_DIR in bytes).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,7 +51,7 @@
 
 struct conf conf = { .cwd = "/", .root = "ro", .scratch = "50%", .hostname = "terrace", .beat_ms = 1000 };
 
-static int ctl_port = -1, in_port = -1, out_port = -1, err_port = -1;
+static int ctl_port = -1, in_port = -1, out_port = -1, err_port = -1, files_port = -1;
 
 /* Bytes on their way from one descriptor to another. */
 struct pump {
@@ -145,6 +148,8 @@ static void take_setting(char *record)
 		conf.tty = value;
 	else if (!strcmp(record, "hostname"))
 		conf.hostname = value;
+	else if (!strcmp(record, "out"))
+		conf.out = value;
 	else if (!strcmp(record, "beat"))
 		conf.beat_ms = atol(value);
 	else
@@ -440,6 +445,9 @@ static void obey(char *line, pid_t command)
 	} else if (sscanf(line, "winsize %hu %hu", &size.ws_row, &size.ws_col) == 2) {
 		if (conf.tty)
 			ioctl(pump_out.from, TIOCSWINSZ, &size);
+	} else if (!strcmp(line, "collect")) {
+		if (command > 0)
+			kill(-1, SIGKILL);
 	} else if (!strcmp(line, "off")) {
 		off_asked = true;
 	}
@@ -577,11 +585,25 @@ static void prepare_machine(void)
 	out_port = open_port("terrace.out");
 	err_port = open_port("terrace.err");
 	read_configuration();
+	if (conf.out)
+		files_port = open_port("terrace.files");
 	enter_host_files();
 	sethostname(conf.hostname, strlen(conf.hostname));
 	loopback_up();
 	for (int i = 0; i < conf.sysctls; i++)
 		write_sysctl(conf.sysctl[i]);
+}
+
+/* Nothing else runs when the files are read, so they stay as they are. */
+static void hand_back_files(void)
+{
+	struct sched_param param = { 0 };
+
+	kill(-1, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		;
+	sched_setscheduler(0, SCHED_OTHER, &param);
+	send_files(files_port);
 }
 
 /* A command that takes every CPU and all memory must not silence the heartbeat. */
@@ -614,6 +636,8 @@ int main(void)
 		tell("signal %d %llu %llu", WTERMSIG(s.status), pump_out.moved, pump_err.moved);
 	else
 		tell("exit %d %llu %llu", WEXITSTATUS(s.status), pump_out.moved, pump_err.moved);
+	if (conf.out)
+		hand_back_files();
 	wait_for_off();
 	power_off();
 }

@@ -4,6 +4,10 @@
 #define TERRACE_INIT_H
 
 #define MAX_SYSCTLS 256
+/* src/terrace/lab/out.py has the same. */
+#ifndef OUT_DIR
+#define OUT_DIR "/run/terrace/out"
+#endif
 
 /* What the host asked for. */
 struct conf {
@@ -11,6 +15,7 @@ struct conf {
 	char *sysctl[MAX_SYSCTLS];
 	int args, envs, sysctls;
 	const char *cwd, *root, *scratch, *tty, *hostname;
+	const char *out;	/* bytes of files that the host accepts from OUT_DIR; NULL: no such folder */
 	long beat_ms;
 };
 
@@ -24,5 +29,8 @@ void make_dir(const char *path);
 void must_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data);
 /* Build the command's file system and make it this process's root. */
 void enter_host_files(void);
+
+/* init_out.c: send the files in OUT_DIR through a port. */
+void send_files(int port);
 
 #endif

@@ -105,11 +105,16 @@ static void mount_kernel_files(void)
 
 static void enter_root(void)
 {
-	char data[64];
+	char data[96];
 
 	make_dir(RUN_DIR "/scratch");
 	snprintf(data, sizeof(data), "mode=1777,size=%s", conf.scratch);
 	must_mount("terrace-scratch", RUN_DIR "/scratch", "tmpfs", 0, data);
+	if (conf.out) {
+		make_dir(NEW_ROOT OUT_DIR);
+		snprintf(data, sizeof(data), "mode=755,size=%s,nr_inodes=64k", conf.out);
+		must_mount("terrace-out", NEW_ROOT OUT_DIR, "tmpfs", MS_NOSUID | MS_NODEV, data);
+	}
 	umount2("/proc", MNT_DETACH);
 	umount2("/sys", MNT_DETACH);
 	umount2("/dev", MNT_DETACH);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The guest as a place to run programs: their bytes, their ends, their files, and machines that die."""
 
+import hashlib
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from terrace.lab.run import Limits, run_in_guest
 from terrace.lab.topology import topology_names
+from terrace.lab.topology_words import from_words
 from terrace.paths import repo_root
 
 TERRACE = str(repo_root() / "terrace")
@@ -73,6 +75,57 @@ def test_host_files_are_read_only_and_scratch_is_not(vmlinux: Path, tmp_path: Pa
         *("hostchanged", "guest", "readonly", "/dev/null", "/proc/1", "/sys/kernel/mm"),
     ]
     assert (tmp_path / "seen").read_text() == "host"
+
+
+def test_files_come_back_with_contents_and_modes(vmlinux: Path, tmp_path: Path) -> None:
+    script = (
+        'cd "$TERRACE_OUT" && pwd && mkdir -m 700 a && head -c 3000000 /dev/urandom > a/blob && sha256sum < a/blob'
+        " && chmod 640 a/blob && ln -s /etc/passwd link; exit 3"
+    )
+    result = lab(vmlinux, "sh", "-c", script, options=["--out", str(tmp_path / "out")])
+    folder, digest = result.stdout.decode().splitlines()
+    assert (result.returncode, folder) == (3, "/run/terrace/out")
+    assert b"--out: 'link' is a symbolic link, and stays in the guest" in result.stderr
+    found = {str(path.relative_to(tmp_path / "out")): path for path in (tmp_path / "out").rglob("*")}
+    assert sorted(found) == ["a", "a/blob"]
+    assert hashlib.sha256(found["a/blob"].read_bytes()).hexdigest() == digest.split()[0]
+    assert [found[name].stat().st_mode & 0o7777 for name in sorted(found)] == [0o700, 0o640]
+
+
+def test_files_come_back_from_a_command_that_must_be_killed(vmlinux: Path, tmp_path: Path) -> None:
+    """It ignores the signal that its time limit sends, and so does a process that it started."""
+    script = "trap '' TERM; (sleep 1000) & echo partial > $TERRACE_OUT/x; echo up; while :; do sleep 1; done"
+    result = run_in_guest(vmlinux, "dram-cxl", ["sh", "-c", script], timeout_s=40, out=tmp_path / "out")
+    assert (result.verdict, result.exit_code, result.stdout) == ("timeout", 124, b"up\n")
+    assert (result.missing, result.skipped) == ((), ())
+    assert (tmp_path / "out/x").read_text() == "partial\n"
+
+
+def test_files_beyond_the_limit_are_missing_and_no_success(vmlinux: Path, tmp_path: Path) -> None:
+    script = "cd $TERRACE_OUT; echo x > small; truncate -s 1T sparse; head -c 2M /dev/zero > large 2> /dev/null; true"
+    result = lab(vmlinux, "sh", "-c", script, options=["--out", str(tmp_path / "out"), "--out-limit", "1M"])
+    assert result.returncode == 125
+    assert b"--out: 'sparse': larger than the rest of the limit" in result.stderr
+    assert (tmp_path / "out/small").read_text() == "x\n" and not (tmp_path / "out/sparse").exists()
+    assert sum(path.stat().st_size for path in (tmp_path / "out").iterdir()) <= 1 << 20
+
+
+def test_a_guest_that_went_down_hands_nothing_back(vmlinux: Path, tmp_path: Path) -> None:
+    script = "echo x > $TERRACE_OUT/x; echo c > /proc/sysrq-trigger"
+    result = run_in_guest(vmlinux, "dram-cxl", ["sh", "-c", script], timeout_s=90, out=tmp_path / "out")
+    assert (result.verdict, result.missing) == ("panic", ("the machine ended before all files had arrived",))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_node_without_memory_has_cpus_and_leaves_the_tiers(vmlinux: Path) -> None:
+    script = (
+        "cd /sys/devices/system/node; cat has_cpu has_memory node1/cpulist node1/distance"
+        " /sys/devices/virtual/memory_tiering/memory_tier*/nodelist; cat node2/access0/initiators/read_latency"
+    )
+    machine = from_words(["512M,cpus=1", "0,cpus=2", "512M,latency=300ns"])
+    result = run_in_guest(vmlinux, machine, ["sh", "-c", script], timeout_s=90)
+    assert result.stdout.decode().splitlines() == ["0-1", "0,2", "1-2", "21 10 24", "0", "2", "300"], result.explain()
+    assert result.reports == []
 
 
 # The machines of published figures are of the same shapes as ours.

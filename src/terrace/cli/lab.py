@@ -12,9 +12,10 @@ from terrace.cli import answer, lab_debian, lab_topology
 from terrace.errors import UsageError
 from terrace.kernel import config
 from terrace.kernel.elf import check_vmlinux
+from terrace.lab import hmat, out
 from terrace.lab.accel import ACCELERATORS, choose_accel
-from terrace.lab.machine import PORTS, Machine, qemu_argv
-from terrace.lab.run import GuestResult, Sink, choose_topology, run_in_guest
+from terrace.lab.machine import Machine, qemu_argv
+from terrace.lab.run import EXIT_NO_BOOT, GuestResult, Sink, run_in_guest
 from terrace.lab.shell import raw_terminal, shell_command, terminal_size
 from terrace.lab.topology import load_topology, topology_names
 from terrace.paths import build_dir, trees_dir
@@ -31,11 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="lab_verb", required=True, metavar="run|shell|debian|kunit|list")
     run = verbs.add_parser("run", help="run one command in the guest and exit with its code")
     _add_machine(run)
+    _add_out(run)
     run.add_argument("--dry-run", action="store_true", help="print the QEMU command line and start nothing")
     run.add_argument("--json", action="store_true", help="with --dry-run: as JSON")
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …", help="the command and its arguments")
     shell = verbs.add_parser("shell", help="a terminal in the guest; all files writable, changes are lost")
     _add_machine(shell)
+    _add_out(shell)
     shell.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …", help="instead of your shell")
     lab_debian.add_arguments(verbs.add_parser("debian", help=lab_debian.SUMMARY))
     kunit = verbs.add_parser("kunit", help="boot and run the kernel's own unit tests")
@@ -80,6 +83,20 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--console", type=Path, metavar="FILE", help="keep the kernel's log here")
 
 
+def _add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help=f"bring back the files that CMD writes into ${out.VARIABLE} ({out.GUEST_FOLDER}): to DIR, new or empty",
+    )
+    parser.add_argument(
+        "--out-limit",
+        metavar="SIZE",
+        help=f"most bytes of files for --out ({format_size(out.DEFAULT_LIMIT)}); they are in the guest's memory",
+    )
+
+
 def main(args: argparse.Namespace) -> int:
     """Run the verb; the exit code is the command's own where there is one."""
     if args.lab_verb == "list":
@@ -109,9 +126,10 @@ def find_vmlinux(flavour: str, given: Path | None = None) -> Path:
 
 def _check_machine(args: argparse.Namespace) -> None:
     """Refuse what can be refused before a kernel is built, and in a dry run as in a real one."""
-    choose_topology(args.topology, args.cpus, args.memory_scale)
+    lab_topology.choose(args)
     _timeout_s(args)
     _scratch_mb(args)
+    _check_out(args)
     for setting in args.sysctl:
         if not setting.partition("=")[0] or "=" not in setting:
             raise UsageError(f"--sysctl {setting}: use NAME=VALUE, as in vm.swappiness=10")
@@ -137,6 +155,28 @@ def _scratch_mb(args: argparse.Namespace) -> int | None:
         raise UsageError(f"--scratch: {error}") from error
 
 
+def _check_out(args: argparse.Namespace) -> None:
+    if getattr(args, "out", None) is not None:
+        out.check_folder(args.out)
+        _out_limit(args)
+    elif getattr(args, "out_limit", None) is not None:
+        raise UsageError("--out-limit goes with --out DIR")
+
+
+def _out_limit(args: argparse.Namespace) -> int:
+    try:
+        limit = parse_size(args.out_limit) if args.out_limit is not None else out.DEFAULT_LIMIT
+    except UsageError as error:
+        raise UsageError(f"--out-limit: {error}") from error
+    memory = lab_topology.choose(args).memory
+    if limit < 4096 or limit > memory // 2:
+        # The default is for machines of the usual size.
+        if args.out_limit is None:
+            return memory // 2
+        raise UsageError(f"--out-limit {args.out_limit}: 4K to {format_size(memory // 2)}, half of the guest's memory")
+    return limit
+
+
 def _words(command: list[str]) -> list[str]:
     return command[1:] if command[:1] == ["--"] else command
 
@@ -159,19 +199,23 @@ def _run(args: argparse.Namespace) -> int:
 
 def _dry_argv(args: argparse.Namespace) -> list[str]:
     """The command line as it would be; the numbers of the sockets are those of a fresh process."""
+    topology = lab_topology.choose(args)
     tree = "linux-stock" if args.kernel == "stock" else "linux-terrace"
     machine = Machine(
         vmlinux=args.vmlinux or trees_dir() / tree / f"out-{args.kernel}" / "vmlinux",
         initrd=build_dir() / "guest" / "initramfs",
         console=args.console or Path("console.log"),
-        topology=choose_topology(args.topology, args.cpus, args.memory_scale),
+        topology=topology,
         accel="tcg" if args.accel == "auto" else args.accel,
         icount_shift=args.icount,
         one_thread=_one_thread(args),
         plugin=args.plugin,
         append=args.append,
+        files=args.out is not None,
+        hmat=hmat.path_of(topology),
     )
-    return qemu_argv(machine, range(3, 3 + len(PORTS)), 3 + len(PORTS))
+    fds = range(3, 3 + len(machine.ports))
+    return qemu_argv(machine, fds, fds.stop)
 
 
 def _kernel_and_accel(args: argparse.Namespace) -> tuple[Path, str]:
@@ -184,7 +228,7 @@ def _in_guest(
 ) -> GuestResult:
     return run_in_guest(
         ready[0],
-        args.topology,
+        lab_topology.choose(args),
         words,
         stdin=0 if _is_open(0) else None,
         stdout=_to_descriptor(1),
@@ -196,13 +240,13 @@ def _in_guest(
         icount_shift=args.icount,
         one_thread=_one_thread(args),
         plugin=args.plugin,
-        cpus=args.cpus,
-        memory_scale=args.memory_scale,
         scratch_mb=_scratch_mb(args),
         root=root,
         tty=tty,
         console=args.console,
         pass_signals=True,
+        out=args.out,
+        out_limit=_out_limit(args),
     )
 
 
@@ -227,9 +271,13 @@ def finish(result: GuestResult) -> int:
     """Say on stderr what only we know (a dead machine, kernel reports) and give the exit code."""
     if result.verdict != "ok":
         output.say(f"terrace: {result.explain()}")
+    for line in result.skipped:
+        output.warn(f"--out: {line}, and stays in the guest")
+    for line in result.missing:
+        output.say(f"terrace: --out: {line}")
     for report in result.reports if result.verdict == "ok" else []:
         output.warn(f"the kernel reported while this ran: {report.title} (--console FILE keeps its log)")
-    return result.exit_code
+    return result.exit_code or (EXIT_NO_BOOT if result.missing else 0)
 
 
 def _shell(args: argparse.Namespace) -> int:
@@ -250,7 +298,7 @@ def _kunit(args: argparse.Namespace) -> int:
     append = ["kunit.enable=1", *([f"kunit.filter_glob={args.glob}"] if args.glob else []), *args.append]
     guest = run_in_guest(
         kernel,
-        args.topology,
+        lab_topology.choose(args),
         ["true"],
         append=append,
         sysctl=args.sysctl,
@@ -258,8 +306,6 @@ def _kunit(args: argparse.Namespace) -> int:
         accel=accel,
         icount_shift=args.icount,
         one_thread=_one_thread(args),
-        cpus=args.cpus,
-        memory_scale=args.memory_scale,
         console=args.console,
     )
     with answer.text_aside(args):

@@ -15,10 +15,10 @@ from terrace import output
 from terrace.cli import lab_topology
 from terrace.errors import UsageError
 from terrace.kernel import source
+from terrace.lab import hmat
 from terrace.lab.accel import ACCELERATORS, choose_accel
 from terrace.lab.debian import image, session
 from terrace.lab.machine import Machine
-from terrace.lab.run import choose_topology
 from terrace.packages import kernel, tools
 from terrace.paths import build_dir, require_checkout
 from terrace.units import parse_time_ns
@@ -57,14 +57,16 @@ def main(args: argparse.Namespace) -> int:
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
     limit_s = _check(args, words)
     folder = build_dir() / "debian"
+    topology = lab_topology.choose(args)
     machine = Machine(
         vmlinux=Path(),
         initrd=Path(),
         console=(args.console or folder / "console").absolute(),
-        topology=choose_topology(args.topology, args.cpus, args.memory_scale),
+        topology=topology,
         accel=_accel(args),
         # A distribution's kernel patches its code.
         one_thread=True,
+        hmat=hmat.path_of(topology),
     )
     debian = session.Debian(machine, folder / "disk", folder / "carried")
     if args.dry_run:
@@ -75,6 +77,7 @@ def main(args: argparse.Namespace) -> int:
             print(shlex.join(argv))
         return 0
     session.require(machine)
+    hmat.write(topology)
     folder.mkdir(exist_ok=True)
     with _alone(folder):
         _prepare(debian, args.fresh, args.put, words)

@@ -25,7 +25,8 @@ class GuestConfig:
     """What init is told (guest/init.c has the meaning of each).
 
     `root` is ro (the host's files, read-only) or overlay (writable, changes are lost); `tty` is ROWSxCOLUMNS or None;
-    `beat_ms` is the heartbeat's period in guest time; `scratch` is a tmpfs size (512m, 50%).
+    `beat_ms` is the heartbeat's period in guest time; `scratch` is a tmpfs size (512m, 50%); `out` is how many bytes of
+    files the guest may hand back, None: it has no folder for them.
     """
 
     argv: Sequence[str]
@@ -36,6 +37,7 @@ class GuestConfig:
     sysctl: Sequence[str] = ()
     tty: str | None = None
     beat_ms: int = 1000
+    out: int | None = None
 
 
 def encode_config(config: GuestConfig) -> bytes:
@@ -46,6 +48,8 @@ def encode_config(config: GuestConfig) -> bytes:
     records += [("cwd", config.cwd), ("root", config.root), ("scratch", config.scratch), ("beat", str(config.beat_ms))]
     if config.tty:
         records.append(("tty", config.tty))
+    if config.out is not None:
+        records.append(("out", str(config.out)))
     return b"".join(os.fsencode(f"{key}={value}") + b"\0" for key, value in records)
 
 
@@ -109,7 +113,7 @@ def _gcc(target: Path, words: Sequence[str]) -> None:
 
 def write_initramfs(path: Path, config: GuestConfig) -> None:
     """Write the archive the kernel unpacks: init, the configuration, a console to complain on."""
-    init = compile_static("init", "init.c", "init_files.c")
+    init = compile_static("init", "init.c", "init_files.c", "init_out.c")
     # In the guest the tool finds it and need not compile it there.
     library.build()
     path.write_bytes(

@@ -10,6 +10,7 @@ from terrace.lab.topology import MIB, Topology
 
 QEMU = "qemu-system-x86_64"
 PORTS = ("terrace.ctl", "terrace.in", "terrace.out", "terrace.err")
+FILES_PORT = "terrace.files"
 # Guest time zero when instructions are the clock, so that two runs see the same dates (2026-01-01).
 _ICOUNT_BASE = "2026-01-01T00:00:00"
 
@@ -34,6 +35,8 @@ class Machine:
     `accel` is tcg or kvm. `icount_shift` None: the guest's clock is the host's; N: an instruction takes 2^N ns.
     With `one_thread` TCG runs all CPUs in turn: with a thread each, one may keep the translation of an instruction that
     another was just patching, for ever. A clock of instructions has that, too.
+    `hmat` is the ACPI table (terrace.lab.hmat) of a topology for which QEMU cannot make it. With `files` there is a
+    port on which the guest hands files back.
     `plugin` is a QEMU plugin with its arguments (FILE,key=value…). `append` goes behind our own kernel arguments.
     """
 
@@ -46,6 +49,13 @@ class Machine:
     one_thread: bool = False
     plugin: str | None = None
     append: Sequence[str] = ()
+    files: bool = False
+    hmat: Path | None = None
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """Names of the ports between init and the host."""
+        return (*PORTS, FILES_PORT) if self.files else PORTS
 
 
 def kernel_arguments(machine: Machine) -> str:
@@ -61,7 +71,7 @@ def kernel_arguments(machine: Machine) -> str:
 def qemu_argv(machine: Machine, port_fds: Sequence[int], qmp_fd: int) -> list[str]:
     """Every word of the QEMU command line.
 
-    `port_fds` are open sockets for PORTS, in that order, and `qmp_fd` one for QEMU's own control protocol.
+    `port_fds` are open sockets for `machine.ports`, in that order, and `qmp_fd` one for QEMU's own control protocol.
     """
     return [
         *bare_argv(machine),
@@ -69,7 +79,7 @@ def qemu_argv(machine: Machine, port_fds: Sequence[int], qmp_fd: int) -> list[st
         *("-chardev", f"file,id=console,path={escape(machine.console)}", "-serial", "chardev:console"),
         *("-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"),
         *("-device", "virtio-serial-pci,max_ports=8"),
-        *_ports(port_fds),
+        *_ports(machine.ports, port_fds),
         *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
         *("-device", "virtio-9p-pci,fsdev=root,mount_tag=terrace-root"),
         *("-device", "virtio-rng-pci"),
@@ -82,7 +92,8 @@ def bare_argv(machine: Machine) -> list[str]:
         QEMU,
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
         *("-machine", _board(machine), *_accelerator(machine)),
-        *_numa(machine.topology),
+        *(("-acpitable", f"sig=HMAT,rev=2,data={escape(machine.hmat)}") if machine.hmat else ()),
+        *_numa(machine.topology, own_hmat=machine.hmat is not None),
     ]
 
 
@@ -93,7 +104,8 @@ def escape(path: Path) -> str:
 
 def _board(machine: Machine) -> str:
     """QEMU's HPET ticks twice as fast as it says under -icount; the kernel then gives up the local APIC's timer."""
-    return "q35,hmat=on" if machine.icount_shift is None else "q35,hmat=on,hpet=off"
+    hmat = "off" if machine.hmat else "on"
+    return f"q35,hmat={hmat}" if machine.icount_shift is None else f"q35,hmat={hmat},hpet=off"
 
 
 def _accelerator(machine: Machine) -> list[str]:
@@ -118,15 +130,15 @@ def _accelerator(machine: Machine) -> list[str]:
     return words
 
 
-def _ports(fds: Sequence[int]) -> list[str]:
+def _ports(names: Sequence[str], fds: Sequence[int]) -> list[str]:
     words: list[str] = []
-    for number, (name, fd) in enumerate(zip(PORTS, fds, strict=True), start=1):
+    for number, (name, fd) in enumerate(zip(names, fds, strict=True), start=1):
         words += ["-chardev", f"socket,id={name},fd={fd}"]
         words += ["-device", f"virtserialport,nr={number},chardev={name},name={name}"]
     return words
 
 
-def _numa(topology: Topology) -> list[str]:
+def _numa(topology: Topology, own_hmat: bool) -> list[str]:
     count = len(topology.nodes)
     # CPUs of two nodes must not be of one socket; where they cannot be shared out evenly each is one of its own.
     cpus, sockets = topology.cpus, len(topology.cpu_nodes)
@@ -135,8 +147,12 @@ def _numa(topology: Topology) -> list[str]:
     words += ["-m", f"{topology.memory // MIB}M"]
     first_cpu = 0
     for number, node in enumerate(topology.nodes):
-        words += ["-object", f"memory-backend-ram,id=mem{number},size={node.memory // MIB}M"]
-        text = f"node,nodeid={number},memdev=mem{number},initiator={topology.nearest_cpu_node(number)}"
+        text = f"node,nodeid={number}"
+        if node.memory:
+            words += ["-object", f"memory-backend-ram,id=mem{number},size={node.memory // MIB}M"]
+            text += f",memdev=mem{number}"
+        if not own_hmat:
+            text += f",initiator={topology.nearest_cpu_node(number)}"
         if node.cpus:
             text += f",cpus={first_cpu}-{first_cpu + node.cpus - 1}"
             first_cpu += node.cpus
@@ -144,7 +160,7 @@ def _numa(topology: Topology) -> list[str]:
     for source in range(count):
         for target in range(count):
             words += ["-numa", f"dist,src={source},dst={target},val={topology.distance(source, target)}"]
-    for way in topology.accesses:
+    for way in () if own_hmat else topology.accesses:
         where = f"hmat-lb,initiator={way.source},target={way.target},hierarchy=memory"
         words += ["-numa", f"{where},data-type=access-latency,latency={way.latency_ns}"]
         words += ["-numa", f"{where},data-type=access-bandwidth,bandwidth={way.bandwidth // MIB}M"]

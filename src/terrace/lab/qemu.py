@@ -12,7 +12,7 @@ from pathlib import Path
 
 from terrace.errors import UsageError
 from terrace.host import require_packages
-from terrace.lab.machine import PORTS, QEMU, Machine, qemu_argv
+from terrace.lab.machine import QEMU, Machine, qemu_argv
 from terrace.lab.topology import MIB, Topology
 from terrace.units import format_size
 
@@ -46,7 +46,7 @@ def require_qemu() -> None:
 
 
 class Qemu:
-    """A running machine: `ports` maps the names of PORTS to non-blocking sockets."""
+    """A running machine: `ports` maps the names of the machine's ports to non-blocking sockets."""
 
     def __init__(self, machine: Machine, log: Path) -> None:
         """Start it. `log` gets QEMU's own messages. Raises UsageError or MissingError before anything runs."""
@@ -54,7 +54,7 @@ class Qemu:
         require_host_memory(machine.topology)
         self.ports: dict[str, socket.socket] = {}
         self._log = log
-        pairs = [socket.socketpair() for _ in range(len(PORTS) + 1)]
+        pairs = [socket.socketpair() for _ in range(len(machine.ports) + 1)]
         far = [pair[1] for pair in pairs]
         fds = [end.fileno() for end in far]
         self.argv = qemu_argv(machine, fds[:-1], fds[-1])
@@ -70,7 +70,7 @@ class Qemu:
             )
         for end in far:
             end.close()
-        for name, (near, _) in zip(PORTS, pairs, strict=False):
+        for name, (near, _) in zip(machine.ports, pairs, strict=False):
             near.setblocking(False)
             self.ports[name] = near
         self._qmp = pairs[-1][0]

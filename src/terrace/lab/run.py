@@ -14,9 +14,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from terrace.lab import hmat
 from terrace.lab.console import KernelReport, classify, last_words
 from terrace.lab.initramfs import GuestConfig, write_initramfs
-from terrace.lab.machine import Machine
+from terrace.lab.machine import FILES_PORT, Machine
+from terrace.lab.out import DEFAULT_LIMIT, GUEST_FOLDER, VARIABLE, Receiver
 from terrace.lab.qemu import Qemu, is_bug, require_host_memory, require_qemu
 from terrace.lab.topology import Topology, load_topology
 from terrace.lab.tsc import clock_arguments
@@ -45,17 +47,19 @@ _ENDINGS = {
 class Limits:
     """Seconds of host time: until init must answer, between heartbeats, to end when asked to, and to say where it is.
 
-    The last is only waited for where nothing is said: whoever answers ends by that.
+    The last of these is only waited for where nothing is said: whoever answers ends by that. `files_s`: until all files
+    of a command that has ended, or was ended, have arrived.
     """
 
     boot_s: float = 120.0
     hang_s: float = 60.0
     stop_s: float = 3.0
     answer_s: float = 30.0
+    files_s: float = 120.0
 
     def scaled(self, factor: float) -> "Limits":
         """The same patience on a slower machine."""
-        return Limits(self.boot_s * factor, self.hang_s * factor, self.stop_s, self.answer_s)
+        return Limits(self.boot_s * factor, self.hang_s * factor, self.stop_s, self.answer_s, self.files_s * factor)
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ class GuestResult:
 
     `verdict` is ok when the command itself ended (`exit_code` is then its own, 128+N after signal N), else timeout,
     hang or panic (124), no-boot or setup (125), qemu (a signal ended QEMU: 124, or 125 while it booted), interrupted
-    (128+N). `stdout` and `stderr` are empty when sinks took them. `boot_s` and `run_s` are host seconds to the start of
+    (128+N). `stdout` and `stderr` are empty when sinks took them. `missing` says which files could not be handed back
+    and why, `skipped` which entries are none. `boot_s` and `run_s` are host seconds to the start of
     the command and of the whole.
     """
 
@@ -76,6 +81,8 @@ class GuestResult:
     message: str = ""
     boot_s: float = 0.0
     run_s: float = 0.0
+    missing: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     @property
     def reports(self) -> list[KernelReport]:
@@ -97,9 +104,11 @@ class GuestResult:
         return "\n".join([text, "the kernel's last words:", *("  " + line for line in words)])
 
 
-def guest_environment(base: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment as the command in the guest gets it."""
-    env = {name: value for name, value in base.items() if name not in ("TMPDIR", "XDG_RUNTIME_DIR")}
+def guest_environment(base: Mapping[str, str], *, out: bool = False) -> dict[str, str]:
+    """The caller's environment as the command in the guest gets it; `out`: it can hand files back."""
+    env = {name: value for name, value in base.items() if name not in ("TMPDIR", "XDG_RUNTIME_DIR", VARIABLE)}
+    if out:
+        env[VARIABLE] = GUEST_FOLDER
     env["TERRACE_SCRATCH"] = SCRATCH
     env["TERRACE_GUEST"] = "1"
     return env
@@ -144,6 +153,8 @@ def run_in_guest(
     console: Path | None = None,
     limits: Limits | None = None,
     pass_signals: bool = False,
+    out: Path | None = None,
+    out_limit: int = DEFAULT_LIMIT,
 ) -> GuestResult:
     """Boot `kernel` (a vmlinux) on `topology` and run `argv` there as root, in the host's files.
 
@@ -151,7 +162,9 @@ def run_in_guest(
     None collects them in the result. `timeout_s` bounds the whole run in host time. A QEMU that dies of a bug of its
     own while the machine boots is started once more: `argv` has not begun by then. SIGINT, SIGTERM and SIGHUP end the
     command in the guest and then do here what they always do; with `pass_signals` they are the command's alone.
-    `one_thread` is for a kernel that patches its own code (`Flavour.one_thread`).
+    `one_thread` is for a kernel that patches its own code (`Flavour.one_thread`). Files that the command leaves in
+    $TERRACE_OUT come to `out`, a new or empty folder, at most `out_limit` bytes; so do those of a command that fails or
+    is ended by its time limit, as long as the kernel answers.
     Raises UsageError, MissingError or BuildError before anything starts; everything later is in the result.
     """
     require_qemu()
@@ -160,13 +173,15 @@ def run_in_guest(
     config = GuestConfig(
         argv=argv,
         cwd=cwd or str(Path.cwd()),
-        env=guest_environment(os.environ if env is None else env),
+        env=guest_environment(os.environ if env is None else env, out=out is not None),
         root=root,
         scratch=f"{scratch_mb}m" if scratch_mb else "50%",
         sysctl=sysctl,
         tty=tty,
         beat_ms=1000 if icount_shift is None else 2000,
+        out=None if out is None else out_limit,
     )
+    receiver = None if out is None else Receiver(out, out_limit)
     with tempfile.TemporaryDirectory(prefix="terrace-lab-") as folder:
         initrd = Path(folder) / "initramfs"
         write_initramfs(initrd, config)
@@ -180,10 +195,16 @@ def run_in_guest(
             one_thread=one_thread,
             plugin=plugin,
             append=[*clock_arguments(accel, icount_shift), *append],
+            files=receiver is not None,
+            hmat=hmat.write(chosen),
         )
         collected = (bytearray(), bytearray())
         sinks = (stdout or collected[0].extend, stderr or collected[1].extend)
-        run = _converse(machine, _Input(stdin), sinks, patience, timeout_s)
+        try:
+            run = _converse(machine, _Input(stdin), sinks, patience, timeout_s, receiver)
+        finally:
+            if receiver:
+                receiver.give_up("the machine ended before all files had arrived")
         if run.stop_signal in _STOP_SIGNALS and not pass_signals:
             signal.raise_signal(run.stop_signal)
         log = machine.console.read_text(encoding="utf-8", errors="replace")
@@ -229,6 +250,7 @@ class _Run:
     sinks: tuple[Sink, Sink]
     limits: Limits
     timeout_s: float | None
+    files: Receiver | None = None
     started: float = field(default_factory=time.monotonic)
     verdict: str = ""
     message: str = ""
@@ -242,6 +264,8 @@ class _Run:
         self._control = b""
         self._to_control = b""
         self._stop_at: float | None = None
+        self._files_until: float | None = None
+        self._collecting = False
         self._signals: list[int] = []
         self._old_handlers: dict[int, Any] = {}
         self._selector = selectors.PollSelector()
@@ -274,7 +298,7 @@ class _Run:
                 self._serve(key.data, events)
             self._pass_signals()
             self._check_time()
-        if self.verdict == "ok":
+        if self.verdict == "ok" and not (self.files and self.files.problems):
             self._say("off")
             self._flush_control()
             self.qemu.wait(10)
@@ -283,7 +307,10 @@ class _Run:
         if self.verdict:
             return True
         if self.ending and all(got >= want for got, want in zip(self._received, self.ending.expected, strict=True)):
-            self._conclude("ok" if self._stop_at is None or self.stop_signal else "timeout")
+            if self.files and not self.files.ended:
+                return False
+            ended_itself = self._stop_at is None or (self.stop_signal and not self._collecting)
+            self._conclude("ok" if ended_itself else "interrupted" if self.stop_signal else "timeout")
             return True
         if self.qemu.ended():
             self._drain()
@@ -294,7 +321,7 @@ class _Run:
     def _watch(self) -> None:
         """Ask for just the events we can use now."""
         wanted: dict[int, tuple[str, int]] = {}
-        for name in ("terrace.ctl", "terrace.out", "terrace.err"):
+        for name in self.qemu.ports.keys() - {"terrace.in"}:
             wanted[self.qemu.ports[name].fileno()] = (name, selectors.EVENT_READ)
         if self._to_control:
             fd = self.qemu.ports["terrace.ctl"].fileno()
@@ -317,6 +344,8 @@ class _Run:
     def _serve(self, name: str, events: int) -> None:
         if name == "terrace.out" or name == "terrace.err":
             self._receive(0 if name == "terrace.out" else 1)
+        elif name == FILES_PORT:
+            self._receive_files()
         elif name == "terrace.ctl":
             if events & selectors.EVENT_WRITE:
                 self._flush_control()
@@ -349,6 +378,16 @@ class _Run:
             self.sinks = (_swallow, self.sinks[1]) if which == 0 else (self.sinks[0], _swallow)
             self.stop_signal = signal.SIGPIPE
             self._ask_to_stop(signal.SIGPIPE)
+        return True
+
+    def _receive_files(self) -> bool:
+        data = self._read_port(FILES_PORT)
+        if not data:
+            self.qemu.wait(0.05)
+            return False
+        self._last_beat = time.monotonic()
+        if self.files:
+            self.files.feed(data)
         return True
 
     def _send_input(self) -> None:
@@ -390,6 +429,8 @@ class _Run:
         elif word in ("exit", "signal"):
             number, out, err = (int(text) for text in rest.split())
             self.ending = _Ending(number if word == "exit" else 128 + number, (out, err))
+            if self.files:
+                self._files_until = self._last_beat + self.limits.files_s
 
     # ---- ends ----
 
@@ -403,6 +444,8 @@ class _Run:
         for which in (0, 1):
             while self._receive(which):
                 pass
+        while self.files and self._receive_files():
+            pass
 
     def _machine_ended(self) -> None:
         if self.ending:
@@ -443,7 +486,17 @@ class _Run:
         now = time.monotonic()
         if self.verdict:
             return
-        if self._stop_at is not None and now > self._stop_at:
+        if self._files_until is not None:
+            if now > self._files_until:
+                self._give_up_files(f"the rest did not arrive within {self.limits.files_s:g} s")
+            elif now - self._last_beat > self.limits.answer_s:
+                self._give_up_files(f"nothing arrived for {self.limits.answer_s:g} s")
+        elif self._stop_at is not None and now > self._stop_at and self.files and self.boot_s:
+            # The command has not ended as it was asked to: init ends it, and sends what it has written.
+            self._collecting = True
+            self._files_until = now + self.limits.files_s
+            self._say("collect")
+        elif self._stop_at is not None and now > self._stop_at:
             self._conclude("interrupted" if self.stop_signal else "timeout", self._limit_text())
         elif self.timeout_s is not None and self._stop_at is None and now - self.started > self.timeout_s:
             if self.boot_s:
@@ -457,6 +510,12 @@ class _Run:
         elif self.boot_s and now - self._last_beat > self.limits.hang_s:
             self._interrogate()
             self._conclude("hang", f"no heartbeat for {self.limits.hang_s:g} s")
+
+    def _give_up_files(self, reason: str) -> None:
+        if self.files:
+            self.files.give_up(reason)
+        if not self.ending:
+            self._conclude("interrupted" if self.stop_signal else "timeout", self._limit_text())
 
     def _limit_text(self) -> str:
         return "" if self.stop_signal or self.timeout_s is None else f"{self.timeout_s:g} s"
@@ -486,17 +545,24 @@ class _Run:
             message=message,
             boot_s=self.boot_s,
             run_s=time.monotonic() - self.started,
+            missing=tuple(self.files.problems) if self.files else (),
+            skipped=tuple(self.files.skipped) if self.files else (),
         )
 
 
 def _converse(
-    machine: Machine, source: _Input, sinks: tuple[Sink, Sink], limits: Limits, timeout_s: float | None
+    machine: Machine,
+    source: _Input,
+    sinks: tuple[Sink, Sink],
+    limits: Limits,
+    timeout_s: float | None,
+    files: Receiver | None,
 ) -> _Run:
     """Run the machine to its end; once more when QEMU's own bug kept it from booting, which is not its kernel's end."""
     log = machine.initrd.with_name("qemu.log")
     for last in (False, True):
         machine.console.write_bytes(b"")
-        with _Run(Qemu(machine, log), source, sinks, limits, timeout_s) as run:
+        with _Run(Qemu(machine, log), source, sinks, limits, timeout_s, files) as run:
             run.go()
         if last or not run.qemu_failed_to_boot():
             break

@@ -42,6 +42,9 @@ def node_spans(topology: Topology) -> list[Span]:
 
 def machine_text(topology: Topology) -> str:
     """The file. Raises UsageError when the topology does not say all that the model needs."""
+    for number, node in enumerate(topology.nodes):
+        if not node.memory:
+            raise UsageError(f"topology '{topology.name}': node {number} has no memory; the timing model needs some")
     lines = [f"name {topology.name}"]
     for number, (node, span) in enumerate(zip(topology.nodes, node_spans(topology), strict=True)):
         lines.append(f"node {number} {span.base} {span.size} {span.skew} {node.write_cost:g}")

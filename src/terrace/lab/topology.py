@@ -19,6 +19,8 @@ from terrace.words import did_you_mean
 MIB = 1 << 20
 MAX_NODES = 64
 _MOST_BYTES = 1 << 20
+#: configs/base.config: CONFIG_NR_CPUS.
+MAX_CPUS = 64
 _TOP_KEYS = {"description", "node", "access", "cache", "tlb", "model"}
 _NODE_KEYS = {"memory", "cpus", "count", "write_cost"}
 _ACCESS_KEYS = {"from", "to", "distance", "latency", "bandwidth"}
@@ -29,7 +31,7 @@ _PAGES = ("4K", "2M")
 
 @dataclass(frozen=True)
 class Node:
-    """One memory node: bytes of memory, number of CPUs (0: a node of memory only).
+    """One node: bytes of memory (0: CPUs only), number of CPUs (0: memory only).
 
     `write_cost`: in the memory-timing model a written byte takes the node's time of so many read ones.
     """
@@ -97,7 +99,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Topology:
-    """A machine, checked: every CPU node has an access to every node."""
+    """A machine, checked: every CPU node has an access to every node with memory."""
 
     name: str
     description: str
@@ -127,18 +129,22 @@ class Topology:
         return [number for number, node in enumerate(self.nodes) if node.cpus]
 
     def access(self, source: int, target: int) -> Access | None:
-        """The way from the CPUs of `source` to the memory of `target`; None where `source` has no CPU."""
+        """The way from the CPUs of `source` to the memory of `target`; None where there are no CPUs or no memory."""
         return self._by_pair.get((source, target))
 
     def distance(self, source: int, target: int) -> int:
-        """SLIT distance: 10 to itself, as given, the reverse where only that is given, else by way of a CPU node."""
+        """SLIT distance: 10 to itself, as given, the reverse where only that is given, else by way of a third node."""
         if source == target:
             return 10
+        known = self._stated(source, target)
+        if known is not None:
+            return known
+        legs = [(self._stated(source, by), self._stated(by, target)) for by in range(len(self.nodes))]
+        return min([254, *(first + last - 10 for first, last in legs if first is not None and last is not None)])
+
+    def _stated(self, source: int, target: int) -> int | None:
         way = self.access(source, target) or self.access(target, source)
-        if way:
-            return way.distance
-        legs = [self.distance(source, cpu) + self.distance(cpu, target) - 10 for cpu in self.cpu_nodes]
-        return min(254, min(legs))
+        return way.distance if way else None
 
     def nearest_cpu_node(self, number: int) -> int:
         """The CPU node that reaches `number` soonest (a CPU node itself: its own)."""
@@ -172,7 +178,7 @@ class Topology:
         Raises UsageError when a node would fall below 64 MiB.
         """
         nodes = tuple(replace(node, memory=round(node.memory * factor / MIB) * MIB) for node in self.nodes)
-        small = min(node.memory for node in nodes)
+        small = min(new.memory for new, old in zip(nodes, self.nodes, strict=True) if old.memory)
         if small < 64 * MIB:
             raise UsageError(
                 f"--memory-scale {factor:g} leaves a node of '{self.name}' with {format_size(small)}; 64M is the least"
@@ -217,10 +223,7 @@ def parse_topology(name: str, text: str, file: str) -> Topology:
         raise UsageError(f"{file}: {error}") from error
     top = _Reader(file, "", table, _TOP_KEYS)
     nodes = tuple(node for reader in top.tables("node", _NODE_KEYS) for node in _read_nodes(reader))
-    if not 1 <= len(nodes) <= MAX_NODES:
-        raise UsageError(f"{file}: {len(nodes)} [[node]] tables; a machine has 1 to {MAX_NODES} nodes")
-    if not any(node.cpus for node in nodes):
-        raise UsageError(f"{file}: no [[node]] has cpus; at least one needs some")
+    check_machine(file, nodes)
     return Topology(
         name=name,
         description=top.text("description"),
@@ -230,6 +233,27 @@ def parse_topology(name: str, text: str, file: str) -> Topology:
         tlbs=tuple(_read_tlb(reader) for reader in top.tables("tlb", _TLB_KEYS)),
         model=_read_model(top.table_of("model", _MODEL_KEYS)),
     )
+
+
+def check_machine(where: str, nodes: tuple[Node, ...]) -> None:
+    """Raise UsageError, which begins with `where`, when no machine can have these nodes."""
+    if not 1 <= len(nodes) <= MAX_NODES:
+        raise UsageError(f"{where}: {len(nodes)} nodes; a machine has 1 to {MAX_NODES} nodes")
+    if not any(node.cpus for node in nodes):
+        raise UsageError(f"{where}: no node has cpus; at least one needs some")
+    if not any(node.memory for node in nodes):
+        raise UsageError(f"{where}: no node has memory; at least one needs some")
+    cpus = sum(node.cpus for node in nodes)
+    if cpus > MAX_CPUS:
+        raise UsageError(f"{where}: {cpus} CPUs in all; kernels of the lab use at most {MAX_CPUS}")
+
+
+def check_memory(node: Node) -> None:
+    """Raise UsageError when no node can have that memory."""
+    if not node.memory and not node.cpus:
+        raise UsageError("a node needs memory, CPUs, or both")
+    if node.memory and (node.memory < 64 * MIB or node.memory % MIB):
+        raise UsageError(f"{format_size(node.memory)} is not a whole number of MiB of at least 64M, or 0 with CPUs")
 
 
 class _Reader:
@@ -301,12 +325,15 @@ class _Reader:
 
 
 def _read_nodes(reader: _Reader) -> list[Node]:
-    memory = reader.size("memory")
-    if memory < 64 * MIB or memory % MIB:
-        raise reader.error("memory", f"{format_size(memory)} is not a whole number of MiB of at least 64M")
     node = Node(
-        memory=memory, cpus=reader.number("cpus", 0, 64, default=0), write_cost=reader.real("write_cost", 0, 10, 1.0)
+        memory=reader.size("memory"),
+        cpus=reader.number("cpus", 0, 64, default=0),
+        write_cost=reader.real("write_cost", 0, 10, 1.0),
     )
+    try:
+        check_memory(node)
+    except UsageError as error:
+        raise reader.error("memory", str(error)) from error
     return [node] * reader.number("count", 1, MAX_NODES, default=1)
 
 
@@ -316,16 +343,19 @@ def _read_accesses(top: _Reader, nodes: tuple[Node, ...], file: str) -> tuple[Ac
         for way in _read_ways(reader, len(nodes)):
             if not nodes[way.source].cpus:
                 raise reader.error("from", f"node {way.source} has no CPUs, so nothing there accesses memory")
+            if not nodes[way.target].memory:
+                raise reader.error("to", f"node {way.target} has no memory, so nothing is accessed there")
             if (way.source, way.target) in found:
                 raise reader.error("to", f"a second [[access]] from {way.source} to {way.target}")
             if (way.source == way.target) != (way.distance == 10):
                 raise reader.error("distance", "10 is a node's distance to itself, and only that")
             found[way.source, way.target] = way
     for source in (number for number, node in enumerate(nodes) if node.cpus):
-        for target in range(len(nodes)):
+        for target in (number for number, node in enumerate(nodes) if node.memory):
             if (source, target) not in found:
                 raise UsageError(
-                    f"{file}: there is no [[access]] from {source} to {target}; every CPU node needs one to every node"
+                    f"{file}: there is no [[access]] from {source} to {target}; every CPU node needs one to every "
+                    "node with memory"
                 )
     return tuple(found.values())
 
