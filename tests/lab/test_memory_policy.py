@@ -69,6 +69,17 @@ def test_node_sets_and_weights_reach_the_kernel(vmlinux: Path) -> None:
     assert auto["weights"][0]["weight"] > auto["weights"][1]["weight"] >= auto["weights"][2]["weight"] >= 1
 
 
+def test_weights_are_those_of_the_cpus_that_a_program_may_use(vmlinux: Path) -> None:
+    def weights(cpus: str) -> list[int]:
+        script = f"taskset -c {cpus} {CALL} exec --weights firmware -- {CALL} exec --show --json"
+        return [entry["weight"] for entry in shown(guest(vmlinux, script, topology="two-socket-cxl"))["weights"]]
+
+    # 64, 40 and 20 GB/s from socket 0; 40, 64 and 16 from socket 1; each node's own bandwidth from both.
+    assert weights("0") == [10, 6, 3]
+    assert weights("1") == [5, 8, 2]
+    assert weights("0-1") == [4, 4, 1]
+
+
 def test_a_file_in_memory_gets_weights_of_its_own(vmlinux: Path) -> None:
     # Three of four pages of the file go to node 1, whoever writes it.
     script = f"""

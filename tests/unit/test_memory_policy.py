@@ -21,7 +21,7 @@ from terrace.policy.calls import BIND, INTERLEAVE, LOCAL, PREFERRED, PREFERRED_M
 from terrace.policy.maps import bytes_by_node, parse_numa_maps
 from terrace.policy.measure import measured_bandwidths
 from terrace.policy.place import Placement
-from terrace.policy.weights import auto_weights, bandwidths, format_weights, global_weights, parse_weights, weights_of
+from terrace.policy.weights import auto_weights, format_weights, global_weights, parse_weights, weights_of
 from terrace.sysfs import KernelFiles
 
 WEIGHTS = "sys/kernel/mm/mempolicy/weighted_interleave"
@@ -123,13 +123,6 @@ def test_a_node_that_is_too_slow_is_left_out_and_named(tmp_path: Path, capsys: p
     files = machine(tmp_path, mbps={0: 300000, 1: 37000, 2: 2000})
     assert place.policy_of(Placement(weights="firmware"), files) == Policy(WEIGHTED, (0, 1), {0: 8, 1: 1})
     assert "node 2 left out: too slow to add bandwidth to the others" in capsys.readouterr().err
-
-
-def test_a_bandwidth_is_known_when_reads_and_writes_are(tmp_path: Path) -> None:
-    """The kernel's "auto" takes no node by its reads alone."""
-    files = machine(tmp_path, mbps={0: 60000, 1: 20000})
-    (tmp_path / "sys/devices/system/node/node1/access1/initiators/write_bandwidth").write_text("0\n")
-    assert bandwidths(files, [0, 1]) == {0: 60000}
 
 
 def test_auto_needs_every_bandwidth(tmp_path: Path) -> None:

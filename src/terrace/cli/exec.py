@@ -28,9 +28,9 @@ task may use)  !+0  same (the set of the option before). WEIGHTS is such a set, 
 0=9,1=1: nine pages of ten on node 0; a node without a weight, or with 0, has the one that holds for
 everybody. Children inherit the policy and it is kept over exec; weights of a task need a kernel of ours,
 the other policies do not.
---weights takes weights in the ratio of the nodes' bandwidths: from firmware (HMAT, CDAT), measured now by
-copying memory of each node, or auto: from firmware, or measured where firmware lacks a node and all have
-256M free.
+--weights takes the weights that reach the most bandwidth from the CPUs that the program may use (taskset). The
+bandwidth of each node is firmware's (HMAT, CDAT), or measured now by copying memory of each node. auto measures
+where firmware does not describe all nodes and all have 256M free. A node too slow to help is left out.
 --range-file gives the policy to a file in memory (tmpfs, hugetlbfs) or to a range of it, instead of to the
 program; it stays with the file until it is deleted.
 

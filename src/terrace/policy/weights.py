@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from terrace.errors import MissingError, UsageError
+from terrace.policy.firmware import HMAT, seen_bandwidths
 from terrace.sysfs import KernelFiles
 from terrace.units import clipped, format_nodes, parse_nodes, to_whole
 
@@ -63,18 +64,6 @@ def global_weights(files: KernelFiles, nodes: Iterable[int]) -> dict[int, int] |
     if not files.exists(_FILES):
         return None
     return {node: files.get_int(f"{_FILES}/node{node}") or 1 for node in nodes}
-
-
-def bandwidths(files: KernelFiles, nodes: Iterable[int]) -> dict[int, int]:
-    """MB/s of each node whose bandwidth firmware tells of (HMAT, CDAT): the smaller one of read and write."""
-    found: dict[int, int] = {}
-    for node in nodes:
-        base = f"{_NODES}/node{node}/access1/initiators"
-        values = [files.get_int(f"{base}/{kind}_bandwidth") for kind in ("read", "write")]
-        known = [value for value in values if value]
-        if len(known) == len(values):
-            found[node] = min(known)
-    return found
 
 
 @dataclass
@@ -135,18 +124,31 @@ def weights_of(mbps: Mapping[int, int]) -> dict[int, int]:
 
 
 def auto_weights(
-    files: KernelFiles, nodes: Iterable[int], measure: Callable[[list[int]], dict[int, int]] | None = None
+    files: KernelFiles,
+    nodes: Iterable[int],
+    measure: Callable[[list[int]], dict[int, int]] | None = None,
+    cpus: Collection[int] | None = None,
 ) -> dict[int, int]:
-    """Weights of `nodes` from the bandwidth firmware tells of; from `measure` when it does not tell all.
+    """Weights of `nodes` from firmware's bandwidths, for threads on `cpus`; from `measure` if firmware lacks one.
 
-    Raises MissingError when the bandwidth of some node is not known and there is no `measure`.
+    `cpus` are by default those that this task may use. Raises MissingError without `measure`.
     """
     wanted = sorted(set(nodes))
-    mbps = bandwidths(files, wanted)
-    missing = [node for node in wanted if node not in mbps]
-    if missing and measure is None:
+    found = seen_bandwidths(files, wanted, cpus)
+    if found.unknown and measure is None:
         raise MissingError(
-            f"--weights firmware: it does not tell the bandwidth of node {format_nodes(missing)} "
-            f"(/{_NODES}/nodeN/access1/initiators); use --weights measured, or --weighted-interleave 0=9,1=1"
+            f"--weights firmware: {_unknown(files, found.unknown)}; use --weights measured, or "
+            "--weighted-interleave 0=9,1=1"
         )
-    return weights_of(measure(wanted) if missing and measure else mbps)
+    return weights_of(measure(wanted) if found.unknown and measure else found.mbps)
+
+
+def _unknown(files: KernelFiles, unknown: Mapping[int, list[int]]) -> str:
+    """Name what firmware lacks: all nodes without a bandwidth, else the first one seen from elsewhere."""
+    bare = [node for node, cpu_nodes in unknown.items() if not cpu_nodes]
+    if bare:
+        return f"no bandwidth of node {format_nodes(bare)} is known (/{_NODES}/nodeN/access1/initiators)"
+    node, cpu_nodes = next(iter(unknown.items()))
+    closed = files.unreadable.get(files.shown_path(HMAT))
+    why = f"/{HMAT}: {closed}" if closed else f"/{HMAT} has none"
+    return f"the bandwidth of node {node} from the CPUs of node {format_nodes(cpu_nodes)} is not known ({why})"
