@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from terrace.policy import library, place
 from terrace.policy.binding import CpuCalls
 from terrace.policy.calls import BIND, INTERLEAVE, LOCAL, PREFERRED, PREFERRED_MANY, WEIGHTED, Policy, PolicyCalls
 from terrace.policy.maps import bytes_by_node, parse_numa_maps
-from terrace.policy.measure import measured_bandwidths
+from terrace.policy.measure import Area, choose_area, measured_bandwidths
 from terrace.policy.place import Placement
 from terrace.policy.weights import auto_weights, format_weights, global_weights, parse_weights, weights_of
 from terrace.sysfs import KernelFiles
@@ -151,10 +152,9 @@ class Copying:
         return self.now
 
 
-def test_bandwidth_is_what_copying_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
+def test_bandwidth_is_what_copying_shows() -> None:
     calls = Copying()
-    found = measured_bandwidths([0, 1], calls, 1 << 20, calls.clock)  # type: ignore[arg-type]
+    found = measured_bandwidths([0, 1], calls, Area(1 << 19, 1), calls.clock)  # type: ignore[arg-type]
     assert 3.5 < found[0] / found[1] < 4.5
     assert weights_of(found) == {0: 4, 1: 1}
 
@@ -162,7 +162,7 @@ def test_bandwidth_is_what_copying_shows(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_measured_weights_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, "measured_bandwidths", lambda nodes, calls: {node: 1000 * (node + 1) for node in nodes})
+    monkeypatch.setattr(place, "measured_bandwidths", lambda nodes, *_: {node: 1000 * (node + 1) for node in nodes})
     policy = place.policy_of(Placement(weights="measured"), machine(tmp_path))
     assert policy == Policy(WEIGHTED, (0, 1, 2), {0: 1, 1: 2, 2: 3})
     assert "node 2 3.0 GB/s" in capsys.readouterr().err
@@ -175,11 +175,13 @@ def test_nothing_is_measured_where_there_is_no_room(
     files = machine(tmp_path)
     measured: list[list[int]] = []
 
-    def copying(nodes: list[int], calls: object) -> dict[int, int]:
+    def copying(nodes: list[int], calls: object, area: Area) -> dict[int, int]:
+        assert area.total == 256 << 20
         measured.append(list(nodes))
         return dict.fromkeys(nodes, 1000)
 
     monkeypatch.setattr(place, "measured_bandwidths", copying)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
 
     def node(number: int, free_mb: int, cache_mb: int) -> None:
         folder = tmp_path / f"sys/devices/system/node/node{number}"
@@ -200,9 +202,78 @@ def test_nothing_is_measured_where_there_is_no_room(
     assert measured[1:] == [[0, 1], [0, 1, 2]]
     node(2, 255, 0)
     node(1, 3, 4)
-    with pytest.raises(TerraceError, match=r"256M of each node; free or in the page cache, node 1 has 8M$"):
+    with pytest.raises(TerraceError, match=r"256M of each node; free or in the page cache, node 1 has 8M\. Run"):
         place.policy_of(Placement(weights="measured"), files)
     assert len(measured) == 3
+    # Caches of 80M: four times that is more than there is.
+    files = with_caches(tmp_path, [0], second="2M", third="80M", sharing=1)
+    node(1, 319, 0)
+    with pytest.raises(
+        TerraceError, match=r"takes 320M of each node \(1 CPUs, last-level caches of 80M 4 times\); free"
+    ):
+        place.policy_of(Placement(weights="measured"), files)
+    assert len(measured) == 3
+
+
+class CacheFiles(KernelFiles):
+    """A machine's files, with those of its caches from memory: a server has thousands."""
+
+    def __init__(self, root: Path, texts: dict[str, str]) -> None:
+        super().__init__(root)
+        self.texts = texts
+
+    def get(self, name: str) -> str | None:
+        return self.texts.get(name, super().get(name))
+
+    def names(self, folder: str) -> list[str]:
+        inside = {name[len(folder) + 1 :].partition("/")[0] for name in self.texts if name.startswith(f"{folder}/")}
+        return sorted(inside) or super().names(folder)
+
+
+def with_caches(root: Path, cpus: Iterable[int], second: str, third: str | None, sharing: int) -> KernelFiles:
+    """CPUs with a first level of 32K, a second level for each and a third level for `sharing` of them."""
+    texts = {}
+    for cpu in cpus:
+        own, first = f"{cpu}", cpu // sharing * sharing
+        levels = [("1", "Data", "32K", own), ("1", "Instruction", "999M", own), ("2", "Unified", second, own)]
+        levels += [("3", "Unified", third, f"{first}-{first + sharing - 1}")] if third else []
+        for index, words in enumerate(levels):
+            for name, text in zip(("level", "type", "size", "shared_cpu_list"), words, strict=True):
+                texts[f"sys/devices/system/cpu/cpu{cpu}/cache/index{index}/{name}"] = text
+    return CacheFiles(root, texts)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "second", "third", "sharing", "last_level"),
+    [
+        # Each thread had 1.33 MiB of 256, in its own cache.
+        (192, "1024K", "32768K", 16, 12 * 32 << 20),
+        (240, "2048K", "114688K", 120, 2 * 112 << 20),
+        (4, "1280K", "12288K", 4, 12 << 20),
+        (8, "512K", None, 1, 8 * 512 << 10),
+        (1, "1000K", "768M", 1, 768 << 20),
+    ],
+)
+def test_what_is_measured_is_no_cache(
+    tmp_path: Path, cpus: int, second: str, third: str | None, sharing: int, last_level: int
+) -> None:
+    area = choose_area(with_caches(tmp_path, range(cpus), second, third, sharing), range(cpus))
+    second_level = int(second[:-1]) << 10
+    assert (area.threads, area.cache_bytes) == (cpus, last_level)
+    assert area.total >= max(4 * last_level, 256 << 20)
+    assert area.half % second_level == 0
+    assert area.half >= 2 * second_level
+    assert area.total <= max(4 * last_level, 256 << 20, 4 * cpus * second_level) + 2 * cpus * second_level
+
+
+def test_unknown_caches_are_taken_for_small_ones_of_each_cpu(tmp_path: Path) -> None:
+    assert choose_area(KernelFiles(tmp_path), range(2)) == Area(64 << 20, 2)
+    assert choose_area(KernelFiles(tmp_path), range(192)) == Area(8 << 20, 192)
+    folder = tmp_path / "sys/devices/system/cpu/cpu0/cache/index3"
+    folder.mkdir(parents=True)
+    for name, text in {"level": "3", "size": "unknown", "type": "Unified"}.items():
+        (folder / name).write_text(text)
+    assert choose_area(KernelFiles(tmp_path), range(1)) == Area(128 << 20, 1)
 
 
 def test_placements_become_policies(tmp_path: Path) -> None:

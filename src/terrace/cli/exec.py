@@ -30,7 +30,8 @@ everybody. Children inherit the policy and it is kept over exec; weights of a ta
 the other policies do not.
 --weights takes the weights that reach the most bandwidth from the CPUs that the program may use (taskset). The
 bandwidth of each node is firmware's (HMAT, CDAT), or measured now by copying memory of each node. auto measures
-where firmware does not describe all nodes and all have 256M free. A node too slow to help is left out.
+where firmware does not describe all nodes and all have enough memory free: 256M, or 4 times the last-level caches
+of the CPUs. A node too slow to help is left out.
 --range-file gives the policy to a file in memory (tmpfs, hugetlbfs) or to a range of it, instead of to the
 program; it stays with the file until it is deleted.
 

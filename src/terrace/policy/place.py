@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `terrace exec` was asked for, as a policy of this task or of files in memory."""
+"""The placement options of `terrace exec` as a policy of this task or of files in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from terrace.policy.calls import (
     Policy,
     PolicyCalls,
 )
-from terrace.policy.measure import AREA_BYTES, measured_bandwidths, without_room
+from terrace.policy.measure import AREA_BYTES, LAST_LEVEL_TIMES, Area, choose_area, measured_bandwidths, without_room
 from terrace.policy.weights import auto_weights, format_weights, global_weights, parse_weights, weights_of
 from terrace.sysfs import KernelFiles
 from terrace.units import format_nodes, format_size, parse_nodes, parse_size
@@ -48,14 +48,14 @@ class Placement:
     local: bool = False
     #: Also nodes that the cpuset of this task excludes.
     every: bool = False
-    #: Where weights come from: firmware, measured, auto (firmware, or measured where it does not tell), or None.
+    #: The source of weights: firmware, measured, auto (firmware, or measured where firmware lacks a node), or None.
     weights: str | None = None
     ranges: tuple[str, ...] = ()
     fallback: bool = False
 
 
 def policy_of(wish: Placement, files: KernelFiles, calls: PolicyCalls | None = None) -> Policy | None:
-    """The policy that was asked for, None for none; `calls` for a measurement.
+    """The policy of a wish, None without a placement; `calls` for a measurement.
 
     Raises UsageError, MissingError, TerraceError.
     """
@@ -88,9 +88,10 @@ def policy_of(wish: Placement, files: KernelFiles, calls: PolicyCalls | None = N
 
 def _weights_from(where: str, files: KernelFiles, nodes: list[int], calls: PolicyCalls) -> dict[int, int]:
     def measure(wanted: list[int]) -> dict[int, int]:
-        _check_room(where, files, wanted)
+        area = choose_area(files)
+        _check_room(where, files, wanted, area)
         try:
-            found = measured_bandwidths(wanted, calls)
+            found = measured_bandwidths(wanted, calls, area)
         except OSError as error:
             raise TerraceError(f"--weights {where}: cannot measure node bandwidths: {error.strerror}") from error
         told = ", ".join(f"node {node} {mbps / 1000:.1f} GB/s" for node, mbps in found.items())
@@ -107,19 +108,24 @@ def _print_left_out(nodes: set[int]) -> None:
         say(f"node {format_nodes(sorted(nodes))} left out: too slow to add bandwidth to the others")
 
 
-def _check_room(where: str, files: KernelFiles, nodes: list[int]) -> None:
-    """Refuse a measurement that would take memory from others, whom it would push out, or end by the OOM killer."""
+def _check_room(where: str, files: KernelFiles, nodes: list[int], area: Area) -> None:
+    """Refuse a measurement that would push out memory of other programs, or end by the OOM killer."""
     asked = where == "measured"
-    full = without_room(files, nodes, clean_cache=asked)
+    full = without_room(files, nodes, asked, area.total)
     if not full:
         return
-    told = ", ".join(f"node {node} has {format_size(room)}" for node, room in full.items())
-    needed = f"a measurement takes {format_size(AREA_BYTES)} of each node"
+    rooms = ", ".join(f"node {node} has {format_size(room)}" for node, room in full.items())
+    caches = f"{area.threads} CPUs, last-level caches of {format_size(area.cache_bytes)} {LAST_LEVEL_TIMES} times"
+    why = f" ({caches})" if area.cache_bytes and area.total > AREA_BYTES else ""
+    needed = f"a measurement takes {format_size(area.total)} of each node{why}"
     if asked:
-        raise TerraceError(f"--weights measured: {needed}; free or in the page cache, {told}")
+        raise TerraceError(
+            f"--weights measured: {needed}; free or in the page cache, {rooms}. Run it on fewer CPUs (taskset), or "
+            "give weights (--weighted-interleave 0=9,1=1)"
+        )
     raise MissingError(
-        f"--weights auto: firmware does not tell the bandwidth of all nodes, and {needed}; free, {told}. Give weights "
-        "(--weighted-interleave 0=9,1=1), or have page cache make room for it: --weights measured"
+        f"--weights auto: firmware does not describe the bandwidth of all nodes, and {needed}; free, {rooms}. Give "
+        "weights (--weighted-interleave 0=9,1=1), or drop page cache for the measurement: --weights measured"
     )
 
 
@@ -168,7 +174,7 @@ def calls_text(wish: Placement, policy: Policy | None) -> list[str]:
 
 
 def _refuse_or_tell(wish: Placement, policy: Policy, files: KernelFiles) -> None:
-    """A kernel without weights per task: an error, or the fallback that was asked for, told of."""
+    """On a kernel without weights per task: raise MissingError, or with --fallback print which weights hold."""
     common = global_weights(files, policy.nodes)
     release = os.uname().release
     if common is None:
