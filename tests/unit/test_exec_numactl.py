@@ -327,3 +327,19 @@ def test_every_option_of_numactl_that_is_taken_has_its_short_form() -> None:
         *("--preferred-many", "-N", "--cpunodebind", "-C", "--physcpubind", "-m", "--membind", "-l", "--localalloc"),
         *("-s", "--show"),
     }
+
+
+def test_weights_are_for_the_cpus_of_the_program(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dry run binds to no CPU, and has the same weights all the same."""
+    seen: list[object] = []
+
+    def auto_weights(_files: object, nodes: list[int], _measure: object, cpus: object) -> dict[int, int]:
+        seen.append(cpus)
+        return dict.fromkeys(nodes, 2)
+
+    monkeypatch.setattr("terrace.policy.place.auto_weights", auto_weights)
+    assert calls(capsys, "-N", "3", "--weights", "auto")[-1] == "set_mempolicy2(MPOL_WEIGHTED_INTERLEAVE, 0=2,3=2,4=2)"
+    calls(capsys, "--weights", "auto")
+    assert seen == [(6, 7), None]

@@ -191,7 +191,9 @@ signal.signal(signal.SIGINT, lambda *_: ended.append(1))
 while not ended:
     time.sleep(0.01)
     if (root / "full").exists():
-        sys.exit("trace-cmd: " + (root / "full").read_text())
+        said, code = (root / "full").read_text().split(";")
+        print(said, file=sys.stderr)
+        sys.exit(int(code))
     if (root / "die").exists():
         sys.exit("no space left on device")
 shutil.rmtree(base)

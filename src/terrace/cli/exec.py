@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from terrace.cli import answer
@@ -110,8 +111,8 @@ def main(args: argparse.Namespace) -> int:
     if args.show and args.dry_run:
         raise UsageError("--show runs no program, so that --dry-run has nothing to print: give one of them")
     files, calls, cpu_calls = KernelFiles(), PolicyCalls(), CpuCalls()
-    wish = _wish(args)
     cpus = _cpus(args, files, cpu_calls)
+    wish = replace(_wish(args), cpus=None if cpus is None else tuple(cpus))
     if args.scan_scale is not None:
         check_scale(args.scan_scale)
     if args.dry_run:

@@ -50,6 +50,8 @@ class Placement:
     every: bool = False
     #: The source of weights: firmware, measured, auto (firmware, or measured where firmware lacks a node), or None.
     weights: str | None = None
+    #: The CPUs that the program will be bound to; None: those that this task may use.
+    cpus: tuple[int, ...] | None = None
     ranges: tuple[str, ...] = ()
     fallback: bool = False
 
@@ -64,7 +66,7 @@ def policy_of(wish: Placement, files: KernelFiles, calls: PolicyCalls | None = N
         if wish.weighted or wish.membind or wish.preferred or wish.preferred_many or wish.local:
             raise UsageError(f"--weights {wish.weights} goes alone or with --interleave NODES")
         nodes = parse_nodes(wish.interleave or "all", known, whose)
-        weights = _weights_from(wish.weights, files, nodes, calls or PolicyCalls())
+        weights = _weights_from(wish, wish.weights, files, nodes, calls or PolicyCalls())
         _print_left_out(set(nodes) - set(weights))
         return Policy(WEIGHTED, tuple(sorted(weights)), weights)
     if wish.weighted is not None:
@@ -86,9 +88,11 @@ def policy_of(wish: Placement, files: KernelFiles, calls: PolicyCalls | None = N
     return None
 
 
-def _weights_from(where: str, files: KernelFiles, nodes: list[int], calls: PolicyCalls) -> dict[int, int]:
+def _weights_from(
+    wish: Placement, where: str, files: KernelFiles, nodes: list[int], calls: PolicyCalls
+) -> dict[int, int]:
     def measure(wanted: list[int]) -> dict[int, int]:
-        area = choose_area(files)
+        area = choose_area(files, wish.cpus)
         _check_room(where, files, wanted, area)
         try:
             found = measured_bandwidths(wanted, calls, area)
@@ -100,7 +104,7 @@ def _weights_from(where: str, files: KernelFiles, nodes: list[int], calls: Polic
 
     if where == "measured":
         return weights_of(measure(nodes))
-    return auto_weights(files, nodes, measure if where == "auto" else None)
+    return auto_weights(files, nodes, measure if where == "auto" else None, wish.cpus)
 
 
 def _print_left_out(nodes: set[int]) -> None:

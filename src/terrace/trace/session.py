@@ -137,11 +137,22 @@ class Session:
 
     def _full(self) -> TerraceError | None:
         """The error of a full disk, or of a used up quota, where the data are written; None if there is room."""
-        error = files.probe(self._folder)
-        if error is None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        number = self._number_of_full()
+        if number is None:
             return None
-        reason = files.why(error, self._folder)
+        reason = files.why(OSError(number, os.strerror(number)), self._folder)
         return TerraceError(f"{reason}: nothing was recorded; make room, or name a file elsewhere with -o FILE")
+
+    def _number_of_full(self) -> int | None:
+        """ENOSPC or EDQUOT if that ended trace-cmd: by exit code or output, or if a small file fails with it."""
+        said = self._said.read_text(encoding="utf-8", errors="replace") if self._said.exists() else ""
+        code = None if self._process is None else self._process.poll()
+        probed = files.probe(self._folder)
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            # trace-cmd ends with the number of the error that it met. It then removes its files: there is room again.
+            if code == number or os.strerror(number) in said or (probed and probed.errno == number):
+                return number
+        return None
 
     def _failure(self, what: str) -> TerraceError:
         """The reason why trace-cmd failed: a full disk, or else its last message."""
