@@ -171,6 +171,20 @@ def test_programs_are_found_with_their_machines(tmp_path: Path) -> None:
         find_programs(tmp_path)
 
 
+def test_the_clock_of_the_model_is_a_machine_for_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("/* lab: topology=bench-dram-cxl clock=model */\nint main(void)\n")
+    (tmp_path / "b.c").write_text("/* lab: topology=bench-dram-cxl */\nint main(void)\n")
+    model, host = (program.machine for program in find_programs(tmp_path))
+    assert (model.counts, host.counts, model == host) == (True, False, False)
+    assert model.describe() == "bench-dram-cxl clock=model"
+    (tmp_path / "a.c").write_text("/* lab: clock=model icount=2 */\nint main(void)\n")
+    with pytest.raises(UsageError, match=r"a\.c: lab: clock=model and icount= are two clocks: give one of them"):
+        find_programs(tmp_path)
+    (tmp_path / "a.c").write_text("/* lab: clock=atomic */\nint main(void)\n")
+    with pytest.raises(UsageError, match=r"a\.c: lab: clock=atomic: use guest or model"):
+        find_programs(tmp_path)
+
+
 def test_a_boot_of_its_own_is_shared_with_nobody(tmp_path: Path) -> None:
     for name, boot in {"a": "own", "b": "own", "c": "shared"}.items():
         (tmp_path / f"{name}.c").write_text(f"/* lab: icount=2 boot={boot} */\nint main(void)\n")

@@ -16,14 +16,20 @@ from terrace.units import parse_time_ns
 SELFTESTS = Path("linux/tools/testing/selftests/terrace")
 _HEADER = re.compile(r"^[\s/*#]*lab:\s*(.*?)\s*(?:\*/)?\s*$")
 _HEADER_LINES = 60
-_KEYS = ("topology", "cpus", "append", "timeout", "icount", "debug", "static-keys", "memory-scale", "abi", "boot")
+_KEYS = (
+    "topology", "cpus", "append", "timeout", "icount", "clock", "debug", "static-keys", "memory-scale", "abi", "boot",
+)  # fmt: skip
 ABIS = ("i386", "x32")
 DEFAULT_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, order=True)
 class MachineKey:
-    """What two tests must have in common to run in one boot; `own` is a name in a boot that is not shared."""
+    """The properties that two tests share if they run in one boot; `own` is a name in a boot that is not shared.
+
+    `model`: guest time is that of the timing model (lab/plugin.py), in which a TLB flush costs some microseconds and
+    not the turn of another virtual CPU, as with `icount`.
+    """
 
     topology: str = "dram-cxl"
     cpus: int = 0
@@ -31,6 +37,12 @@ class MachineKey:
     icount: int = -1
     memory_scale: float = 1.0
     own: str = ""
+    model: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether guest time is independent of the host's clock."""
+        return self.model or self.icount >= 0
 
     def describe(self) -> str:
         """The machine in a few words."""
@@ -38,6 +50,7 @@ class MachineKey:
         words += [f"cpus={self.cpus}"] if self.cpus else []
         words += [f"append={self.append}"] if self.append else []
         words += [f"icount={self.icount}"] if self.icount >= 0 else []
+        words += ["clock=model"] if self.model else []
         words += [f"memory-scale={self.memory_scale:g}"] if self.memory_scale != 1.0 else []
         return " ".join(words)
 
@@ -88,7 +101,10 @@ def _read_programs(path: Path) -> list[Program]:
         icount=_number(settings, "icount", path, 0, 10, -1),
         memory_scale=float(settings.get("memory-scale", "1")),
         own=path.stem if _choice(settings, "boot", path, ("shared", "own")) == "own" else "",
+        model=_choice(settings, "clock", path, ("guest", "model")) == "model",
     )
+    if machine.model and machine.icount >= 0:
+        raise UsageError(f"{path}: lab: clock=model and icount= are two clocks: give one of them")
     debug, keys = (_choice(settings, key, path, ("yes", "no")) == "yes" for key in ("debug", "static-keys"))
     timeout = settings.get("timeout")
     seconds = max(1, round(parse_time_ns(timeout) / 1e9)) if timeout else DEFAULT_TIMEOUT_S

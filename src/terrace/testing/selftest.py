@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Selftest programs in the guest: many in one boot, each judged by its TAP, its exit and what the kernel said."""
 
+import contextlib
 import math
 import os
 import re
 import secrets
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +16,7 @@ from pathlib import Path
 from terrace.errors import BuildError
 from terrace.lab.console import KernelReport, classify, plain_lines
 from terrace.lab.initramfs import compile_static
+from terrace.lab.plugin import TimingOptions, compile_plugin, read_symbols, timing_argument
 from terrace.lab.run import GuestResult, choose_topology, run_in_guest
 from terrace.testing.compile import compile_programs
 from terrace.testing.lanes import deal, lanes_for, run_lanes
@@ -40,6 +43,8 @@ _STRETCH = "TERRACE_STRETCH"
 _ONLY = "TERRACE_ONLY"
 # A guest second may take this many host seconds where guest time counts instructions.
 _ICOUNT_STRETCH = 20.0
+# With the timing model the shift says only how often QEMU looks at its timers.
+_MODEL_SHIFT = 1
 
 
 @dataclass
@@ -142,8 +147,8 @@ def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[Tes
             built.append((program, made))
     built.sort(key=lambda pair: (pair[0].machine, pair[0].name))
     # A guest whose time is instructions has one core and does not notice who has the others.
-    counting = [pair for pair in built if pair[0].machine.icount >= 0]
-    yield from _run_machines(run, [pair for pair in built if pair[0].machine.icount < 0])
+    counting = [pair for pair in built if pair[0].machine.counts]
+    yield from _run_machines(run, [pair for pair in built if not pair[0].machine.counts])
     lanes = lanes_for(max((_memory(pair[0].machine) for pair in counting), default=0))
     yield from run_lanes(lambda members: _run_machines(run, members), deal(counting, lanes))
 
@@ -189,11 +194,39 @@ def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program
     boot = _Boot(f"@{secrets.token_hex(6)}", run.note)
     argv = [str(compile_static("batch", "batch.c", "state.c")), boot.mark]
     # Where instructions are counted the time of a guest that waits for the host flies.
-    argv += ["leaks" if run.leaks else "noleaks", "busy" if machine.icount >= 0 else "clock"]
+    argv += ["leaks" if run.leaks else "noleaks", "busy" if machine.counts else "clock"]
     for program, path in pending:
         argv += [str(run.limit_s(program)), program.name, str(path)]
     limit = _EXTRA_S + sum(run.limit_s(program) for program, _ in pending)
-    guest = run_in_guest(
+    with _clock(run, machine) as (shift, plugin):
+        guest = _guest(run, machine, argv, boot, limit, shift, plugin)
+    return boot, guest
+
+
+@contextlib.contextmanager
+def _clock(run: SelftestRun, machine: MachineKey) -> Iterator[tuple[int | None, str | None]]:
+    """The shift of -icount and the plugin that give a machine its clock."""
+    if not machine.model:
+        yield machine.icount if machine.icount >= 0 else None, None
+        return
+    with tempfile.TemporaryDirectory(prefix="terrace-selftest-") as name:
+        folder = Path(name)
+        options = TimingOptions(ledger=folder / "ledger.json", from_boot=True, drives=True)
+        topology = choose_topology(machine.topology, machine.cpus or None, machine.memory_scale)
+        symbols = read_symbols(run.vmlinux)
+        yield _MODEL_SHIFT, timing_argument(compile_plugin("timing"), symbols, topology, options, folder / "machine")
+
+
+def _guest(
+    run: SelftestRun,
+    machine: MachineKey,
+    argv: Sequence[str],
+    boot: _Boot,
+    limit: float,
+    shift: int | None,
+    plugin: str | None,
+) -> GuestResult:
+    return run_in_guest(
         run.vmlinux,
         machine.topology,
         argv,
@@ -201,12 +234,12 @@ def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program
         stdout=boot.feed,
         append=[*_APPEND, *([machine.append] if machine.append else [])],
         cpus=machine.cpus or None,
-        icount_shift=machine.icount if machine.icount >= 0 else None,
+        icount_shift=shift,
+        plugin=plugin,
         one_thread=run.one_thread,
         memory_scale=machine.memory_scale,
-        timeout_s=limit * (_ICOUNT_STRETCH if machine.icount >= 0 else 1.0),
+        timeout_s=limit * (_ICOUNT_STRETCH if machine.counts else 1.0),
     )
-    return boot, guest
 
 
 def _environment(run: SelftestRun) -> dict[str, str]:
