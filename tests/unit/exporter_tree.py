@@ -64,6 +64,7 @@ COUNTERS = [
     "numa_follow_refused_shared",
     "numa_follow_tasks",
     "numa_scan_fallbacks",
+    "numa_scan_fallbacks_locked",
     "numa_scan_held",
     "numa_scan_ns_async",
     "numa_scan_ns_sliced",

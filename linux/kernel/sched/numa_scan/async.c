@@ -2,12 +2,19 @@
 /*
  * NUMA scanning: the threads that do it beside the scanned tasks.
  *
- * knumascand/N serves tasks that ran on node N when their visit was due. Before
- * each slice it looks for an idle CPU in the task's cpuset (not its affinity:
- * that is how CPUs are set apart for such work) other than the task's own, near
- * it first, and moves there. Cpusets and hotplug are thus followed from one
- * slice to the next. What a slice costs, with the way there, is posted to the
- * task as its own time.
+ * The threads knumascand/N:0, knumascand/N:1, ... serve tasks that ran on node N
+ * when their visit was due: one thread for each four CPUs of the node, so that a
+ * visit that waits for its CPU or for mmap_lock does not keep other processes
+ * waiting. Before each slice a thread looks for an idle CPU in the task's cpuset
+ * (not its affinity: that is how CPUs are set apart for such work) other than
+ * the task's own, near it first, and moves there. Cpusets and hotplug are thus
+ * followed from one slice to the next. The time of a slice, and of the move, is
+ * posted to the task as its own.
+ *
+ * The threads run at nice 0, whatever the nice value of the task is. A lower
+ * priority, or SCHED_IDLE, would let the next task that wakes on the CPU
+ * preempt the thread while it holds mmap_lock, and threads of the scanned
+ * process would wait for both. A slice is short, and the task pays for it.
  *
  * Without an idle CPU for async_delay_ms the visit goes back to the task, which
  * does it in slices. A visit of a group that its cpu.max has stopped is held: it
@@ -30,24 +37,40 @@
 #include "../sched.h"
 #include "numa_scan.h"
 
+/* CPUs of a node for each of its threads, and the most threads of a node */
+#define NUMA_SCAN_THREAD_CPUS	4
+#define NUMA_SCAN_THREADS_MAX	8
+
 /**
- * struct numa_scan_thread - knumascand/N
+ * struct numa_scan_thread - knumascand/N:M
  * @task: the thread
- * @queue: visits that wait for it; numa_scan_lock
- * @wait: where it sleeps
- * @allowed: scratch: where it may run for the visit at hand
- * @near: scratch: which of these it would rather have
+ * @node: its node
+ * @allowed: scratch: CPUs that are allowed for the visit at hand
+ * @near: scratch: those of them on the node of the task
  */
 struct numa_scan_thread {
 	struct task_struct *task;
-	struct list_head queue;
-	wait_queue_head_t wait;
+	struct numa_scan_node *node;
 	cpumask_var_t allowed;
 	cpumask_var_t near;
 };
 
+/**
+ * struct numa_scan_node - the threads of a node
+ * @queue: visits that wait for a thread; numa_scan_lock
+ * @wait: idle threads
+ * @nr: number of threads
+ * @threads: the threads
+ */
+struct numa_scan_node {
+	struct list_head queue;
+	wait_queue_head_t wait;
+	unsigned int nr;
+	struct numa_scan_thread threads[NUMA_SCAN_THREADS_MAX];
+};
+
 /* By node; NULL while there is none. Changed under both locks. */
-static struct numa_scan_thread *numa_scan_threads[MAX_NUMNODES];
+static struct numa_scan_node *numa_scan_nodes[MAX_NUMNODES];
 
 /**
  * numa_scan_enqueue() - hand a visit to a thread
@@ -58,18 +81,18 @@ static struct numa_scan_thread *numa_scan_threads[MAX_NUMNODES];
  */
 bool numa_scan_enqueue(struct numa_scan *scan, int nid)
 {
-	struct numa_scan_thread *t;
+	struct numa_scan_node *node;
 
 	spin_lock(&numa_scan_lock);
-	t = numa_scan_threads[nid];
-	if (t) {
+	node = numa_scan_nodes[nid];
+	if (node) {
 		WRITE_ONCE(scan->state, NUMA_SCAN_QUEUED);
-		list_add_tail(&scan->queue, &t->queue);
-		/* Under the lock: a thread that is gone is not in the array. */
-		wake_up(&t->wait);
+		list_add_tail(&scan->queue, &node->queue);
+		/* Under the lock: a node that has stopped is not in the array. */
+		wake_up(&node->wait);
 	}
 	spin_unlock(&numa_scan_lock);
-	return t;
+	return node;
 }
 
 /* A CPU that has nothing to do but, perhaps, run this very thread. */
@@ -119,8 +142,6 @@ static bool numa_scan_go(struct numa_scan_thread *t, struct task_struct *p)
 		cpu = numa_scan_find(t->allowed, own);
 	if (cpu >= nr_cpu_ids || set_cpus_allowed_ptr(current, cpumask_of(cpu)))
 		return false;
-	if (task_nice(current) != task_nice(p))
-		set_user_nice(current, task_nice(p));
 	/* The cpuset may have changed on the way. */
 	cpuset_cpus_allowed(p, t->allowed);
 	return raw_smp_processor_id() == cpu && cpumask_test_cpu(cpu, t->allowed);
@@ -144,10 +165,13 @@ static bool numa_scan_throttled(struct task_struct *p)
 }
 #endif
 
-/* All of it is the task's; only the walk sets its pace, as it does in the task. */
-static void numa_scan_charge(struct task_struct *p, u64 ns, u64 walk_ns)
+/* All of the time is charged to the task; only the walk sets the pace of its scans. */
+static void numa_scan_charge(struct numa_scan *scan, u64 ns,
+			     enum numa_scan_verdict verdict)
 {
-	atomic64_add(min(ns, walk_ns), &p->numa_scan_owed_ns);
+	struct task_struct *p = scan->task;
+
+	atomic64_add(numa_scan_walked(scan, ns, verdict), &p->numa_scan_owed_ns);
 	atomic64_add(ns, &p->numa_scan_remote_ns);
 	remote_charge_post(p, ns);
 }
@@ -158,7 +182,7 @@ static bool numa_scan_serve(struct numa_scan_thread *t, struct numa_scan *scan)
 	unsigned long delay =
 		msecs_to_jiffies(READ_ONCE(numa_scan_conf.async_delay_ms));
 	enum numa_scan_verdict verdict = NUMA_SCAN_BUSY;
-	struct list_head *next = &t->queue;
+	struct list_head *next = &t->node->queue;
 	struct task_struct *p = scan->task;
 	u64 ran = task_sched_runtime(current);
 	bool alone = false;
@@ -180,22 +204,30 @@ static bool numa_scan_serve(struct numa_scan_thread *t, struct numa_scan *scan)
 		 (verdict == NUMA_SCAN_BUSY || verdict == NUMA_SCAN_LOCKED))
 		next = NULL;
 	if (!next)
-		count_vm_event(NUMA_SCAN_FALLBACKS);
-	numa_scan_charge(p, task_sched_runtime(current) - ran, scan->took_ns);
+		count_vm_event(verdict == NUMA_SCAN_LOCKED ?
+			       NUMA_SCAN_FALLBACKS_LOCKED : NUMA_SCAN_FALLBACKS);
+	numa_scan_charge(scan, task_sched_runtime(current) - ran, verdict);
 	numa_scan_give_back(scan, next, verdict);
 	return verdict != NUMA_SCAN_BUSY && verdict != NUMA_SCAN_LOCKED;
 }
 
-static bool numa_scan_queued(struct numa_scan_thread *t)
+static bool numa_scan_queued(struct numa_scan_node *node)
 {
-	return !list_empty_careful(&t->queue);
+	return !list_empty_careful(&node->queue);
 }
 
-/* Nobody's CPU: where the thread is when it is woken, and decides. */
+/* An idle thread may be woken on any housekeeping CPU. */
 static void numa_scan_go_home(void)
 {
 	set_cpus_allowed_ptr(current, housekeeping_cpumask(HK_TYPE_KTHREAD));
-	set_user_nice(current, 0);
+}
+
+/* One idle thread is woken for each visit that is queued. */
+static void numa_scan_idle(struct numa_scan_node *node)
+{
+	numa_scan_go_home();
+	___wait_event(node->wait, numa_scan_queued(node) || kthread_should_stop(),
+		      (TASK_INTERRUPTIBLE | TASK_FREEZABLE), 1, 0, schedule());
 }
 
 static int numa_scan_threadfn(void *arg)
@@ -205,68 +237,92 @@ static int numa_scan_threadfn(void *arg)
 
 	set_freezable();
 	while (!kthread_freezable_should_stop(NULL)) {
-		scan = numa_scan_take(&t->queue);
+		scan = numa_scan_take(&t->node->queue);
 		if (!scan) {
-			numa_scan_go_home();
-			wait_event_freezable(t->wait, numa_scan_queued(t) ||
-					     kthread_should_stop());
+			numa_scan_idle(t->node);
 			continue;
 		}
-		/* No CPU for this one: look again a tick later, not all the time. */
-		if (!numa_scan_serve(t, scan) && numa_scan_queued(t))
-			wait_event_freezable_timeout(t->wait,
+		/* Without a CPU for this one, look again a tick later. */
+		if (!numa_scan_serve(t, scan) && numa_scan_queued(t->node))
+			wait_event_freezable_timeout(t->node->wait,
 						     kthread_should_stop(), 1);
 		cond_resched();
 	}
 	return 0;
 }
 
-static void numa_scan_thread_free(struct numa_scan_thread *t)
+static int numa_scan_thread_start(struct numa_scan_node *node, int nid)
 {
-	free_cpumask_var(t->allowed);
-	free_cpumask_var(t->near);
-	kfree(t);
-}
-
-static int numa_scan_thread_start(int nid)
-{
-	struct numa_scan_thread *t = kzalloc(sizeof(*t), GFP_KERNEL);
+	struct numa_scan_thread *t = &node->threads[node->nr];
 	struct task_struct *task = ERR_PTR(-ENOMEM);
 
-	if (!t)
-		return -ENOMEM;
-	INIT_LIST_HEAD(&t->queue);
-	init_waitqueue_head(&t->wait);
+	t->node = node;
 	if (zalloc_cpumask_var(&t->allowed, GFP_KERNEL) &&
 	    zalloc_cpumask_var(&t->near, GFP_KERNEL))
 		task = kthread_create_on_node(numa_scan_threadfn, t, nid,
-					      "knumascand/%d", nid);
+					      "knumascand/%d:%u", nid, node->nr);
 	if (IS_ERR(task)) {
-		numa_scan_thread_free(t);
+		free_cpumask_var(t->allowed);
+		free_cpumask_var(t->near);
 		return PTR_ERR(task);
 	}
 	t->task = task;
-	/* Its affinity is its own business: user space cannot set it. */
+	/* The thread chooses its CPUs: user space cannot set its affinity. */
 	task->flags |= PF_NO_SETAFFINITY;
-	spin_lock(&numa_scan_lock);
-	numa_scan_threads[nid] = t;
-	spin_unlock(&numa_scan_lock);
+	node->nr++;
 	wake_up_process(task);
 	return 0;
 }
 
-static void numa_scan_thread_stop(int nid)
+static void numa_scan_threads_stop(struct numa_scan_node *node)
 {
-	struct numa_scan_thread *t = numa_scan_threads[nid];
+	unsigned int i;
 
-	if (!t)
+	for (i = 0; i < node->nr; i++) {
+		kthread_stop(node->threads[i].task);
+		free_cpumask_var(node->threads[i].allowed);
+		free_cpumask_var(node->threads[i].near);
+	}
+}
+
+static int numa_scan_node_start(int nid)
+{
+	struct numa_scan_node *node = kzalloc(sizeof(*node), GFP_KERNEL);
+	unsigned int want = DIV_ROUND_UP(cpumask_weight(cpumask_of_node(nid)),
+					 NUMA_SCAN_THREAD_CPUS);
+	int ret = 0;
+
+	if (!node)
+		return -ENOMEM;
+	INIT_LIST_HEAD(&node->queue);
+	init_waitqueue_head(&node->wait);
+	/* At least one: a CPU can go offline meanwhile. */
+	want = clamp_t(unsigned int, want, 1, NUMA_SCAN_THREADS_MAX);
+	while (!ret && node->nr < want)
+		ret = numa_scan_thread_start(node, nid);
+	if (ret) {
+		numa_scan_threads_stop(node);
+		kfree(node);
+		return ret;
+	}
+	spin_lock(&numa_scan_lock);
+	numa_scan_nodes[nid] = node;
+	spin_unlock(&numa_scan_lock);
+	return 0;
+}
+
+static void numa_scan_node_stop(int nid)
+{
+	struct numa_scan_node *node = numa_scan_nodes[nid];
+
+	if (!node)
 		return;
 	spin_lock(&numa_scan_lock);
-	numa_scan_threads[nid] = NULL;
+	numa_scan_nodes[nid] = NULL;
 	spin_unlock(&numa_scan_lock);
-	kthread_stop(t->task);
-	numa_scan_cancel(&t->queue);
-	numa_scan_thread_free(t);
+	numa_scan_threads_stop(node);
+	numa_scan_cancel(&node->queue);
+	kfree(node);
 }
 
 /**
@@ -284,7 +340,7 @@ int numa_scan_async_start(void)
 	lockdep_assert_held(&numa_scan_mutex);
 
 	for_each_node_state(nid, N_CPU) {
-		ret = numa_scan_thread_start(nid);
+		ret = numa_scan_node_start(nid);
 		if (ret) {
 			numa_scan_async_stop();
 			return ret;
@@ -303,5 +359,5 @@ void numa_scan_async_stop(void)
 	lockdep_assert_held(&numa_scan_mutex);
 
 	for_each_node(nid)
-		numa_scan_thread_stop(nid);
+		numa_scan_node_stop(nid);
 }

@@ -71,9 +71,13 @@ enum numa_scan_state {
  * @dead: its mm exits; whoever has it frees it; numa_scan_lock
  * @paused: the slice ended before the visit
  * @resume: where the next slice starts, if not at the mm's own offset
+ * @step_start: where the step at hand began, see numa_scan_step()
+ * @step_end: where it ends
+ * @step_paid: entries of it were changed, so that all of it counts
  * @deadline_ns: when the slice is to end; 0 for never
  * @began_ns: when it began
  * @took_ns: how long it took; 0 if nothing was done
+ * @walked_ns: time of all slices of the visit
  * @nr_vmas: VMAs looked at in this slice
  * @nr_ptes: page table entries looked at in this slice
  * @nr_updates: of these, made to fault
@@ -100,9 +104,13 @@ struct numa_scan {
 	bool dead;
 	bool paused;
 	unsigned long resume;
+	unsigned long step_start;
+	unsigned long step_end;
+	bool step_paid;
 	u64 deadline_ns;
 	u64 began_ns;
 	u64 took_ns;
+	u64 walked_ns;
 	unsigned long nr_vmas;
 	unsigned long nr_ptes;
 	unsigned long nr_updates;
@@ -161,6 +169,8 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 /* ---- request.c ---- */
 
 bool numa_scan_dispatch(struct numa_scan *visit);
+u64 numa_scan_walked(struct numa_scan *scan, u64 ns,
+		     enum numa_scan_verdict verdict);
 bool __numa_scan_continue(struct task_struct *p);
 bool __numa_scan_tick(struct task_struct *p);
 struct numa_scan *numa_scan_take(struct list_head *queue);
@@ -250,6 +260,10 @@ bool numa_scan_vma_mof(struct numa_scan *scan, struct vm_area_struct *vma);
 bool numa_scan_over(struct numa_scan *scan, struct vm_area_struct *vma,
 		    unsigned long end);
 bool numa_scan_pause(struct numa_scan *scan, struct vm_area_struct *vma);
+unsigned long numa_scan_step(struct numa_scan *scan, unsigned long start,
+			     unsigned long end);
+long numa_scan_step_cost(struct numa_scan *scan, unsigned long start,
+			 unsigned long end, unsigned long nr);
 
 /**
  * numa_scan_from() - where the walk starts
@@ -296,11 +310,26 @@ static inline unsigned long numa_scan_chunk(struct numa_scan *scan,
 					    unsigned long start,
 					    unsigned long end)
 {
+	if (static_branch_unlikely(&numa_scan_windows_key))
+		end = __numa_scan_run_end(scan, vma, start, end);
+	return scan->deadline_ns ? numa_scan_step(scan, start, end) : end;
+}
+
+/**
+ * numa_scan_cost() - Get the part of the budget that a chunk uses up
+ * @scan: the visit
+ * @start: first address of the chunk
+ * @end: its end, from numa_scan_chunk()
+ * @nr: number of entries changed in it
+ *
+ * Return: number of pages to take off @scan->pages.
+ */
+static inline long numa_scan_cost(struct numa_scan *scan, unsigned long start,
+				  unsigned long end, unsigned long nr)
+{
 	if (scan->deadline_ns)
-		end = min(end, ALIGN(start + 1, PMD_SIZE));
-	if (!static_branch_unlikely(&numa_scan_windows_key))
-		return end;
-	return __numa_scan_run_end(scan, vma, start, end);
+		return numa_scan_step_cost(scan, start, end, nr);
+	return nr ? (end - start) >> PAGE_SHIFT : 0;
 }
 
 #else /* !CONFIG_NUMA_SCAN_MODES: as if it were not there */
@@ -358,6 +387,12 @@ static inline unsigned long numa_scan_chunk(struct numa_scan *scan,
 					    unsigned long end)
 {
 	return end;
+}
+
+static inline long numa_scan_cost(struct numa_scan *scan, unsigned long start,
+				  unsigned long end, unsigned long nr)
+{
+	return nr ? (end - start) >> PAGE_SHIFT : 0;
 }
 
 static inline unsigned long numa_scan_protect(struct numa_scan *scan,

@@ -15,6 +15,8 @@
  * every visit. Innermost; never taken with a run queue locked.
  */
 #include <linux/cpuset.h>
+#include <linux/jiffies.h>
+#include <linux/math64.h>
 #include <linux/mempolicy.h>
 #include <linux/mmap_lock.h>
 #include <linux/sched/cputime.h>
@@ -159,18 +161,39 @@ void numa_scan_cancel(struct list_head *queue)
 		numa_scan_free(scan);
 }
 
-/*
- * Do a slice in the task itself, which keeps 32 times as long for other work.
- * Its runtime may have grown by a debt meanwhile, and the slice by the time of
- * others: what the walk took is the smaller of both.
+/**
+ * numa_scan_walked() - Add up the time of a visit
+ * @scan: the visit, active
+ * @ns: runtime of the thread that did a slice
+ * @verdict: what became of the slice
+ *
+ * The task pauses for 32 times the time of a walk. A walk in sync mode takes that
+ * time from a runtime that is brought up to date at ticks, and it begins right
+ * after one: it pays for whole ticks, and nothing if it ends before the next. A
+ * visit in slices pays as much, at its end; else it would find fewer pages.
+ *
+ * The runtime may include a debt that was charged in the slice, and the length of
+ * the slice the time of other tasks: the walk took the smaller of both.
+ *
+ * Return: time to pay for at the end of the visit; 0 before.
  */
+u64 numa_scan_walked(struct numa_scan *scan, u64 ns,
+		     enum numa_scan_verdict verdict)
+{
+	scan->walked_ns += min(ns, scan->took_ns);
+	if (verdict != NUMA_SCAN_DONE)
+		return 0;
+	return div_u64(scan->walked_ns, TICK_NSEC) * TICK_NSEC;
+}
+
+/* Do a slice in the task itself. */
 static void numa_scan_here(struct numa_scan *scan)
 {
 	u64 ran = task_sched_runtime(current);
 	enum numa_scan_verdict verdict;
 
 	verdict = numa_scan_slice(scan, NUMA_SCAN_SLICED);
-	ran = min(task_sched_runtime(current) - ran, scan->took_ns);
+	ran = numa_scan_walked(scan, task_sched_runtime(current) - ran, verdict);
 	numa_scan_give_back(scan, NULL, verdict);
 	current->node_stamp += 32 * ran;
 }
@@ -188,9 +211,10 @@ bool numa_scan_dispatch(struct numa_scan *visit)
 	struct numa_scan *scan;
 
 	visit->mof = get_task_policy(current)->flags & MPOL_F_MOF;
-	count_vm_event(NUMA_SCAN_VISITS);
-	if (mode == NUMA_SCAN_SYNC)
+	if (mode == NUMA_SCAN_SYNC) {
+		count_vm_event(NUMA_SCAN_VISITS);
 		return false;
+	}
 	if (remote_charge_pending(current) > NUMA_SCAN_DEBT_MAX_NS) {
 		count_vm_event(NUMA_SCAN_HELD);
 		return true;
@@ -206,10 +230,12 @@ bool numa_scan_dispatch(struct numa_scan *visit)
 	INIT_LIST_HEAD(&scan->queue);
 	scan->state = NUMA_SCAN_ACTIVE;
 	scan->since = jiffies;
-	if (!numa_scan_attach(scan))
+	if (!numa_scan_attach(scan)) {
 		numa_scan_free(scan);
-	else if (mode == NUMA_SCAN_SLICED ||
-		 !numa_scan_enqueue(scan, numa_node_id()))
+		return true;
+	}
+	count_vm_event(NUMA_SCAN_VISITS);
+	if (mode == NUMA_SCAN_SLICED || !numa_scan_enqueue(scan, numa_node_id()))
 		numa_scan_here(scan);
 	return true;
 }

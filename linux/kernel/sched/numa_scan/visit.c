@@ -110,6 +110,51 @@ bool numa_scan_pause(struct numa_scan *scan, struct vm_area_struct *vma)
 }
 
 /**
+ * numa_scan_step() - Limit a chunk of a slice to one page table
+ * @scan: the visit
+ * @start: first address of the chunk
+ * @end: end of the chunk that a walk in sync mode would take
+ *
+ * A walk in sync mode takes steps that are as large as what is left of the visit,
+ * and all of a step counts if one entry was changed. Slices go through the same
+ * steps in chunks, so that a sparse heap has the same budget in every mode.
+ *
+ * Return: end of the chunk.
+ */
+unsigned long numa_scan_step(struct numa_scan *scan, unsigned long start,
+			     unsigned long end)
+{
+	if (start < scan->step_start || start >= scan->step_end) {
+		scan->step_start = start;
+		scan->step_end = end;
+		scan->step_paid = false;
+	}
+	return min3(end, scan->step_end, ALIGN(start + 1, PMD_SIZE));
+}
+
+/**
+ * numa_scan_step_cost() - Get the part of the budget that a chunk of a step uses up
+ * @scan: the visit
+ * @start: first address of the chunk
+ * @end: its end, from numa_scan_step()
+ * @nr: number of entries changed in it
+ *
+ * The first change pays for the step from its start on.
+ *
+ * Return: number of pages.
+ */
+long numa_scan_step_cost(struct numa_scan *scan, unsigned long start,
+			 unsigned long end, unsigned long nr)
+{
+	if (!scan->step_paid && !nr)
+		return 0;
+	if (!scan->step_paid)
+		start = scan->step_start;
+	scan->step_paid = true;
+	return (end - start) >> PAGE_SHIFT;
+}
+
+/**
  * numa_scan_vma_mof() - may pages of a VMA be migrated on a fault?
  * @scan: the visit, for the policy of the task it serves
  * @vma: the VMA

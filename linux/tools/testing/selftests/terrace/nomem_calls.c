@@ -183,7 +183,7 @@ static long scan_async(void)
 
 static bool is_sync(void)
 {
-	return mt_reads(NS_MODE, "sync") && !mt_kthread("knumascand/0");
+	return mt_reads(NS_MODE, "sync") && !mt_kthread("knumascand/0:0");
 }
 
 static int threads(void)

@@ -79,8 +79,9 @@ static int no_stalls(void)
 	MT_ASSERT(!async.stalls && !sliced.stalls, "%ld and %ld stalls",
 		  async.stalls, sliced.stalls);
 	/*
-	 * Not async: virtual CPUs take turns here, so that a thread that waits for
-	 * another CPU to flush its TLB waits for the end of that one's turn.
+	 * The updates of async are measured by numa_scan_budget: virtual CPUs take
+	 * turns here, so a thread that waits for another CPU to flush its TLB waits
+	 * for the end of the turn of that CPU.
 	 */
 	mt_note("sliced makes %.2f times the updates of sync",
 		sliced.updates_per_s / sync.updates_per_s);

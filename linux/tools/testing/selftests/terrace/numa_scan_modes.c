@@ -144,7 +144,7 @@ static int in_threads(void)
 	    kinds(&s, &sync, &async, &sliced))
 		return MT_FAIL;
 	MT_ASSERT(!sync, "sync too");
-	pid = mt_kthread("knumascand/0");
+	pid = mt_kthread("knumascand/0:0");
 	MT_ASSERT(pid > 0 && ns_thread_count() == 1, "%d threads",
 		  ns_thread_count());
 	cpu_us = mt_cpu_us(pid);

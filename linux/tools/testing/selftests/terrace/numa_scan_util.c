@@ -68,6 +68,14 @@ static void *idle_thread(void *arg)
 	return arg;
 }
 
+/* In the calling process; 0 or an error. */
+int ns_second_thread(void)
+{
+	pthread_t thread;
+
+	return pthread_create(&thread, NULL, idle_thread, NULL);
+}
+
 static void *mapping_thread(void *arg)
 {
 	const struct ns_task *t = arg;
@@ -291,14 +299,14 @@ void ns_note_scans(const struct mt_snap *s, pid_t pid)
 		ns_sched(pid, "remote_debt_ns"));
 }
 
-/* How many knumascand/N there are */
+/* How many nodes have knumascand/N:M */
 int ns_thread_count(void)
 {
 	char name[32];
 	int nid, n = 0;
 
 	for (nid = 0; nid < MT_NODES; nid++) {
-		snprintf(name, sizeof(name), "knumascand/%d", nid);
+		snprintf(name, sizeof(name), "knumascand/%d:0", nid);
 		n += mt_kthread(name) > 0;
 	}
 	return n;

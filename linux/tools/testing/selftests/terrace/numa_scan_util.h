@@ -60,6 +60,7 @@ struct ns_shared {
 	volatile unsigned long mapped;
 };
 
+int ns_second_thread(void);
 int ns_task_start(struct ns_task *t);
 void ns_task_stop(struct ns_task *t);
 int ns_task_sleep(struct ns_task *t);
