@@ -29,7 +29,7 @@ CAPABILITIES = {
 }
 #: What is about several of them, and how the programs begin that are, whatever the rest of their names.
 SEVERAL = "several"
-_ABOUT_SEVERAL = ("churn_all", "nomem_calls", "follow_")
+_ABOUT_SEVERAL = ("churn_all", "nomem_calls", "proc_exit", "follow_")
 
 
 def capability_of(program: str) -> str:
