@@ -239,10 +239,10 @@ def _run(args: argparse.Namespace, wanted: Selector) -> tuple[int, answer.Docume
             _run_group(group, request, again=gate is not None and not args.strict and group.flavour != "")
     except (KeyboardInterrupt, SystemExit):
         if journal:
-            _tell_failures(reporter)
+            reporter.print_failed()
             _tell_not_run(journal, groups, request)
         raise
-    _tell_failures(reporter)
+    reporter.print_failed()
     left = journal is not None and _tell_not_run(journal, groups, request)
     if journal and (spent := describe_time(reporter.results)):
         print(f"time in the guests: {spent}", flush=True)
@@ -444,14 +444,6 @@ def _try_again(group: Group, request: Request, results: Sequence[TestResult]) ->
 def _may_have(group: Group, wanted: Selector) -> bool:
     """False when it is known, without booting anything, that -k picks nothing of this group."""
     return any(wanted(f"{group.name}/{name}") for name in group.names())
-
-
-def _tell_failures(reporter: Reporter) -> None:
-    failed = [f"{result.group}/{result.name}" for result in reporter.results if result.status == "fail"]
-    if failed:
-        print("failed:", flush=True)
-        for name in dict.fromkeys(failed):
-            print(f"  {name}", flush=True)
 
 
 def _tell_left_out(gate: Gate) -> None:

@@ -91,6 +91,12 @@ class Reporter:
         """`group/name` of what passed on its second try."""
         return [f"{r.group}/{r.name}" for r in self.results if r.status == "pass" and r.tries > 1]
 
+    def print_failed(self) -> None:
+        """Print the names of all failures, each once; nothing where there is none."""
+        failed = [f"{result.group}/{result.name}" for result in self.results if result.status == "fail"]
+        if failed:
+            self._print("\n".join(["failed:", *(f"  {name}" for name in dict.fromkeys(failed))]))
+
     def end(self, group: str) -> None:
         """A group is over."""
         took = output.format_duration(time.monotonic() - self._group_started)
