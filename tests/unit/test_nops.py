@@ -52,8 +52,9 @@ def test_keys_are_those_that_are_defined() -> None:
         "DEFINE_STATIC_KEY_FALSE(b_key);\nstatic DEFINE_STATIC_KEY_FALSE_RO(c_key);\n",
         "DECLARE_STATIC_KEY_FALSE(d_key);\n	if (static_branch_unlikely(&e_key))\nDEFINE_STATIC_KEY_TRUE(f_key);",
         "/* see DEFINE_STATIC_KEY_FALSE(g_key) */\nDEFINE_STATIC_KEY_FALSE(a_key);",
+        "DEFINE_STATIC_KEY_DEFERRED_FALSE(h_key, HZ);\nDEFINE_STATIC_KEY_DEFERRED_TRUE(i_key, HZ);",
     )
-    assert nops.keys(texts) == ["a_key", "b_key", "c_key"]
+    assert nops.keys(texts) == ["a_key", "b_key", "c_key", "h_key"]
     assert nops.keys(()) == []
 
 

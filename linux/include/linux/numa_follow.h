@@ -9,8 +9,10 @@
 #ifndef _LINUX_NUMA_FOLLOW_H
 #define _LINUX_NUMA_FOLLOW_H
 
+#include <linux/bitops.h>
 #include <linux/bits.h>
 #include <linux/jump_label.h>
+#include <linux/jump_label_ratelimit.h>
 #include <linux/mempolicy.h>
 #include <linux/migrate.h>
 #include <linux/mm_types.h>
@@ -39,8 +41,14 @@ struct task_struct;
 /* With it: what other processes map moves, too. */
 #define MPOL_F_LAZY_ALL		BIT(9)
 
-/* Somebody has marked pages */
-DECLARE_STATIC_KEY_FALSE(numa_follow_marks);
+/*
+ * In mm->flags, beside those of linux/sched/coredump.h: the address space has had marked
+ * pages.
+ */
+#define MMF_NUMA_FOLLOW		63
+
+/* Counts the address spaces with MMF_NUMA_FOLLOW */
+extern struct static_key_false_deferred numa_follow_marks;
 /* Counts the cpusets with auto_migration */
 DECLARE_STATIC_KEY_FALSE(numa_follow_tasks);
 /* Counts the cpusets with migrate_on_fault */
@@ -123,7 +131,7 @@ void __numa_follow_failed(struct vm_fault *vmf, int nr_pages);
 static inline bool numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 					 struct folio *folio, int *nid)
 {
-	return static_branch_unlikely(&numa_follow_marks) &&
+	return static_branch_unlikely(&numa_follow_marks.key) &&
 	       __numa_follow_misplaced(pol, ilx, folio, nid);
 }
 
@@ -140,7 +148,7 @@ static inline int numa_follow_prepare(struct vm_fault *vmf,
 				      struct vm_area_struct *vma,
 				      struct folio *folio, int nid)
 {
-	if (static_branch_unlikely(&numa_follow_marks))
+	if (static_branch_unlikely(&numa_follow_marks.key))
 		return __numa_follow_prepare(vmf, folio, nid);
 	return migrate_misplaced_folio_prepare(folio, vma, nid);
 }
@@ -156,7 +164,7 @@ static inline int numa_follow_prepare(struct vm_fault *vmf,
 static inline void numa_follow_pulled(struct vm_fault *vmf, int nr_pages,
 				      int nid)
 {
-	if (static_branch_unlikely(&numa_follow_marks))
+	if (static_branch_unlikely(&numa_follow_marks.key))
 		__numa_follow_pulled(vmf, nr_pages, nid);
 }
 
@@ -167,7 +175,7 @@ static inline void numa_follow_pulled(struct vm_fault *vmf, int nr_pages,
  */
 static inline void numa_follow_failed(struct vm_fault *vmf, int nr_pages)
 {
-	if (static_branch_unlikely(&numa_follow_marks))
+	if (static_branch_unlikely(&numa_follow_marks.key))
 		__numa_follow_failed(vmf, nr_pages);
 }
 
@@ -186,8 +194,49 @@ static inline void numa_follow_show(struct seq_file *m,
 				    struct vm_area_struct *vma,
 				    struct task_struct *task)
 {
-	if (static_branch_unlikely(&numa_follow_marks))
+	if (static_branch_unlikely(&numa_follow_marks.key))
 		__numa_follow_show(m, vma, task);
+}
+
+/* ---- address spaces that have marks ---- */
+
+void __numa_follow_dup_mm(struct mm_struct *mm);
+void __numa_follow_exit_mm(struct mm_struct *mm);
+
+/**
+ * numa_follow_init_mm() - Begin without marks
+ * @mm: a new mm, its flags set
+ *
+ * MMF_INIT_MASK is an int with bit 31 set (MMF_TOPDOWN_MASK): extended to the width of
+ * mm->flags, it hands on all higher bits.
+ */
+static inline void numa_follow_init_mm(struct mm_struct *mm)
+{
+	__clear_bit(MMF_NUMA_FOLLOW, &mm->flags);
+}
+
+/**
+ * numa_follow_dup_mm() - Account for marks that fork has copied
+ * @mm: the copy
+ * @oldmm: mm of the current task
+ */
+static inline void numa_follow_dup_mm(struct mm_struct *mm,
+				      struct mm_struct *oldmm)
+{
+	if (static_branch_unlikely(&numa_follow_marks.key) &&
+	    test_bit(MMF_NUMA_FOLLOW, &oldmm->flags))
+		__numa_follow_dup_mm(mm);
+}
+
+/**
+ * numa_follow_exit_mm() - Account for marks that are gone with the page tables
+ * @mm: mm without users
+ */
+static inline void numa_follow_exit_mm(struct mm_struct *mm)
+{
+	if (static_branch_unlikely(&numa_follow_marks.key) &&
+	    test_bit(MMF_NUMA_FOLLOW, &mm->flags))
+		__numa_follow_exit_mm(mm);
 }
 
 /* ---- by the tick ---- */
@@ -300,6 +349,9 @@ static inline struct folio *numa_follow_swap(struct vm_fault *vmf,
 #define numa_follow_pulled(vmf, nr_pages, nid)			do { } while (0)
 #define numa_follow_failed(vmf, nr_pages)			do { } while (0)
 #define numa_follow_show(m, vma, task)				do { } while (0)
+#define numa_follow_init_mm(mm)					do { } while (0)
+#define numa_follow_dup_mm(mm, oldmm)				do { } while (0)
+#define numa_follow_exit_mm(mm)					do { } while (0)
 #define numa_follow_fork(p)					do { } while (0)
 #define numa_follow_free(p)					do { } while (0)
 #define numa_follow_tick(p)					do { } while (0)

@@ -141,7 +141,10 @@ void follow_walk(struct follow_walk *walk, struct vm_area_struct *vma,
 		 unsigned long start, unsigned long end);
 void follow_account(const struct follow_walk *walk, bool tick,
 		    unsigned long start, int from, int to, unsigned long moved);
-void follow_marks_used(void);
+
+/* ---- marks.c ---- */
+
+void follow_marks_begin(void);
 
 /* ---- tick.c and slice.c ---- */
 

@@ -116,7 +116,7 @@ void __numa_follow_mark(struct mm_struct *mm, unsigned long start,
 			unsigned long end)
 {
 	/* Not before the call is known to succeed. */
-	follow_marks_used();
+	follow_marks_begin();
 	lru_add_drain_all();
 	while (start < end) {
 		/* Dying: nobody will use these pages. */

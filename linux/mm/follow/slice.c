@@ -126,7 +126,7 @@ bool follow_slice(struct follow_trip *trip)
 	bool more = true;
 
 	if (trip->route.lazy)
-		follow_marks_used();
+		follow_marks_begin();
 	/* Somebody changes mappings: the next tick is early enough. */
 	if (!mmap_read_trylock(mm))
 		return false;

@@ -22,8 +22,6 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/numa_follow.h>
 
-DEFINE_STATIC_KEY_FALSE(numa_follow_marks);
-
 static bool is_full(const struct follow_walk *w)
 {
 	return w->batch && w->batch->nr_pages >= w->max_pages;
@@ -182,15 +180,6 @@ bool follow_walkable(struct vm_area_struct *vma)
 {
 	return vma_migratable(vma) && vma_is_accessible(vma) &&
 	       !is_vm_hugetlb_page(vma) && !(vma->vm_flags & VM_MIXEDMAP);
-}
-
-/**
- * follow_marks_used - Somebody marks pages: hint faults tell us from now on
- */
-void follow_marks_used(void)
-{
-	if (!static_key_enabled(&numa_follow_marks))
-		static_branch_enable(&numa_follow_marks);
 }
 
 static void mark_range(struct follow_walk *w, struct vm_area_struct *vma,

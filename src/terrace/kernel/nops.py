@@ -23,7 +23,7 @@ from terrace.output import format_table
 
 _ENTRY = struct.Struct("<iiq")
 _KEY_AT = 8
-_DEFINED = re.compile(r"^(?:static )?DEFINE_STATIC_KEY_FALSE(?:_RO)?\((\w+)\)", re.MULTILINE)
+_DEFINED = re.compile(r"^(?:static )?DEFINE_STATIC_KEY(?:_DEFERRED)?_FALSE(?:_RO)?\((\w+)[,)]", re.MULTILINE)
 # Address, offset in the file and size of what has contents there.
 _SECTION = re.compile(r"\] \S+ +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+) ")
 _BOUNDS = ("__start___jump_table", "__stop___jump_table")
