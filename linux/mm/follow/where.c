@@ -40,8 +40,9 @@ static int wanted(struct mempolicy *pol, pgoff_t ilx, int now, int here)
 	nodemask_t *nodes;
 
 	nodes = policy_nodemask(GFP_HIGHUSER_MOVABLE, pol, ilx, &nid);
+	/* The allocator, too, searches from the node that this has set: the home node. */
 	if (nodes)
-		return node_isset(now, *nodes) ? now : nearest(here, nodes);
+		return node_isset(now, *nodes) ? now : nearest(nid, nodes);
 	/* Slow memory is promoted by how hot it is, at a limited rate. */
 	if (follow_by_default(pol) && !node_is_toptier(now))
 		return now;
@@ -88,6 +89,7 @@ unsigned int follow_claim_of(const struct mempolicy *pol, int here)
 	for_each_node_mask(n, pol->nodes)
 		nodes = nodes * 31 + n + 1;
 	nodes = nodes * 31 + pol->mode;
+	nodes = nodes * 31 + pol->home_node + 1;
 	return MAX_NUMNODES + hash_32(nodes ^ mpol2_hash(pol), 30);
 }
 

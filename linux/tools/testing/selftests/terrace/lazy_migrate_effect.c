@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "follow_util.h"
@@ -18,6 +19,10 @@
 /* Half of it is an odd number of batches, and no border of huge pages. */
 #define SIZE	(800 * MT_PAGE)
 #define BATCH	16
+
+#ifndef SYS_set_mempolicy_home_node
+#define SYS_set_mempolicy_home_node	450
+#endif
 
 static struct mt_snap before;
 
@@ -388,6 +393,29 @@ static int not_scanned(void)
 	return MT_PASS;
 }
 
+/*
+ * Memory on the slow node is bound to both others, of which node 1 is the home node. It
+ * goes where the allocator puts new pages of the same policy, whoever uses it.
+ */
+static int home_node(void)
+{
+	char *p = begin(0) ? NULL : mt_place(SIZE, mt_slow_node()), *fresh = mp_map(SIZE);
+
+	MT_ASSERT(p, "no memory on the slow node");
+	mt_snap(&before);
+	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, 3, FO_MOVE) &&
+		  !mp_old_bind(fresh, SIZE, MPOL_BIND, 3, 0), "mbind");
+	MT_ASSERT(!syscall(SYS_set_mempolicy_home_node, p, SIZE, 1, 0) &&
+		  !syscall(SYS_set_mempolicy_home_node, fresh, SIZE, 1, 0), "no home node");
+	mp_touch(fresh, SIZE);
+	MT_ASSERT(mt_all_on(fresh, SIZE, 1), "new pages are not at home");
+	mt_touch(p, SIZE, false);
+	MT_ASSERT(mt_all_on(p, SIZE, 1), "%ld of %ld pages went to node 1",
+		  mt_pages_on(p, SIZE, 1), (long)(SIZE / MT_PAGE));
+	MT_ASSERT(fo_is(&before, SIZE / MT_PAGE, SIZE / MT_PAGE), "all of it");
+	return MT_PASS;
+}
+
 int main(void)
 {
 	static const struct mt_check checks[] = {
@@ -407,6 +435,7 @@ int main(void)
 		MT_CHECK("R14 neighbours out of the range stay", batch_in_range),
 		MT_CHECK("R14 interleaved 3:1, balancing 0", interleaved_off),
 		MT_CHECK("R14 interleaved 2:1:1, balancing 1", interleaved_on),
+		MT_CHECK("pages go to the home node of their policy", home_node),
 		MT_CHECK("P2 the first access counts, whoever came before",
 			 settled),
 		MT_CHECK("R15 local is where the next access comes from, balancing 0",
