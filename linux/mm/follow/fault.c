@@ -73,7 +73,11 @@ static void find_place(struct look *l)
 	struct mempolicy *pol;
 	pgoff_t ilx;
 
-	pol = get_page_policy(l->vma, l->addr, folio_test_anon(l->folio),
+	/*
+	 * A folio that swap read-ahead has brought in is not marked as anonymous before
+	 * it is mapped; the fault determines what it is.
+	 */
+	pol = get_page_policy(l->vma, l->addr, l->kind == FOLLOW_ANON,
 			      folio_order(l->folio), &ilx);
 	l->explicit = !follow_by_default(pol);
 	l->to = follow_node(pol, ilx, l->folio, here);

@@ -116,6 +116,52 @@ static int copies(void)
 	return fo_bind(fd, PAGES, MPOL_BIND, 2) ?: mp_in_child(writes, &fd);
 }
 
+/*
+ * Copies that were paged out are brought in by swap read-ahead, and lie in the swap cache
+ * when their own fault comes. The child has the same entries: without it zram would be
+ * read without the swap cache.
+ */
+static int paged_out(void *arg)
+{
+	char *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+		       *(int *)arg, 0);
+	struct mt_cgroup cg;
+	struct mt_snap s;
+	pid_t child;
+
+	if (fo_level(&cg, 1))
+		return MT_FAIL;
+	MT_ASSERT(p != MAP_FAILED && !mt_cgroup_enter(&cg, 0) && !mt_run_on_cpu(0), "mmap");
+	mt_touch(p, SIZE, true);
+	fo_drain();
+	MT_ASSERT(!madvise(p, SIZE, MADV_PAGEOUT) && !mt_pages_on(p, SIZE, 0),
+		  "not paged out");
+	child = mt_spawn(fo_hold, NULL);
+	mt_snap(&s);
+	mt_touch(p, SIZE, false);
+	mt_kill(child);
+	mt_note("%lld pages read ahead, %lld of them used; %ld of %ld pages on node 0",
+		mt_since(&s, "swap_ra"), mt_since(&s, "swap_ra_hit"),
+		mt_pages_on(p, SIZE, 0), PAGES);
+	MT_ASSERT(mt_since(&s, "swap_ra_hit") > 0, "no read-ahead");
+	MT_ASSERT(mt_all_on(p, SIZE, 0), "they went to the node of the file");
+	return MT_PASS;
+}
+
+static int copies_paged_out(void)
+{
+	int fd, ret;
+
+	MT_NEED(mt_ext4(), "no ext4 on a loop device");
+	MT_NEED(!mt_write(FO_POLICY, "1"), "no CONFIG_MAPPED_FILE_POLICY");
+	MT_NEED(mt_swap_on("64M"), "no swap on zram");
+	fd = fo_file(FO_DISK, PAGES, 1);
+	MT_ASSERT(fd >= 0, "no file on node 1");
+	ret = fo_bind(fd, PAGES, MPOL_BIND, 2) ?: mp_in_child(paged_out, &fd);
+	mt_swap_off();
+	return ret;
+}
+
 int main(void)
 {
 	static const struct mt_check checks[] = {
@@ -125,6 +171,7 @@ int main(void)
 		MT_CHECK("a bound file does not follow who reads it", follower),
 		MT_CHECK("private copies do not go by the policy of their file",
 			 copies),
+		MT_CHECK("nor when they were paged out", copies_paged_out),
 	};
 
 	return fo_main(checks, ARRAY_LEN(checks));
