@@ -7,6 +7,7 @@
 #define _LINUX_NUMA_SCAN_H
 
 #include <linux/jump_label.h>
+#include <linux/mm.h>
 #include <linux/mm_types.h>
 #include <linux/topology.h>
 
@@ -45,6 +46,18 @@ static inline int numa_scan_local_node(unsigned long cp_flags)
 }
 
 /**
+ * numa_scan_unmovable() - Check whether a hint fault would be in vain
+ * @folio: a mapped folio
+ *
+ * Return: true if the folio is pinned (long-term I/O, registered buffers). Linux checks it
+ * for private mappings; a shared one was marked, and faulted, in every scan.
+ */
+static inline bool numa_scan_unmovable(struct folio *folio)
+{
+	return folio_maybe_dma_pinned(folio);
+}
+
+/**
  * numa_scan_init_mm() - nobody scans a new address space
  * @mm: the mm
  */
@@ -80,6 +93,11 @@ static inline void numa_scan_touch(struct vm_area_struct *vma,
 static inline int numa_scan_local_node(unsigned long cp_flags)
 {
 	return numa_node_id();
+}
+
+static inline bool numa_scan_unmovable(struct folio *folio)
+{
+	return false;
 }
 
 static inline void numa_scan_init_mm(struct mm_struct *mm) { }

@@ -236,12 +236,41 @@ static int moved_by_other_threads(void)
 	return moved_by_migrate_pages(2);
 }
 
+static char *shared_memory(void)
+{
+	char *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	mt_touch(p, SIZE, true);
+	return p;
+}
+
+/* NUMA balancing marks memory from the lowest address on: the pinned one comes first. */
+static int pinned_is_not(void)
+{
+	char *above = shared_memory(), *pinned = shared_memory();
+
+	/* Nothing is listed before somebody has marked pages. */
+	MT_ASSERT(above && pinned && marked(false), "nothing is marked");
+	MT_ASSERT(pinned < above, "mapped in another order");
+	MT_ASSERT(!mt_pin(pinned, SIZE), "no io_uring");
+	MT_ASSERT(!mt_write(FO_BALANCING, "1"), "no NUMA balancing");
+	MT_ASSERT(MT_WAIT((am_spin(20), listed(getpid(), above) == PAGES), AM_LONG_MS),
+		  "%ld of %ld that are not pinned", listed(getpid(), above), PAGES);
+	MT_ASSERT(!listed(getpid(), pinned), "%ld of %ld that are pinned",
+		  listed(getpid(), pinned), PAGES);
+	return MT_PASS;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct mt_check checks[] = {
 		MT_CHECK("R24 what is marked is listed until it is used", counted),
 		MT_CHECK("R24 what is marked is listed, huge pages", counted_huge),
 		MT_CHECK("R24 what has no access is not listed", others_are_not),
+		MT_CHECK("NUMA balancing marks no pinned shared memory", pinned_is_not),
 		MT_CHECK("R24 marks have an age", ages),
 		MT_CHECK("R24 marks have an age after exec", ages_after_exec),
 		MT_CHECK("R24 each mark is used, freed, dropped or listed", adds_up),
