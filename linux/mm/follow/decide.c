@@ -189,6 +189,21 @@ bool follow_from_anywhere(const struct follow_facts *facts)
 	return facts->there >= facts->threads;
 }
 
+/**
+ * follow_walks_again() - Decide whether a walk is repeated
+ * @left: pages that stayed for want of memory, or as they were busy
+ * @went: pages that moved, or were marked to move
+ *
+ * Both reasons pass. The other ones (dirty, shared) mostly do not, and a few pages are
+ * always busy in the LRU batches of CPUs.
+ *
+ * Return: true if so many pages stayed that another walk is worth its time.
+ */
+bool follow_walks_again(unsigned long left, unsigned long went)
+{
+	return left && left >= went / (FOLLOW_LEFT_PART - 1);
+}
+
 static bool walks_for(const struct follow_claim *claim,
 		      const struct follow_route *route)
 {

@@ -73,6 +73,9 @@ struct follow_window follow_batch_window(unsigned long addr,
 
 /* ---- tasks ---- */
 
+/* A walk is repeated if this part of its pages, or more, stayed for now. */
+#define FOLLOW_LEFT_PART	16
+
 /**
  * enum follow_action - what becomes of a task that stays on another node
  * @FOLLOW_BALANCING: nothing: NUMA balancing prefers another node for it
@@ -180,6 +183,7 @@ bool follow_stays(struct follow_place *place, int node, unsigned long now,
 		  unsigned long settle, unsigned long interval);
 enum follow_action follow_action(const struct follow_facts *facts);
 bool follow_from_anywhere(const struct follow_facts *facts);
+bool follow_walks_again(unsigned long left, unsigned long went);
 enum follow_turn follow_turn(const struct follow_claim *claim,
 			     const struct follow_route *route,
 			     unsigned long now, unsigned long lease,

@@ -156,7 +156,12 @@ void follow_marks_begin(void);
  * @from: node that the task came from last
  * @max_mapcount: processes that may share such a page
  * @resume: where to go on
- * @again: if it is another thread, when to see how far that is; jiffies
+ * @again: if it is another thread, when to see how far that is; jiffies. When the walk
+ *	begins once more
+ * @left: pages that stayed for want of memory or as they were busy, since the walk began
+ * @went: pages that it has moved or marked
+ * @moved: a page has moved, at once or by a fault
+ * @idle: walks one after the other without that; at most 5 are counted
  * @until: so long marked pages move at the first access even if NUMA balancing marks
  *	pages, too; jiffies
  */
@@ -168,6 +173,10 @@ struct follow_trip {
 	unsigned int max_mapcount;
 	unsigned long resume;
 	unsigned long again;
+	unsigned long left;
+	unsigned long went;
+	bool moved;
+	unsigned int idle;
 	unsigned long until;
 };
 
@@ -193,6 +202,7 @@ struct numa_follow_task {
 	bool pulling;
 };
 
+void follow_stayed(int nid, unsigned long nr_pages);
 bool follow_is_of_program(const struct numa_follow_task *state);
 void follow_note_marks(void);
 bool follow_shared_folio(struct folio *folio, unsigned int max_mapcount);

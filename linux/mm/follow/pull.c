@@ -128,11 +128,13 @@ bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 
 /* ---- what became of it ---- */
 
-static void refused(unsigned long addr, int nid, enum follow_verdict reason,
-		    unsigned long pages)
+static void refused(unsigned long addr, int from, int nid,
+		    enum follow_verdict reason, unsigned long pages)
 {
 	follow_count(NUMA_FOLLOW_REFUSED_DIRTY + reason, pages);
 	trace_numa_follow_use(addr, is_pulling(), nid, false, reason, pages);
+	if (is_pulling() && (reason == FOLLOW_NOMEM || reason == FOLLOW_BUSY))
+		follow_stayed(from, pages);
 }
 
 static void pulled(unsigned long addr, int nid, unsigned long pages,
@@ -141,6 +143,8 @@ static void pulled(unsigned long addr, int nid, unsigned long pages,
 	follow_count(NUMA_FOLLOW_PULLED, pages);
 	trace_numa_follow_use(addr, is_pulling(), nid, neighbour, FOLLOW_TAKE,
 			      pages);
+	if (is_pulling())
+		current->numa_follow->trip.moved = true;
 }
 
 /* Others map a folio, and its policy asks only for what they do not. */
@@ -172,7 +176,8 @@ int __numa_follow_prepare(struct vm_fault *vmf, struct folio *folio, int nid)
 			return err;
 		reason = follow_refusal(vma, folio);
 	}
-	refused(vmf->address, nid, reason, folio_nr_pages(folio));
+	refused(vmf->address, folio_nid(folio), nid, reason,
+		folio_nr_pages(folio));
 	return err;
 }
 
@@ -184,7 +189,8 @@ int __numa_follow_prepare(struct vm_fault *vmf, struct folio *folio, int nid)
 void __numa_follow_failed(struct vm_fault *vmf, int nr_pages)
 {
 	if (is_pulling() || follow_lazy_at(vmf->vma, vmf->address))
-		refused(vmf->address, NUMA_NO_NODE, FOLLOW_BUSY, nr_pages);
+		refused(vmf->address, NUMA_NO_NODE, NUMA_NO_NODE, FOLLOW_BUSY,
+			nr_pages);
 }
 
 /* ---- what goes along ---- */

@@ -136,6 +136,9 @@ bool follow_slice(struct follow_trip *trip)
 	mmap_read_unlock(mm);
 	moved = move(&s);
 	follow_account(&s.walk, true, trip->resume, trip->from, trip->route.to, moved);
+	trip->left += s.walk.pages[FOLLOW_NOMEM] + s.walk.pages[FOLLOW_BUSY];
+	trip->went += moved + s.walk.pages[FOLLOW_TAKE];
+	trip->moved |= moved > 0;
 	trip->resume = s.walk.next;
 	return !more;
 }

@@ -48,6 +48,8 @@
 #define LEASE		HZ
 /* And whoever waits for it looks so often */
 #define LOOK_AGAIN	(HZ / 10)
+/* While no page moves, a walk is repeated after 1, 2, 4, ... and at most 32 intervals. */
+#define MAX_IDLE_SHIFT	5U
 
 static bool due(struct follow_place *place, int node,
 		const struct numa_follow_limits *limits)
@@ -284,7 +286,56 @@ static bool is_mine(struct follow_trip *trip, unsigned long interval)
 	trace_numa_follow_task(task_pid_nr(current), trip->from, trip->route.to,
 			       trip->route.lazy ? FOLLOW_LAZY : FOLLOW_DIRECT);
 	trip->mine = true;
+	trip->left = 0;
+	trip->went = 0;
 	return true;
+}
+
+/* Begin the walk once more, an interval from now or several. */
+static void walk_later(struct follow_trip *trip, unsigned long interval)
+{
+	unsigned int shift = trip->moved ? 0 : trip->idle;
+
+	trip->idle = min(shift + 1, MAX_IDLE_SHIFT);
+	trip->moved = false;
+	trip->resume = 0;
+	trip->mine = false;
+	trip->again = jiffies + (interval << shift);
+	/* A tick may look at it as soon as it is on. */
+	barrier();
+	WRITE_ONCE(trip->on, true);
+}
+
+/**
+ * follow_stayed() - Account for marked pages that a fault could not move for now
+ * @nid: node where they are; NUMA_NO_NODE if it is not known
+ * @nr_pages: number of pages
+ *
+ * They are marked no more. Once many have stayed, the walk begins again after an interval,
+ * in the thread that needs the pages.
+ */
+void follow_stayed(int nid, unsigned long nr_pages)
+{
+	struct numa_follow_task *state = current->numa_follow;
+	struct follow_trip *trip = &state->trip;
+	struct follow_route *route = &trip->route;
+	struct numa_follow_limits limits;
+
+	trip->left += nr_pages;
+	if (trip->on || !follow_walks_again(trip->left, trip->went) ||
+	    !numa_follow_limits_of(current, &limits))
+		return;
+	/* Another thread has walked for this one. */
+	if (!route->lazy || route->to != state->place.node) {
+		if (nid == NUMA_NO_NODE)
+			return;
+		trip->from = nid;
+		route->from = nodemask_of_node(nid);
+		route->to = state->place.node;
+		route->lazy = true;
+	}
+	route->since = jiffies;
+	walk_later(trip, limits.interval_s * HZ);
 }
 
 /* One slice of the walk, or a look at whoever walks */
@@ -304,6 +355,8 @@ static void visit(struct numa_follow_task *state,
 		return;
 	trip->on = !follow_slice(trip);
 	show_turn(trip);
+	if (!trip->on && follow_walks_again(trip->left, trip->went))
+		walk_later(trip, interval);
 }
 
 static void follow(struct numa_follow_task *state)

@@ -513,6 +513,20 @@ static void what_comes_back_may_be_taken_again(struct kunit *test)
 	}
 }
 
+/* A sixteenth of all pages, and at least one */
+static void a_walk_is_repeated_for_many_pages(struct kunit *test)
+{
+	unsigned long all, left;
+
+	for (all = 0; all < 200; all++)
+		for (left = 0; left <= all; left++)
+			KUNIT_EXPECT_EQ_MSG(test, follow_walks_again(left, all - left),
+					    left && left >= (all - left) / 15,
+					    "%lu of %lu", left, all);
+	KUNIT_EXPECT_FALSE(test, follow_walks_again(31, 16 * 512));
+	KUNIT_EXPECT_TRUE(test, follow_walks_again(4096, 0));
+}
+
 static struct kunit_case follow_cases[] = {
 	KUNIT_CASE(a_request_moves_and_is_not_strict),
 	KUNIT_CASE(a_policy_says_where),
@@ -528,6 +542,7 @@ static struct kunit_case follow_cases[] = {
 	KUNIT_CASE(who_comes_late_walks_again),
 	KUNIT_CASE(a_walk_does_for_fewer_nodes),
 	KUNIT_CASE(from_anywhere_if_all_are_there),
+	KUNIT_CASE(a_walk_is_repeated_for_many_pages),
 	KUNIT_CASE(sharers_are_counted_by_page),
 	KUNIT_CASE(the_most_restrained_wins),
 	KUNIT_CASE(levels),
