@@ -114,13 +114,14 @@ def format_table(
     count = max(len(row) for row in every)
     widths = [max((cells.width(row[i]) for row in every if i < len(row)), default=0) for i in range(count)]
     right = [_is_numeric([row[i] for row in rows if i < len(row)]) for i in range(count)]
-    if limit is not None and sum(widths) + len(_GAP) * (count - 1) > limit:
-        limit = max(limit, _LEAST_CELLS)
-        narrowed = _narrowed(widths, right, limit - len(_GAP) * (count - 1))
-        if narrowed is None:
-            return "\n\n".join(_block(row, headers, limit) for row in lines or every)
-        widths = narrowed
-    return "\n".join(_line(row, widths, right) for row in every)
+    text = "\n".join(_line(row, widths, right) for row in every)
+    if limit is None or all(cells.width(line) <= limit for line in text.splitlines()):
+        return text
+    limit = max(limit, _LEAST_CELLS)
+    narrowed = _narrowed(widths, right, limit - len(_GAP) * (count - 1))
+    if narrowed is None:
+        return "\n\n".join(_block(row, headers, limit) for row in lines or every)
+    return "\n".join(_line(row, narrowed, right) for row in every)
 
 
 def _is_numeric(column: Sequence[object]) -> bool:

@@ -79,7 +79,7 @@ def test_sets_and_counts_stand_for_many() -> None:
     machine = parse(text)
     assert len(machine.nodes) == 4
     assert machine.distance(0, 3) == 20
-    with pytest.raises(UsageError, match=r"access\[1\]\.to: node set '1-4': there is no node 4"):
+    with pytest.raises(UsageError, match=r"access\[1\]\.to: node set '1-4': there is no 4"):
         parse(text.replace("1-3", "1-4"))
     with pytest.raises(UsageError, match="count: needs a whole number from 1 to 64, not 65"):
         parse(text.replace("count = 3", "count = 65"))

@@ -147,10 +147,14 @@ def test_what_firmware_lacks_is_measured_or_named(two_sockets: KernelFiles, monk
         auto_weights(two_sockets, range(3), cpus=FIRST)
     tables(two_sockets, WHOLE)
 
-    def closed(path: Path) -> bytes:
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    read = KernelFiles._bytes
 
-    monkeypatch.setattr(Path, "read_bytes", lambda path: closed(path) if path.name == "HMAT" else real(path))
+    def closed(files: KernelFiles, name: str) -> bytes:
+        if name.endswith("/HMAT"):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return read(files, name)
+
+    monkeypatch.setattr(KernelFiles, "_bytes", closed)
     with pytest.raises(MissingError, match=r"/HMAT: Permission denied\); use --weights measured"):
         auto_weights(two_sockets, range(3), cpus=FIRST)
     monkeypatch.undo()
@@ -158,11 +162,6 @@ def test_what_firmware_lacks_is_measured_or_named(two_sockets: KernelFiles, monk
     assert nearest_bandwidth(two_sockets, 2) is None
     with pytest.raises(MissingError, match=r"no bandwidth of node 2 is known"):
         auto_weights(two_sockets, range(3), cpus=FIRST)
-
-
-def real(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read()
 
 
 def test_a_kernel_without_numa_has_the_nearest_bandwidth(tmp_path: Path) -> None:

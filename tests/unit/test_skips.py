@@ -186,6 +186,9 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kernel:
     monkeypatch.setattr(selftest, "run_in_guest", fake.run)
     monkeypatch.setattr(selftest, "compile_static", lambda *names: Path("/batch"))
     monkeypatch.setattr(selftest, "kernel_includes", lambda programs: [])
+    monkeypatch.setattr(selftest, "compile_plugin", lambda name: Path("/plugin"))
+    monkeypatch.setattr(selftest, "read_symbols", lambda vmlinux: {})
+    monkeypatch.setattr(selftest, "timing_argument", lambda *words: "")
     monkeypatch.setattr(selftest, "lanes_for", lambda memory: 1)
     monkeypatch.setattr(selftest, "run_lanes", lambda work, lanes: (result for lane in lanes for result in work(lane)))
 
