@@ -71,7 +71,8 @@ static int auto_steps(void)
 		  mt_read_ll(NODE0));
 	if (mt_blocks_online(1))
 		return MT_FAIL;
-	MT_ASSERT(mt_read_ll(NODE0) == 3 && mt_read_ll(NODE1) == 1,
+	/* 64 and 20 GB/s */
+	MT_ASSERT(mt_read_ll(NODE0) == 7 && mt_read_ll(NODE1) == 2,
 		  "together %lld and %lld", mt_read_ll(NODE0),
 		  mt_read_ll(NODE1));
 	if (mt_blocks_offline(1))
@@ -83,7 +84,7 @@ static int auto_steps(void)
 		return MT_FAIL;
 	mt_write(NODE0, "5");
 	MT_ASSERT(!mt_blocks_offline(1) && !mt_blocks_online(1) && mt_read_ll(NODE0) == 5 &&
-		  mt_read_ll(NODE1) == 1, "by hand %lld and %lld",
+		  mt_read_ll(NODE1) == 2, "by hand %lld and %lld",
 		  mt_read_ll(NODE0), mt_read_ll(NODE1));
 	mt_write(NODE0, "1");
 	return mt_blocks_offline(1);
