@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What the packages have and no file of the source has: settings, unit, manual pages, completions, front door."""
+"""Files of the packages that are generated: settings, unit, manual pages, completions, front door."""
 
 import stat
 import subprocess
@@ -46,7 +46,7 @@ def main(out: Path, version: str) -> None:
 
 
 def pages(out: Path, program: Path, verbs: dict[str, str], version: str) -> None:
-    """terrace.1, and a page for each verb, from what --help says."""
+    """terrace.1, and a page for each verb, from --help."""
     also = ", ".join(f"\\fBterrace-{name}\\fP(1)" for name in verbs)
     write(out / "man.h2m", f"[see also]\n{also}, \\fBterrace.toml\\fP(5)\n")
     whole = {"terrace": ("tiered memory for Linux", "")}
@@ -61,7 +61,7 @@ def pages(out: Path, program: Path, verbs: dict[str, str], version: str) -> None
 
 
 def completions(out: Path, program: Path) -> None:
-    """By argcomplete: the shell asks the program."""
+    """Completion by argcomplete: the shell calls the program."""
     bash = run("register-python-argcomplete", "--shell", "bash", program.name)
     shells = out / "completions"
     write(shells / "bash/terrace", bash)
@@ -84,7 +84,7 @@ def write(path: Path, text: str, mode: int = 0o644) -> Path:
 
 
 def run(*words: object) -> str:
-    """What a program prints."""
+    """Standard output of a program."""
     return subprocess.run([str(word) for word in words], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of the small guest's init share; init.c says what it is all about. */
+/* Shared by the parts of the small guest's init; init.c describes the whole. */
 #ifndef TERRACE_INIT_H
 #define TERRACE_INIT_H
 
@@ -9,7 +9,7 @@
 #define OUT_DIR "/run/terrace/out"
 #endif
 
-/* What the host asked for. */
+/* The host's request. */
 struct conf {
 	char **arg, **env;	/* as execve() wants them */
 	char *sysctl[MAX_SYSCTLS];
@@ -21,7 +21,7 @@ struct conf {
 
 extern struct conf conf;
 
-/* The machine cannot be what was asked for: say so, then power off. */
+/* Print why the machine cannot be set up as requested, then power off. */
 __attribute__((format(printf, 1, 2), noreturn)) void fail(const char *fmt, ...);
 
 /* init_files.c */

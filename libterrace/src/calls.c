@@ -74,8 +74,8 @@ static void fill_param(const struct terrace_policy *policy,
 }
 
 /*
- * The older calls know modes and nodes, and the weights that hold for everybody.
- * They read one bit less than they are told.
+ * The older calls take modes and nodes, and use the global weights.
+ * They read one bit less than the number that they get.
  */
 static int apply_old(const struct terrace_policy *policy, void *start,
 		     size_t size, unsigned int flags)
@@ -100,8 +100,8 @@ static int apply_old(const struct terrace_policy *policy, void *start,
 }
 
 /*
- * What can be lazy on any kernel.  The rest is refused here: a kernel that refuses
- * it could not be told from one that does not know the flag.
+ * Whether every kernel with lazy migration accepts @policy and @flags.  Others are
+ * refused here, because the kernel's error is the same for an unknown flag.
  */
 static int lazy_fits(const struct terrace_policy *policy, unsigned int flags)
 {
@@ -177,7 +177,7 @@ int terrace_policy_apply_range(const struct terrace_policy *policy,
 	return start ? apply(policy, start, size, flags, result) : -EINVAL;
 }
 
-/* What the older call tells, in words of the size of a long */
+/* Result of the older call, in words of the size of a long */
 static int read_old(struct terrace_policy *policy, const void *at)
 {
 	unsigned long mask[MAX_NODES / (8 * sizeof(long))] = { 0 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Tests of libterrace: objects and text everywhere, the calls on a kernel that
- * has them, what is said and done on one that has not.  Prints TAP.
+ * Tests of libterrace: objects and text on every kernel, the calls on a kernel
+ * with them, errors and fallbacks on a kernel without them.  Prints TAP.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -185,7 +185,7 @@ static int pages_on(char *area, size_t size, int node)
 	return n;
 }
 
-/* With a fallback, which must not do what was not asked for */
+/* With a fallback, which must not do more than was requested */
 static int lazily(const struct terrace_policy *p, void *area, size_t size,
 		  unsigned int flags)
 {

@@ -13,9 +13,11 @@ import pytest
 from ops_golden import check, run
 from ops_tree import MIB, Tree, build, cxl, dram
 
+from terrace.live.watch import Lookout
 from terrace.ops import snapshot
 from terrace.ops.devices import CxlMemory, CxlRegion, DaxDevice, Devices, Zones, read_devices
 from terrace.ops.diagnose import Reason, diagnose
+from terrace.ops.look import Want
 from terrace.paths import repo_root
 from terrace.sysfs import KernelFiles
 
@@ -153,3 +155,25 @@ def test_doctor_names_the_device_and_the_command(tree: Tree, capsys: pytest.Capt
     assert found["auto_online"]["message"] == f"memory that is added later: online (/{AUTO})"
     for name in ("dax_not_memory", "memory_offline", "memory_not_movable"):
         assert found[name]["status"] == "warn" and "daxctl" in found[name]["fix"]
+
+
+def test_the_live_view_reads_the_devices_once_a_minute(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files for each memory block of a dax device: too many for each picture."""
+    reads: list[KernelFiles] = []
+
+    def counted(files: KernelFiles) -> object:
+        reads.append(files)
+        return read_devices(files)
+
+    monkeypatch.setattr("terrace.ops.snapshot.read_devices", counted)
+    lookout = Lookout(tree.root)
+    for _ in range(3):
+        lookout.ask(Want("process"))
+        assert lookout.wait(60.0)
+        assert lookout.seen() is not None
+    assert len(reads) == 1
+    monkeypatch.setattr("terrace.live.watch._DEVICES_S", -1.0)
+    lookout._devices_until_s = 0.0
+    lookout.ask(Want("process"))
+    assert lookout.wait(60.0)
+    assert len(reads) == 2

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who used a folio last, where that may be a time.
+ * The last user of a folio, where the field may hold a time.
  *
- * NUMA balancing keeps the CPU and PID of the last user in a folio's flags. Its
- * tiering mode keeps there, for slow memory, when the folio was marked. Once the mode
- * has changed such a time is taken for a CPU and PID, and names CPUs that do not
- * exist. NUMA balancing asks, but only while the folio is slow; what brings it to
- * fast memory for other reasons takes the time along.
+ * NUMA balancing keeps the CPU and PID of the last user in the flags of a folio. Its
+ * tiering mode keeps the time of the hint scan there, for slow memory. After a change of
+ * the mode such a time would be read as a CPU and PID, with a CPU that does not exist.
+ * NUMA balancing checks for it only while the folio is on slow memory; migration to fast
+ * memory for another reason copies the time.
  */
 #ifndef _LINUX_STALE_CPUPID_H
 #define _LINUX_STALE_CPUPID_H
@@ -21,11 +21,11 @@
 #define STALE_CPUPID	1
 
 /**
- * known_cpupid() - who used a folio last
- * @cpupid: what the folio says
+ * known_cpupid() - Drop the last CPU and PID of a folio if there is no such CPU
+ * @cpupid: CPU and PID from the flags of the folio
  *
- * Return: @cpupid, or that of nobody if there is no such CPU. A time that happens to
- * name one stays: it costs a wrong guess and no more.
+ * Return: @cpupid, or that of no user if there is no such CPU. A time that happens to be
+ * the number of a CPU stays: it costs one wrong guess.
  */
 static inline int known_cpupid(int cpupid)
 {
@@ -35,11 +35,11 @@ static inline int known_cpupid(int cpupid)
 }
 
 /**
- * moved_cpupid() - what a migrated folio says about who used it last
- * @to: where it is now
- * @cpupid: what it said before
+ * moved_cpupid() - Get the last CPU and PID for a migrated folio
+ * @to: new folio
+ * @cpupid: CPU and PID from the flags of the old folio
  *
- * Return: @cpupid, or that of nobody if it cannot be one and @to is fast memory,
+ * Return: @cpupid, or that of no user if there is no such CPU and @to is fast memory,
  * where no mode keeps times.
  */
 static inline int moved_cpupid(struct folio *to, int cpupid)

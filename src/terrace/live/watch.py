@@ -9,15 +9,19 @@ wants any more ends at the next process.
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 from terrace.ops import report, snapshot
+from terrace.ops.devices import Devices
 from terrace.ops.look import Look, Want, Watcher
 from terrace.ops.report import Report
 from terrace.sysfs import KernelFiles
 
 #: Rates over less than this say little; looks that follow each other faster show the last ones.
 _RATES_S = 0.5
+#: Seconds until the devices behind nodes are read again: that takes long, and they seldom change.
+_DEVICES_S = 60.0
 
 Seen = tuple[Look, Report]
 
@@ -29,6 +33,7 @@ class Lookout:
         self._root = root
         self._watcher = Watcher(root)
         self._report: Report | None = None
+        self._devices_until_s = 0.0
         self._changed = threading.Condition()
         self._order: Want | None = None
         #: Counts orders: what was seen for an earlier one is not shown.
@@ -80,7 +85,15 @@ class Lookout:
         look = self._watcher.take(want, lambda: number == self._number)
         before = self._report.now if self._report else None
         files = KernelFiles(self._root)
-        now = snapshot.take(files)
+        now = snapshot.take(files, self._known_devices())
         if self._report is None or before is None or now.monotonic_s - before.monotonic_s >= _RATES_S:
             self._report = report.make(now, before, files.unreadable)
         return look, self._report
+
+    def _known_devices(self) -> Devices | None:
+        """The devices of the last report, read again once a minute; None: read them now."""
+        now = time.monotonic()
+        if self._report is not None and now < self._devices_until_s:
+            return self._report.now.devices
+        self._devices_until_s = now + _DEVICES_S
+        return None

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from terrace.ops import residents
+from terrace.ops.devices import read_devices
 from terrace.ops.hierarchy import cgroup_of
 from terrace.ops.order import Order
 from terrace.ops.processes import Processes
@@ -59,8 +60,9 @@ class Task:
 def counts(files: KernelFiles, last: bool = False) -> Counts:
     """Take them; ``last``: it is the end of a time, else its beginning. Nothing that takes long lies inside it."""
     groups = [] if last else _cgroups(files)
+    devices = read_devices(files)
     before_ns = time.monotonic_ns()
-    taken = take(files)
+    taken = take(files, devices)
     at_ns = before_ns if last else time.monotonic_ns()
     return Counts(at_ns, taken, _cgroups(files) if last else groups)
 

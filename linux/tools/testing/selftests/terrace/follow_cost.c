@@ -39,31 +39,6 @@ struct cost {
 	double read;
 };
 
-/* Guest nanoseconds of an instruction */
-static double instruction_ns(void)
-{
-	const long n = 10000;
-	long long best = 0, t;
-	int i;
-
-	for (i = 0; i < 20; i++) {
-		long left = n;
-
-		t = mt_now_ns();
-		__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r" (left));
-		t = mt_now_ns() - t;
-		best = !best || t < best ? t : best;
-	}
-	return best / (2.0 * n);
-}
-
-static int cheaper(const void *a, const void *b)
-{
-	long long x = *(const long long *)a, y = *(const long long *)b;
-
-	return (x > y) - (x < y);
-}
-
 /*
  * Instructions of a window in which the first page of each @step bytes is used: the median.
  * More than half of the windows agree to 5 in 28,000; a third have an interrupt or a new page
@@ -87,8 +62,8 @@ static double window(char *p, size_t step, bool write)
 		}
 		took[i++] = mt_now_ns() - t;
 	}
-	qsort(took, WINDOWS, sizeof(took[0]), cheaper);
-	return took[WINDOWS / 2] / instruction_ns();
+	qsort(took, WINDOWS, sizeof(took[0]), fo_cheaper);
+	return took[WINDOWS / 2] / fo_instruction_ns();
 }
 
 static int take_faults(void *arg)

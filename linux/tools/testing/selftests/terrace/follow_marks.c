@@ -187,31 +187,6 @@ static int programs_begin_without(void)
 
 /* ---- what a hint fault costs ---- */
 
-/* Guest nanoseconds of an instruction */
-static double instruction_ns(void)
-{
-	const long n = 10000;
-	long long best = 0, t;
-	int i;
-
-	for (i = 0; i < 20; i++) {
-		long left = n;
-
-		t = mt_now_ns();
-		__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r" (left));
-		t = mt_now_ns() - t;
-		best = !best || t < best ? t : best;
-	}
-	return best / (2.0 * n);
-}
-
-static int cheaper(const void *a, const void *b)
-{
-	long long x = *(const long long *)a, y = *(const long long *)b;
-
-	return (x > y) - (x < y);
-}
-
 /*
  * Instructions of a hint fault of NUMA balancing, the median of windows. The mapping is
  * shared: pages that are local to a process with one thread are not scanned.
@@ -244,8 +219,8 @@ static double hint_fault(void)
 	if (mt_since(&s, "numa_hint_faults") < HINTED * 9 / 10)
 		return -1;
 	munmap(p, HINTED * MT_PAGE);
-	qsort(took, WINDOWS, sizeof(took[0]), cheaper);
-	return took[WINDOWS / 2] / instruction_ns() / WINDOW;
+	qsort(took, WINDOWS, sizeof(took[0]), fo_cheaper);
+	return took[WINDOWS / 2] / fo_instruction_ns() / WINDOW;
 }
 
 static int costs_nothing_afterwards(void)

@@ -369,3 +369,29 @@ void fo_hold(void *arg)
 	for (;;)
 		pause();
 }
+
+/* Guest nanoseconds of an instruction */
+double fo_instruction_ns(void)
+{
+	const long n = 10000;
+	long long best = 0, t;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		long left = n;
+
+		t = mt_now_ns();
+		__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r" (left));
+		t = mt_now_ns() - t;
+		best = !best || t < best ? t : best;
+	}
+	return best / (2.0 * n);
+}
+
+/* For qsort(): the lower cost first */
+int fo_cheaper(const void *a, const void *b)
+{
+	long long x = *(const long long *)a, y = *(const long long *)b;
+
+	return (x > y) - (x < y);
+}

@@ -97,5 +97,7 @@ int fo_read(struct fo_reader *r);
 void fo_drain(void);
 int fo_refer(void *p, size_t size);
 void fo_hold(void *arg);
+double fo_instruction_ns(void);
+int fo_cheaper(const void *a, const void *b);
 
 #endif /* FOLLOW_UTIL_H */
