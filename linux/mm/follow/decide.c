@@ -289,27 +289,6 @@ bool follow_reaches(unsigned int level, enum follow_kind kind, bool explicit)
 }
 
 /**
- * follow_home_free - May somebody have the pages of a file on a node?
- * @home: where the file is looked up
- * @key: the file
- * @claim: where they are wanted
- * @now: jiffies
- * @quiet: so long nobody may have wanted them elsewhere; jiffies
- *
- * Without this, tasks of two nodes that map the same file by turns would carry its
- * pages back and forth.
- *
- * Return: true unless they were wanted elsewhere a moment ago.
- */
-bool follow_home_free(const struct follow_home *home, unsigned long key,
-		      unsigned int claim, unsigned long now,
-		      unsigned long quiet)
-{
-	return home->key != key || home->claim == claim ||
-	       !time_before(now, home->last + quiet);
-}
-
-/**
  * follow_home_take - Somebody uses a file, and wants its pages on a node
  * @home: where the file is looked up; what it held of another one is lost
  * @key: the file

@@ -245,10 +245,28 @@ static inline bool follow_home_says(const struct follow_home *home,
 	       time_before(now, READ_ONCE(home->last) + second);
 }
 
+/**
+ * follow_home_free - Check whether a file can have a home
+ * @home: slot of the file; other CPUs may change it
+ * @key: the file
+ * @claim: the home; follow_claim_of()
+ * @now: jiffies
+ * @quiet: time without a use after which a home is given up; jiffies
+ *
+ * Without this check, tasks of two nodes that use a file by turns would move its pages
+ * back and forth.  Inline, since faults that move nothing call it.
+ *
+ * Return: true unless the file has another home.
+ */
+static inline bool follow_home_free(const struct follow_home *home,
+				    unsigned long key, unsigned int claim,
+				    unsigned long now, unsigned long quiet)
+{
+	return READ_ONCE(home->key) != key || READ_ONCE(home->claim) == claim ||
+	       !time_before(now, READ_ONCE(home->last) + quiet);
+}
+
 bool follow_reaches(unsigned int level, enum follow_kind kind, bool explicit);
-bool follow_home_free(const struct follow_home *home, unsigned long key,
-		      unsigned int claim, unsigned long now,
-		      unsigned long quiet);
 void follow_home_take(struct follow_home *home, unsigned long key,
 		      unsigned int claim, unsigned long now);
 bool follow_rate_has(const struct follow_rate *rate, unsigned long now,

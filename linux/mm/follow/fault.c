@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow, by faults: a page that nobody maps is about to be mapped.
+ * Migration on faults: a page fault moves a page that is not mapped yet.
  *
- * It is in the swap cache or the page cache, wherever it was needed first.  If it
- * belongs on another node (where.c), it is moved before: no page table names it, no TLB
- * has it, and the fault waits for the page anyway.  read() and write() never move
- * anything.  Files have a home, and only so many pages come to a node in a second
- * (home.c).
+ * The page is in the swap cache or the page cache, on the node of the CPU that read it
+ * first.  If its policy wants another node (where.c), the fault moves it before it maps
+ * it: no page table and no TLB has an entry to change, and the fault waits for the page
+ * in any case.  read() and write() move nothing.  Files have a home node, and the rate
+ * of pages to each node is limited (home.c).
  *
- * Page faults ask once they have the page, locked: what is on the node of the CPU, and
- * has no policy, is in its place, and that is all they pay for.  What moves they look up
- * again.
+ * Faults call this code with the page locked.  A page without policy on the node of the
+ * CPU is in its place, and no other check is made.  After a move the fault looks the page
+ * up again.
  *
- * Fault-around maps the neighbours of a page under RCU and the page table's lock,
- * where nothing can move.  It leaves out those that should and can: each has a fault of
- * its own then, and moves in it.  What cannot move now, as the node is full or the rate
- * is reached, is mapped with the rest.
+ * Fault-around maps the neighbours of a page under RCU and the page table lock, where
+ * nothing can move.  It skips pages that should move and can: each of them takes a fault
+ * later, and moves in that fault.  Pages that cannot move now, since the node is full or
+ * the rate limit is reached, are mapped with the others.
  *
  * Locks: the caller has the VMA locked.  In it: the page table lock and RCU, for
  * fault-around only; then what home.c takes.
@@ -40,17 +40,17 @@
 
 /**
  * struct look - a folio that a fault is about to map
- * @vma: where
- * @addr: where
+ * @vma: VMA of the fault
+ * @addr: address of the fault
  * @folio: the folio; the caller has a reference
- * @kind: what it is
- * @explicit: a policy was set for it, or for the task
- * @mapped: somebody maps it already
- * @seen: what else is seen of it
- * @key: what it is a part of: a file, which has a home, or swap
- * @index: its place there
- * @to: where it should be
- * @claim: what stands for that as a home
+ * @kind: anonymous, shared memory or file
+ * @explicit: the folio or the task has a policy
+ * @mapped: a page table maps the folio already
+ * @seen: state that decides whether the folio can move
+ * @key: identifies the file, which has a home, or the swap device
+ * @index: offset in the file or the swap device
+ * @to: target node
+ * @claim: home that the policy stands for; follow_claim_of()
  */
 struct look {
 	struct vm_area_struct *vma;
@@ -68,14 +68,14 @@ struct look {
 
 static void find_place(struct look *l)
 {
-	/* Once: it may be another CPU's a moment later. */
+	/* Read once: the task may run on another CPU later. */
 	int here = numa_node_id();
 	struct mempolicy *pol;
 	pgoff_t ilx;
 
 	/*
-	 * A folio that swap read-ahead has brought in is not marked as anonymous before
-	 * it is mapped; the fault determines what it is.
+	 * A folio from swap read-ahead is not marked as anonymous before it is mapped, so
+	 * the kind comes from the fault.
 	 */
 	pol = get_page_policy(l->vma, l->addr, l->kind == FOLLOW_ANON,
 			      folio_order(l->folio), &ilx);
@@ -85,7 +85,7 @@ static void find_place(struct look *l)
 	mpol_cond_put(pol);
 }
 
-/* All that can be told without moving it; false if the level does not reach it. */
+/* Fill in @l without moving the folio; false if the level excludes the folio. */
 static bool look_at(struct look *l, unsigned int level)
 {
 	struct folio *folio = l->folio;
@@ -112,7 +112,7 @@ static bool at_home(const struct look *l, bool use)
 	return l->kind == FOLLOW_ANON || follow_may_claim(l->key, l->claim, use);
 }
 
-/* As migrate_misplaced_folio_prepare() will ask: no zone would have to reclaim. */
+/* The check of migrate_misplaced_folio_prepare(): a zone has room without reclaim. */
 static bool has_room(int nid, unsigned long nr_pages)
 {
 	struct pglist_data *pgdat = NODE_DATA(nid);
@@ -129,7 +129,7 @@ static bool has_room(int nid, unsigned long nr_pages)
 	return false;
 }
 
-/* What take() would say now, if nobody else is faster: nothing is taken. */
+/* The verdict that take() would return now. Isolates nothing and uses no rate. */
 static enum follow_verdict foresee(const struct look *l)
 {
 	unsigned long nr_pages = folio_nr_pages(l->folio);
@@ -144,7 +144,7 @@ static enum follow_verdict foresee(const struct look *l)
 	return has_room(l->to, nr_pages) ? FOLLOW_TAKE : FOLLOW_NOMEM;
 }
 
-/* FOLLOW_TAKE: it is isolated. */
+/* Isolate the folio if it can move; FOLLOW_TAKE if it is isolated. */
 static enum follow_verdict take(struct look *l)
 {
 	struct folio *folio = l->folio;
@@ -169,6 +169,8 @@ static void account(const struct look *l, enum follow_verdict verdict, int from,
 {
 	if (verdict == FOLLOW_LEAVE)
 		return;
+	if ((verdict == FOLLOW_RATE || verdict == FOLLOW_NOMEM) && nr_pages == 1)
+		follow_stall(l->to);
 	if (verdict == FOLLOW_TAKE)
 		follow_count(NUMA_FOLLOW_FAULTED_ANON + l->kind, nr_pages);
 	else
@@ -178,8 +180,8 @@ static void account(const struct look *l, enum follow_verdict verdict, int from,
 }
 
 /*
- * Move the folio if it should be elsewhere.  Returns true if the caller's reference
- * to it is gone, with the lock if it was @locked, and it has to be looked up again.
+ * Move a misplaced folio.  Returns true if the caller's reference was dropped, and the
+ * lock if @locked: the caller looks the folio up again.
  */
 static bool look_and_move(struct look *l, unsigned int level, bool locked)
 {
@@ -231,14 +233,14 @@ static struct look look_in(struct vm_area_struct *vma, unsigned long addr,
 	};
 }
 
-/* What is written to a private mapping is copied: it does not matter where from. */
+/* A write to a private mapping copies the page: the node of the original is irrelevant. */
 static bool is_copied(const struct vm_fault *vmf)
 {
 	return vmf->flags & FAULT_FLAG_WRITE &&
 	       !(vmf->vma->vm_flags & VM_SHARED);
 }
 
-/* Have parts of a file, or all of it, a policy that is its own? */
+/* Has the file, or a part of it, a policy? */
 static __always_inline bool has_policies(struct address_space *mapping,
 					 bool shmem)
 {
@@ -248,17 +250,69 @@ static __always_inline bool has_policies(struct address_space *mapping,
 }
 
 /*
- * Where are pages of a file in their place, whatever else there is to say of them?
- * Without any policy that is the node of the CPU; NUMA_NO_NODE if each has to be
- * looked at; NUMA_FOLLOW_NONE if none is to move.
+ * A task remembers a refusal until the next tick, and skips all checks of that mapping.
+ * One word for both: a match by chance leaves a page where it is once.
+ */
+static __always_inline unsigned long refusal_of(const struct vm_area_struct *vma)
+{
+	return (unsigned long)vma ^ jiffies;
+}
+
+static __always_inline bool is_refused(const struct vm_area_struct *vma)
+{
+	return current->numa_follow_refused == refusal_of(vma);
+}
+
+static void remember_refusal(const struct vm_area_struct *vma)
+{
+	current->numa_follow_refused = refusal_of(vma);
+}
+
+/* Count that a file is at home on another node. The node of the page is not known. */
+static noinline int is_elsewhere(const struct vm_fault *vmf,
+				 struct address_space *mapping, unsigned int claim)
+{
+	int to = claim < MAX_NUMNODES ? claim : NUMA_NO_NODE;
+
+	follow_count(NUMA_FOLLOW_REFUSED_SHARED, 1);
+	trace_numa_follow_fault(kind_of(mapping), key_of(mapping), vmf->pgoff,
+				NUMA_NO_NODE, to, 1, FOLLOW_SHARED);
+	remember_refusal(vmf->vma);
+	return NUMA_FOLLOW_NONE;
+}
+
+/* place_of_all() for a policy of the mapping or the task */
+static noinline int place_by_policy(const struct vm_fault *vmf,
+				    struct address_space *mapping,
+				    const struct mempolicy *pol)
+{
+	unsigned int claim = follow_claim_of(pol, numa_node_id());
+	int nid;
+
+	if (!follow_may_claim(key_of(mapping), claim, true))
+		return is_elsewhere(vmf, mapping, claim);
+	if (claim < MAX_NUMNODES)
+		return claim;
+	for_each_node_mask(nid, pol->nodes)
+		if (!follow_stalled(nid))
+			return NUMA_NO_NODE;
+	remember_refusal(vmf->vma);
+	return NUMA_FOLLOW_NONE;
+}
+
+/*
+ * Returns the node where all pages of a file are in their place: without any policy the
+ * node of the CPU.  NUMA_NO_NODE: the policy is checked for each page.
+ * NUMA_FOLLOW_NONE: no page of the file moves.
  *
- * Who has a level pays for this in every fault: see follow_cost among the selftests.
+ * Every fault of a task with a level pays for this: see selftest follow_cost.
  */
 static __always_inline int place_of_all(struct vm_fault *vmf,
 					struct address_space *mapping,
 					unsigned int level)
 {
 	bool shmem = shmem_mapping(mapping);
+	struct mempolicy *pol;
 	int here;
 
 	/* As follow_reaches() has it, explicit or not */
@@ -266,18 +320,32 @@ static __always_inline int place_of_all(struct vm_fault *vmf,
 		return NUMA_FOLLOW_NONE;
 	if (is_copied(vmf))
 		return NUMA_FOLLOW_NONE;
-	if (vmf->vma->vm_policy || current->mempolicy ||
-	    has_policies(mapping, shmem))
+	if (has_policies(mapping, shmem))
 		return NUMA_NO_NODE;
+	/* The lookup of get_page_policy(); mbind() on shmem sets the policy of the file. */
+	pol = shmem ? NULL : vmf->vma->vm_policy;
+	pol = pol ?: current->mempolicy;
+	if (pol)
+		return place_by_policy(vmf, mapping, pol);
 	if (!shmem && level < 3)
 		return NUMA_FOLLOW_NONE;
 	here = numa_node_id();
-	/* Who uses what is in place is at home there, too. */
-	follow_may_claim(key_of(mapping), here, true);
+	/* A task that uses pages in their place is at home there. */
+	if (!follow_may_claim(key_of(mapping), here, true))
+		return is_elsewhere(vmf, mapping, here);
 	return here;
 }
 
-/* Is it that of a regular file, with pages of its own? */
+/* The node refused a page a moment ago. Not inline: pages in their place are faster. */
+static noinline bool takes_none(int place, const struct vm_area_struct *vma)
+{
+	if (place < 0 || !follow_stalled(place))
+		return false;
+	remember_refusal(vma);
+	return true;
+}
+
+/* Is this the page cache of a regular file? */
 static bool has_cache(struct address_space *mapping)
 {
 	return S_ISREG(mapping->host->i_mode) && !dax_mapping(mapping);
@@ -302,51 +370,61 @@ static noinline bool move_found(struct vm_fault *vmf,
 }
 
 /**
- * __numa_follow_fault - A fault has got a page from a file: was it moved?
+ * __numa_follow_fault - Move a page that ->fault() returned
  * @vmf: fault; no page table is locked
- * @ret: what the file's ->fault() has returned
- * @level: of the current task, not 0
+ * @ret: return value of the file's ->fault()
+ * @level: level of the current task, not 0
  *
- * What does not come locked is not from the page cache.
+ * A page that is not locked is not from the page cache.
  *
- * Return: true if the page was given back to be moved: ->fault() has to be called
+ * Return: true if the reference to the page was dropped: the caller calls ->fault()
  * again.
  */
 bool __numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret,
 			 unsigned int level)
 {
 	struct file *file = vmf->vma->vm_file;
+	struct address_space *mapping;
 	int place;
 
-	if (ret & (VM_FAULT_ERROR | VM_FAULT_NOPAGE | VM_FAULT_RETRY |
+	if (is_refused(vmf->vma) ||
+	    ret & (VM_FAULT_ERROR | VM_FAULT_NOPAGE | VM_FAULT_RETRY |
 		   VM_FAULT_DONE_COW) || !(ret & VM_FAULT_LOCKED) || !file)
 		return false;
-	place = place_of_all(vmf, file->f_mapping, level);
-	if (place == NUMA_FOLLOW_NONE || place == page_to_nid(vmf->page))
+	mapping = file->f_mapping;
+	place = place_of_all(vmf, mapping, level);
+	if (place == NUMA_FOLLOW_NONE || place == page_to_nid(vmf->page) ||
+	    takes_none(place, vmf->vma))
 		return false;
-	return move_found(vmf, file->f_mapping, level);
+	return move_found(vmf, mapping, level);
 }
 
 /**
- * __numa_follow_around - Which pages of a file may fault-around map?
+ * __numa_follow_around - Find the pages of a file that fault-around can map
  * @vmf: fault; no page table is locked
- * @level: of the current task, not 0
+ * @level: level of the current task, not 0
  *
- * Return: the node whose pages it may; of others numa_follow_later() has to be
- * asked, one by one; NUMA_FOLLOW_NONE if it may map all of them.
+ * Return: the node whose pages fault-around maps without a further check; the caller
+ * checks each other page with numa_follow_later().  NUMA_FOLLOW_NONE: fault-around maps
+ * all pages.
  */
 int __numa_follow_around(struct vm_fault *vmf, unsigned int level)
 {
-	return place_of_all(vmf, vmf->vma->vm_file->f_mapping, level);
+	int place;
+
+	if (is_refused(vmf->vma))
+		return NUMA_FOLLOW_NONE;
+	place = place_of_all(vmf, vmf->vma->vm_file->f_mapping, level);
+	return takes_none(place, vmf->vma) ? NUMA_FOLLOW_NONE : place;
 }
 
 /**
- * numa_follow_later - Has a page of the page cache to have its own fault?
- * @vma: VMA that it is about to be mapped in, locked
- * @addr: where
- * @folio: its folio, locked; the page table is, too
+ * numa_follow_later - Check whether fault-around skips a page
+ * @vma: VMA of the fault, locked
+ * @addr: address of the page
+ * @folio: folio of the page, locked under the page table lock
  *
- * Return: true if it is misplaced and can be moved now.
+ * Return: true if the page is misplaced and can move in a fault.
  */
 bool numa_follow_later(struct vm_area_struct *vma, unsigned long addr,
 		       struct folio *folio)
@@ -361,7 +439,7 @@ bool numa_follow_later(struct vm_area_struct *vma, unsigned long addr,
 	if (!look_at(&l, __numa_follow_level()))
 		return false;
 	verdict = foresee(&l);
-	/* What moves is counted when it does. */
+	/* The fault that moves the folio counts it. */
 	if (verdict == FOLLOW_TAKE)
 		return true;
 	account(&l, verdict, folio_nid(folio), folio_nr_pages(folio));
@@ -369,15 +447,15 @@ bool numa_follow_later(struct vm_area_struct *vma, unsigned long addr,
 }
 
 /**
- * __numa_follow_swap - A fault has found a folio in the swap cache
+ * __numa_follow_swap - Move a folio that a fault found in the swap cache
  * @vmf: fault; no page table is locked
- * @entry: what it has looked for
- * @folio: what it has found, with a reference
- * @level: of the current task, not 0
+ * @entry: swap entry of the fault
+ * @folio: folio in the swap cache; the caller has a reference
+ * @level: level of the current task, not 0
  *
  * The caller holds the swap device.
  *
- * Return: the folio to go on with, with a reference; NULL if there is none any more.
+ * Return: the folio for @entry, with a reference; NULL if the swap cache has none.
  */
 struct folio *__numa_follow_swap(struct vm_fault *vmf, swp_entry_t entry,
 				 struct folio *folio, unsigned int level)

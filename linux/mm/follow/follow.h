@@ -211,41 +211,64 @@ bool follow_slice(struct follow_trip *trip);
 /* ---- home.c ---- */
 
 #define FOLLOW_HOME_BITS	9
+#define FOLLOW_HOME_QUIET_S	60
 
 /**
  * struct follow_home_slot - a place in the table of homes
- * @lock: of @home
- * @home: of one file
+ * @lock: serializes changes of @home
+ * @home: home of one file; page faults read it without the lock
  */
 struct follow_home_slot {
-	spinlock_t lock;	/* of @home */
+	spinlock_t lock;	/* serializes changes of @home */
 	struct follow_home home;
 };
 
 extern struct follow_home_slot follow_homes[1 << FOLLOW_HOME_BITS];
+extern unsigned long follow_stalls[MAX_NUMNODES];
 
 bool __follow_may_claim(struct follow_home_slot *slot, unsigned long key,
-			unsigned int claim, bool use);
+			unsigned int claim);
 bool follow_rate_take(int nid, unsigned long nr_pages);
 void follow_rate_return(int nid, unsigned long nr_pages);
 bool follow_rate_left(int nid, unsigned long nr_pages);
+void follow_stall(int nid);
 
 /**
- * follow_may_claim - May a file's pages be wanted somewhere?
+ * follow_may_claim - Check whether a file can have a home
  * @key: the file
- * @claim: where; follow_claim_of()
- * @use: if so, they are
+ * @claim: the home; follow_claim_of()
+ * @use: set or renew it
  *
- * Return: true unless they were wanted elsewhere a moment ago.
+ * Takes a lock only to set a home, or to renew it once a second.
+ *
+ * Return: true unless the file has another home.
  */
 static __always_inline bool follow_may_claim(unsigned long key,
 					     unsigned int claim, bool use)
 {
 	struct follow_home_slot *slot;
+	unsigned long now = jiffies;
 
 	slot = &follow_homes[hash_long(key, FOLLOW_HOME_BITS)];
-	return follow_home_says(&slot->home, key, claim, jiffies, HZ) ||
-	       __follow_may_claim(slot, key, claim, use);
+	/* Without this gcc calculates the address for each field. */
+	OPTIMIZER_HIDE_VAR(slot);
+	if (follow_home_says(&slot->home, key, claim, now, HZ))
+		return true;
+	if (!follow_home_free(&slot->home, key, claim, now,
+			      FOLLOW_HOME_QUIET_S * HZ))
+		return false;
+	return !use || __follow_may_claim(slot, key, claim);
+}
+
+/**
+ * follow_stalled - Check whether faults skip a node
+ * @nid: the node
+ *
+ * Return: true if the node refused a page within STALL.
+ */
+static inline bool follow_stalled(int nid)
+{
+	return time_before(jiffies, READ_ONCE(follow_stalls[nid]));
 }
 
 #endif /* _MM_FOLLOW_H */

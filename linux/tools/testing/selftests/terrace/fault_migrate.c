@@ -133,23 +133,31 @@ static int swap_cache(void)
 /* ---- where to ---- */
 
 /* tmpfs has the policy itself: every other page belongs to node 0. */
+/* Of a file on one node half of the pages go to the other one, whoever uses them. */
+static int interleaved_from(int node, const struct mt_cgroup *cg)
+{
+	int fd = fo_file(FO_SHMEM, PAGES, node);
+
+	MT_ASSERT(fd >= 0, "no file on node %d", node);
+	if (fo_bind(fd, PAGES, MPOL_INTERLEAVE, 3))
+		return MT_FAIL;
+	MT_ASSERT(!use(fd, cg, 0, PAGES), "nobody used it");
+	MT_ASSERT(fo_on(fd, PAGES, 0) == PAGES / 2,
+		  "from node %d: %ld of %ld pages on node 0", node,
+		  fo_on(fd, PAGES, 0), PAGES);
+	MT_ASSERT(!use(fd, cg, 0, PAGES) && fo_on(fd, PAGES, 0) == PAGES / 2,
+		  "they moved again");
+	close(fd);
+	return MT_PASS;
+}
+
 static int interleaved(void)
 {
 	struct mt_cgroup cg;
-	int fd;
 
 	if (fo_level(&cg, 1))
 		return MT_FAIL;
-	fd = file(SHMEM, PAGES);
-	MT_ASSERT(fd >= 0, "no file on node 1");
-	if (fo_bind(fd, PAGES, MPOL_INTERLEAVE, 3))
-		return MT_FAIL;
-	MT_ASSERT(!use(fd, &cg, 0, PAGES), "nobody used it");
-	MT_ASSERT(fo_on(fd, PAGES, 0) == PAGES / 2,
-		  "%ld of %ld pages on node 0", fo_on(fd, PAGES, 0), PAGES);
-	MT_ASSERT(!use(fd, &cg, 0, PAGES) && fo_on(fd, PAGES, 0) == PAGES / 2,
-		  "they moved again");
-	return MT_PASS;
+	return interleaved_from(1, &cg) ?: interleaved_from(0, &cg);
 }
 
 /* Every other page to another node, by nobody's policy */

@@ -95,7 +95,7 @@ static long faults(int fd, const struct mt_cgroup *cg)
 	return fo_read(&r) ? -1 : r.faults;
 }
 
-/* Twice what it takes where nothing is to move, and one for each that moves */
+/* At most twice the faults of level 0, and one for each page that moves */
 static int faults_stay_few(int fd, const struct mt_cgroup *cg, const char *why)
 {
 	long few = faults(fd, NULL), have;
@@ -156,6 +156,48 @@ static int full(void)
 }
 
 FO_THREADS(full)
+
+/* The pages move after the node has room again, in the task that was refused. */
+static int room_again(void *arg)
+{
+	struct fo_reader *r = arg;
+	struct mt_snap before;
+	char *p, *hog;
+	size_t hogged;
+	long came;
+
+	hog = mt_hog(0, &hogged);
+	MT_NEED(hog, "node 0 cannot be filled");
+	mt_snap(&before);
+	p = fo_use(r);
+	MT_ASSERT(p, "cannot use it");
+	came = mt_pages_on(p, PAGES * MT_PAGE, 0);
+	mt_note("node full: %ld of %ld moved, %lld refused", came, PAGES,
+		fo_since(&before, "refused_nomem"));
+	MT_ASSERT(came < PAGES / 2 && fo_since(&before, "refused_nomem") > 0,
+		  "nothing was refused");
+	munmap(hog, hogged);
+	/* No other mapping: the task remembers the last one in which it was refused. */
+	MT_ASSERT(MT_WAIT(!madvise(p, PAGES * MT_PAGE, MADV_DONTNEED) &&
+			  (fo_touch(p, PAGES * MT_PAGE),
+			   mt_all_on(p, PAGES * MT_PAGE, 0)), 20000),
+		  "with room on the node %ld of %ld are there",
+		  fo_on(r->fd, PAGES, 0), PAGES);
+	return MT_PASS;
+}
+
+static int full_for_a_moment(void)
+{
+	struct fo_reader r = { .pages = PAGES };
+	struct mt_cgroup cg;
+	int ret;
+
+	ret = begin(&cg, &r.fd);
+	if (ret)
+		return ret;
+	r.cg = &cg;
+	return mp_in_child(room_again, &r);
+}
 
 /* ---- homes ---- */
 
@@ -223,6 +265,8 @@ int main(void)
 		MT_CHECK("fault-around while the node is full", full),
 		MT_CHECK("fault-around while the node is full, threads",
 			 full_threads),
+		MT_CHECK("pages that a full node refused come when it has room",
+			 full_for_a_moment),
 	};
 
 	return fo_main(checks, ARRAY_LEN(checks));
