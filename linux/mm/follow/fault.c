@@ -51,6 +51,7 @@
  * @index: offset in the file or the swap device
  * @to: target node
  * @claim: home that the policy stands for; follow_claim_of()
+ * @agreed: the file's policy names the nodes, for all tasks that use the file
  */
 struct look {
 	struct vm_area_struct *vma;
@@ -64,6 +65,7 @@ struct look {
 	unsigned long index;
 	int to;
 	unsigned int claim;
+	bool agreed;
 };
 
 static void find_place(struct look *l)
@@ -82,6 +84,7 @@ static void find_place(struct look *l)
 	l->explicit = !follow_by_default(pol);
 	l->to = follow_node(pol, ilx, l->folio, here);
 	l->claim = follow_claim_of(pol, here);
+	l->agreed = pol->flags & MPOL_F_SHARED && pol->mode != MPOL_LOCAL;
 	mpol_cond_put(pol);
 }
 
@@ -107,9 +110,11 @@ static bool look_at(struct look *l, unsigned int level)
 	return true;
 }
 
+/* The parts of a file with policies can belong on different nodes. */
 static bool at_home(const struct look *l, bool use)
 {
-	return l->kind == FOLLOW_ANON || follow_may_claim(l->key, l->claim, use);
+	return l->kind == FOLLOW_ANON || l->agreed ||
+	       follow_may_claim(l->key, l->claim, use);
 }
 
 /* The check of migrate_misplaced_folio_prepare(): a zone has room without reclaim. */

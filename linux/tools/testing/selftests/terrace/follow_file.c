@@ -54,7 +54,56 @@ static int readers(void)
 
 FO_THREADS(readers)
 
-/* What follows a task is what has no policy: the file that it maps has one. */
+/* The halves of a file are bound to two nodes, and each is on the other node. */
+static int halves_of(enum fo_kind kind, const struct mt_cgroup *cg)
+{
+	const long half = PAGES / 2;
+	struct fo_reader a = { .pages = half, .cg = cg, .cpu = 0 };
+	struct fo_reader r = { .pages = PAGES, .cg = cg, .cpu = 1 };
+	char text[MT_PAGE] = "x";
+	char *p;
+	long i, there;
+
+	r.fd = fo_new(kind);
+	p = r.fd < 0 ? NULL : fo_map(r.fd, PAGES);
+	MT_ASSERT(p, "no file");
+	for (i = 0; i < PAGES; i++) {
+		if (i % half == 0)
+			MT_ASSERT(!mt_bind_to(i < half), "no policy");
+		MT_ASSERT(pwrite(r.fd, text, sizeof(text), i * MT_PAGE) ==
+			  (ssize_t)sizeof(text), "pwrite");
+	}
+	MT_ASSERT(!fsync(r.fd) && !mt_bind_default(), "fsync");
+	fo_drain();
+	MT_ASSERT(!mp_old_bind(p, half * MT_PAGE, MPOL_BIND, 1, 0) &&
+		  !mp_old_bind(p + half * MT_PAGE, half * MT_PAGE, MPOL_BIND, 2, 0),
+		  "mbind");
+	munmap(p, SIZE);
+	MT_ASSERT(fo_on(r.fd, half, 1) == half && fo_on(r.fd, PAGES, 0) == half,
+		  "pages are not where they were written");
+	/* A task on each node, which has its part bound to its node */
+	a.fd = r.fd;
+	if (fo_read(&a) || fo_read(&r))
+		return MT_FAIL;
+	there = fo_on(r.fd, half, 0) + fo_on(r.fd, PAGES, 1) - fo_on(r.fd, half, 1);
+	mt_note("%s: %ld of %ld pages are where their part is bound to",
+		kind == FO_SHMEM ? "tmpfs" : "ext4", there, PAGES);
+	close(r.fd);
+	return there == PAGES ? MT_PASS : MT_FAIL;
+}
+
+static int halves(void)
+{
+	struct mt_cgroup cg;
+
+	MT_NEED(mt_ext4(), "no ext4 on a loop device");
+	MT_NEED(!mt_write(FO_POLICY, "1"), "no CONFIG_MAPPED_FILE_POLICY");
+	if (fo_level(&cg, 3))
+		return MT_FAIL;
+	return halves_of(FO_SHMEM, &cg) ?: halves_of(FO_DISK, &cg);
+}
+
+/* Memory without a policy follows a task; the file of this mapping has one. */
 static int follower_fd;
 
 static char *map_private(struct am_task *t)
@@ -92,7 +141,7 @@ static int follower(void)
 	return left == PAGES ? MT_PASS : MT_FAIL;
 }
 
-/* What a writer on node 0 copies from it is not the file's any more. */
+/* The copies of a writer on node 0 do not belong to the file. */
 static int writes(void *arg)
 {
 	char *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE,
@@ -168,6 +217,7 @@ int main(void)
 		MT_CHECK("a bound file stays, whoever reads it", readers),
 		MT_CHECK("a bound file stays, whichever threads read it",
 			 readers_threads),
+		MT_CHECK("each part of a file goes where that part is bound to", halves),
 		MT_CHECK("a bound file does not follow who reads it", follower),
 		MT_CHECK("private copies do not go by the policy of their file",
 			 copies),
