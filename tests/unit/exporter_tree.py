@@ -70,6 +70,7 @@ COUNTERS = [
     "numa_scan_ns_sliced",
     "numa_scan_ns_sync",
     "numa_scan_one_node",
+    "numa_scan_opted_out",
     "numa_scan_ptes",
     "numa_scan_skipped",
     "numa_scan_slices_async",

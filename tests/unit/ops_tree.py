@@ -88,7 +88,7 @@ class Tree:
         for knob in KNOBS:
             if knob.option and not knob.path.startswith(MTIER):
                 self.put(knob.path, knob.default)
-        self.vmstat(numa_follow_tasks=0)
+        self.vmstat(numa_follow_tasks=0, numa_scan_opted_out=0)
         self.put(f"{CGROUPS}/cgroup.controllers", "cpuset memory")
         for group in ("db", "db/old"):
             self.put(f"{CGROUPS}/{group}/cgroup.procs", "")

@@ -242,6 +242,22 @@ def test_knobs_of_a_cgroup(whole: Tree, capsys: pytest.CaptureFixture[str]) -> N
         run(*words, "db", "migrate_on_fault", "4")
 
 
+def test_a_name_of_a_cgroup_and_of_the_machine(whole: Tree) -> None:
+    words = ["set", "--root", str(whole.root)]
+    machine, group = "proc/sys/kernel/numa_balancing", "sys/fs/cgroup/db/cpuset.numa_balancing"
+    assert run(*words, "numa_balancing=1") == 0
+    assert ((whole.root / machine).read_text().strip(), (whole.root / group).read_text().strip()) == ("1", "1")
+    assert run(*words, "--cgroup", "db", "numa_balancing=off") == 0
+    assert ((whole.root / machine).read_text().strip(), (whole.root / group).read_text().strip()) == ("1", "0")
+    with pytest.raises(UsageError, match=r"numa_balancing cannot be '2'; allowed: 0-1"):
+        run(*words, "--cgroup", "db", "numa_balancing=2")
+    with pytest.raises(UsageError, match="'cpuset.numa_balancing' is set for each cgroup: say which with --cgroup"):
+        run(*words, "cpuset.numa_balancing=0")
+    whole.put("sys/fs/cgroup/bare/cgroup.procs", "")
+    with pytest.raises(MissingError, match=r"bare has no cpuset.numa_balancing: it has no cpuset controller"):
+        run(*words, "--cgroup", "bare", "numa_balancing=0")
+
+
 def test_a_cgroup_that_cannot_be_meant(whole: Tree) -> None:
     words = ["set", "--root", str(whole.root)]
     for path, message in (

@@ -175,6 +175,8 @@ def test_every_capability_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     tree.put("sys/fs/cgroup/db/cpuset.auto_migration.effective", "1")
     tree.put("sys/fs/cgroup/db/cpuset.migrate_on_fault.effective", "2")
     tree.put("sys/fs/cgroup/db/old/cpuset.migrate_on_fault.effective", "1")
+    for group in ("db/old", "db/old/er"):
+        tree.put(f"sys/fs/cgroup/{group}/cpuset.numa_balancing.effective", "0")
     tree.vmstat(numa_follow_tasks=3, numa_follow_moved=256, numa_follow_pulled=256, tlb_defer_pages=1024)
     check("status-capabilities.txt", status(tmp_path, capsys))
     on = {item["name"]: item for item in json.loads(status(tmp_path, capsys, "--json"))["capabilities"]}
@@ -182,3 +184,5 @@ def test_every_capability_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert on["tlb_defer"]["settings"] == {"tlb_defer.mode": "quarantine", "tlb_defer.limit_ticks": "5"}
     assert on["migrate_on_fault"]["cgroups"] == {"db": "2", "db/old": "1"}
     assert on["auto_migration"]["pages"] == 512
+    assert on["numa_balancing"]["cgroups"] == {"db/old": "0"}
+    assert off["numa_balancing"]["cgroups"] == {}

@@ -37,6 +37,7 @@ held_limit_bp = "0.5%"
 [cgroup."system.slice/db.service"]
 auto_migration = true
 cpuset.migrate_on_fault = 2
+numa_balancing = false
 """
 
 
@@ -44,6 +45,8 @@ def test_every_kind_of_setting_and_its_turn() -> None:
     found = [(one.knob.name, one.value, one.line, one.cgroup) for one in settings.parse(WHOLE, PATH)]
     db = "system.slice/db.service"
     assert found == [
+        # Off before whatever is switched on: no scan comes in between.
+        ("numa_balancing", "0", 20, db),
         ("demotion_enabled", "true", 1, None),
         ("promote.rate_mbps", "500", 3, None),
         ("promote.thp", "split", 3, None),
@@ -148,7 +151,7 @@ def test_saving_keeps_what_is_there() -> None:
             settings.with_value(WHOLE, PATH, find(name), "1")
     own = in_cgroup(CGROUP_KNOBS[0], "user.slice")
     assert settings.with_value(WHOLE, PATH, own, "1", "user.slice").endswith(
-        'cpuset.migrate_on_fault = 2\n\n[cgroup."user.slice"]\nauto_migration = true\n'
+        'cpuset.migrate_on_fault = 2\nnuma_balancing = false\n\n[cgroup."user.slice"]\nauto_migration = true\n'
     )
 
 

@@ -51,7 +51,8 @@ def test_a_folder_above_its_limit_is_named_with_both_figures() -> None:
 
 def test_the_check_asks_for_each_folder_and_object_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[list[str]] = []
-    ours = ["mm/follow/Makefile", "mm/follow/tick.c", "kernel/cgroup/numa_follow.c", "tools/testing/x/Makefile"]
+    cgroup = ["kernel/cgroup/numa_balancing.c", "kernel/cgroup/numa_follow.c"]
+    ours = ["mm/follow/Makefile", "mm/follow/tick.c", *cgroup, "tools/testing/x/Makefile"]
     monkeypatch.setattr(tree, "overlay_files", lambda: ours)
     assert check._compiled() == ["mm/follow/", *ELSEWHERE]
     (tmp_path / "hooks").mkdir()
@@ -67,7 +68,7 @@ def test_the_check_asks_for_each_folder_and_object_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(check, "_run", said)
     measured = check._check_size(SOURCE)
     assert measured == Measured(["linux/mm/follow: 9814 bytes of text, the budget is 9000"], SIZES)
-    assert asked == [["size", "mm/follow/built-in.a", "kernel/cgroup/numa_follow.o"]]
+    assert asked == [["size", "mm/follow/built-in.a", "kernel/cgroup/numa_balancing.o", "kernel/cgroup/numa_follow.o"]]
     result = check._timed(Check("size", "", lambda source: measured), SOURCE)
     assert (result.passed, result.sizes) == (False, tuple(SIZES))
     (tmp_path / "hooks/budget.toml").write_text("hooks = 1\n")

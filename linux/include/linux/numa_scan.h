@@ -7,9 +7,58 @@
 #define _LINUX_NUMA_SCAN_H
 
 #include <linux/jump_label.h>
+#include <linux/jump_label_ratelimit.h>
 #include <linux/mm.h>
 #include <linux/mm_types.h>
 #include <linux/topology.h>
+
+struct cgroup_subsys_state;
+
+#ifdef CONFIG_NUMA_SCAN_CPUSET
+
+/* Counts the cpusets that have opted out */
+extern struct static_key_false_deferred numa_scan_off_key;
+
+bool __numa_scan_off(struct mm_struct *mm);
+void numa_scan_css_offline(struct cgroup_subsys_state *css);
+
+/**
+ * numa_scan_off() - Check whether the cgroup of an address space has opted out
+ * @mm: the mm; NULL for a kernel thread
+ *
+ * Return: true if NUMA balancing is not to scan it (cpuset.numa_balancing).
+ */
+static inline bool numa_scan_off(struct mm_struct *mm)
+{
+	return static_branch_unlikely(&numa_scan_off_key.key) &&
+	       __numa_scan_off(mm);
+}
+
+/**
+ * numa_scan_off_cpusets() - Get the number of cpusets that have opted out
+ *
+ * Return: their number, with those that have opted in again less than a second ago.
+ */
+static inline int numa_scan_off_cpusets(void)
+{
+	return static_key_count(&numa_scan_off_key.key.key);
+}
+
+#else
+
+static inline void numa_scan_css_offline(struct cgroup_subsys_state *css) { }
+
+static inline bool numa_scan_off(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline int numa_scan_off_cpusets(void)
+{
+	return 0;
+}
+
+#endif /* CONFIG_NUMA_SCAN_CPUSET */
 
 #ifdef CONFIG_NUMA_SCAN_MODES
 
@@ -22,7 +71,7 @@ void __numa_scan_touch(struct vm_area_struct *vma, unsigned long addr);
 #define NUMA_SCAN_CP_SHIFT	16
 
 /**
- * numa_scan_cp_node() - tell change_protection() whose node is the local one
+ * numa_scan_cp_node() - pass the local node to change_protection()
  * @nid: the node
  *
  * Return: what to add to its flags.

@@ -21,6 +21,7 @@
 #include <linux/mempolicy.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>
+#include <linux/numa_scan.h>
 #include <linux/sched.h>
 #include <linux/sched/sysctl.h>
 #include <linux/stale_cpupid.h>
@@ -36,9 +37,11 @@ static_assert(STALE_CPUPID);
 
 /* ---- where it should be ---- */
 
+/* Not where a cgroup has opted out: all marks are ours then. */
 static bool balancing_marks(void)
 {
-	return READ_ONCE(sysctl_numa_balancing_mode) & NUMA_BALANCING_NORMAL;
+	return READ_ONCE(sysctl_numa_balancing_mode) & NUMA_BALANCING_NORMAL &&
+	       !numa_scan_off(current->mm);
 }
 
 /* Has a tick marked it, for this task if NUMA balancing marks pages, too? */

@@ -30,6 +30,7 @@
 #include <linux/memory-tiers.h>
 #include <linux/mm.h>
 #include <linux/nodemask.h>
+#include <linux/numa_scan.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/sysctl.h>
@@ -130,6 +131,9 @@ static bool balancing_objects(int to)
 	int preferred = READ_ONCE(current->numa_preferred_nid);
 
 	if (!(READ_ONCE(sysctl_numa_balancing_mode) & NUMA_BALANCING_NORMAL))
+		return false;
+	/* What it preferred before the cgroup opted out, it does not move tasks to. */
+	if (numa_scan_off(current->mm))
 		return false;
 	if (preferred == NUMA_NO_NODE || preferred == to)
 		return false;

@@ -23,7 +23,8 @@ _OBJECTS = (
         f"mm/{name}.o"
         for name in ("mempolicy", "memory", "huge_memory", "filemap", "readahead", "memcontrol", "vmstat")
     ),
-    *("kernel/sched/core.o", "kernel/sched/fair.o", "kernel/cgroup/cpuset.o", "kernel/cgroup/numa_follow.o"),
+    *("kernel/sched/core.o", "kernel/sched/fair.o", "kernel/cgroup/cpuset.o"),
+    *("kernel/cgroup/numa_balancing.o", "kernel/cgroup/numa_follow.o"),
     *("fs/inode.o", "fs/proc/task_mmu.o", "drivers/base/node.o"),
 )
 #: What has to be on, or nothing of ours would be compiled.

@@ -27,6 +27,7 @@ _OBJECTS = (
     ("fs/inode.o", ""),
     ("fs/open.o", ""),
     ("kernel/cgroup/cpuset.o", "CPUSETS"),
+    ("kernel/cgroup/numa_balancing.o", "NUMA_SCAN_CPUSET"),
     ("kernel/cgroup/numa_follow.o", "NUMA_FOLLOW"),
     ("fs/proc/task_mmu.o", "PROC_PAGE_MONITOR"),
     ("drivers/base/node.o", "NUMA"),

@@ -11,7 +11,10 @@ from pathlib import PurePosixPath
 from terrace.output import format_table
 
 #: Objects of ours in folders of Linux, and the folder of ours that each is a part of.
-ELSEWHERE = {"kernel/cgroup/numa_follow.o": "mm/follow"}
+ELSEWHERE = {
+    "kernel/cgroup/numa_balancing.o": "kernel/sched/numa_scan",
+    "kernel/cgroup/numa_follow.o": "mm/follow",
+}
 # text, data, bss, their sum in two bases, an object, and the archive that it is in.
 _LINE = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+\d+\s+[0-9a-f]+\s+(\S+)(?: \(ex (\S+)\))?")
 

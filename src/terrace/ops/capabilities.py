@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from terrace.ops import hierarchy, knobs
 from terrace.ops.counters import DEMOTED
@@ -17,6 +17,7 @@ _ON = ("1", "true")
 _FAULTED = tuple(f"numa_follow_faulted_{kind}" for kind in ("anon", "shmem", "file"))
 _FOLLOWED = ("numa_follow_moved", "numa_follow_pulled")
 _EFFECTIVE = "cpuset.{}.effective"
+_BALANCING = "numa_balancing"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Capability:
     on: bool | None
     #: Knobs of `terrace set` that say how it is set, with their values; those of a control group are in `cgroups`.
     settings: dict[str, str] = field(default_factory=dict)
-    #: Control groups, below /sys/fs/cgroup, that have it on, with what holds there (`cpuset.….effective`).
+    #: Control groups, below /sys/fs/cgroup, that have it on, with what holds there (`cpuset.….effective`);
+    #: of NUMA balancing those that have opted out, with 0, but for what is below them.
     cgroups: dict[str, str] = field(default_factory=dict)
     #: Pages since boot: moved, or left for a later flush; None where nothing is counted.
     pages: int | None = None
@@ -50,7 +52,7 @@ def read_capabilities(files: KernelFiles, counters: Mapping[str, int]) -> list[C
         _by_knob(files, "demotion", "demotion_enabled", pages(*DEMOTED)),
         _by_knob(files, "tlb_defer", "tlb_defer.mode", pages("tlb_defer_pages"), lambda mode: mode != "off"),
         _weights(files),
-        _by_knob(files, "numa_balancing", "numa_balancing", pages("numa_pages_migrated"), lambda mode: mode != "0"),
+        _numa_balancing(files, pages("numa_pages_migrated")),
         _in_cgroups(files, "auto_migration", follow, pages(*_FOLLOWED)),
         _in_cgroups(files, "migrate_on_fault", follow, pages(*_FAULTED)),
         _by_knob(files, "file_policy", "file_policy", None),
@@ -68,6 +70,27 @@ def _by_knob(
     settings = {} if value is None else {own.name: value}
     settings |= {knob.name: now for knob in _beside(own) if (now := _changed(files, knob))}
     return Capability(name, True, None if value is None else is_on(value), settings, pages=pages)
+
+
+def _numa_balancing(files: KernelFiles, pages: int | None) -> Capability:
+    """As its knobs set it, with the control groups that have opted out."""
+    own = _by_knob(files, _BALANCING, _BALANCING, pages, lambda mode: mode != "0")
+    folder = hierarchy.find(files).folder
+    found = _opted_out(files, folder) if folder else []
+    return replace(own, cgroups={path.removeprefix(f"{folder}/"): "0" for path in found})
+
+
+def _opted_out(files: KernelFiles, folder: str) -> list[str]:
+    """The topmost of a branch; those without a cpuset controller have none below that has one."""
+    found: list[str] = []
+    for name in hierarchy.folders(files, folder):
+        path = f"{folder}/{name}"
+        value = files.get(f"{path}/{_EFFECTIVE.format(_BALANCING)}")
+        if value == "0":
+            found.append(path)
+        elif value:
+            found += _opted_out(files, path)
+    return found
 
 
 def _beside(switch: Knob) -> list[Knob]:
@@ -123,10 +146,14 @@ def settings_text(capability: Capability) -> str:
     if not capability.on:
         return ""
     parts = [f"{name} {value}" for name, value in capability.settings.items() if not _is_switch(name, value)]
-    named = [name if level == "1" else f"{name} ({level})" for name, level in capability.cgroups.items()]
+    named = [_group_text(name, level) for name, level in capability.cgroups.items()]
     if len(named) > _NAMED:
         named = [*named[:_NAMED], f"and {len(named) - _NAMED} more"]
     return ", ".join([*parts, *named])
+
+
+def _group_text(name: str, level: str) -> str:
+    return {"0": f"not in {name}", "1": name}.get(level, f"{name} ({level})")
 
 
 def _is_switch(name: str, value: str) -> bool:

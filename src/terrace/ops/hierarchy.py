@@ -95,3 +95,8 @@ def cgroup_of(files: KernelFiles, task: int) -> str:
 def is_below(name: str, top: str) -> bool:
     """Whether a cgroup is ``top`` or below it; every one is below the root, which is empty."""
     return not top or name == top or name.startswith(f"{top}/")
+
+
+def folders(files: KernelFiles, folder: str) -> list[str]:
+    """The names of the folders in one: of a cgroup, the cgroups below it."""
+    return [name for name in files.names(folder) if files.real_path(f"{folder}/{name}").is_dir()]

@@ -57,11 +57,14 @@ def _defer(name: str, unit: str, default: int, low: int, high: int, summary: str
     return Knob(f"tlb_defer.{name}", path, unit, str(default), summary, low, high, option="CONFIG_TLB_DEFER")
 
 
-def _follow(name: str, unit: str, default: int, low: int, high: int, summary: str) -> Knob:
+def _of_cgroup(name: str, unit: str, default: int, low: int, high: int, summary: str, option: str) -> Knob:
     """One of a cgroup's: its file lies in the cgroup's folder (`in_cgroup`)."""
     file = f"cpuset.{name.removesuffix('_s')}"
-    option, own = "CONFIG_NUMA_FOLLOW", (file,)
-    return Knob(name, file, unit, str(default), summary, low, high, aliases=own, option=option)
+    return Knob(name, file, unit, str(default), summary, low, high, aliases=(file,), option=option)
+
+
+def _follow(name: str, unit: str, default: int, low: int, high: int, summary: str) -> Knob:
+    return _of_cgroup(name, unit, default, low, high, summary, "CONFIG_NUMA_FOLLOW")
 
 
 KNOBS: tuple[Knob, ...] = (
@@ -195,6 +198,10 @@ CGROUP_KNOBS: tuple[Knob, ...] = (
     _follow("auto_migrate_lazy", "", 0, 0, 1, "what follows moves when it is used next, not soon"),
     _follow("migrate_max_mapcount", "", 1, 1, 1_000_000, "pages that more processes share stay"),
     _follow("migrate_on_fault", "", 0, 0, 3, "faults move what nobody maps: 1 in memory, 2 files with policies, 3 all"),
+    # The name of a knob of the machine, too: that one without --cgroup and outside of [cgroup."PATH"].
+    _of_cgroup(
+        "numa_balancing", "", 1, 0, 1, "0 keeps its processes out of scans of NUMA balancing", "CONFIG_NUMA_SCAN_CPUSET"
+    ),
 )
 
 #: The knob of each node with memory, `weights.node0` and so on.

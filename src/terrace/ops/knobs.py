@@ -17,6 +17,8 @@ from terrace.words import did_you_mean
 _SUFFIX = re.compile(r"_(ms|s|mbps|percent|bp|ticks)$")
 _TIME_NS = {"ms": 1_000_000, "s": 1_000_000_000}
 _OF_A_PERCENT = {"%": 1, "bp": 100}
+#: Counters that a kernel with files of cgroups has, by the option that makes them.
+_COUNTED = {"CONFIG_NUMA_FOLLOW": "numa_follow_tasks", "CONFIG_NUMA_SCAN_CPUSET": "numa_scan_opted_out"}
 _WEIGHT = re.compile(r"(?:weights|weighted_interleave)\.node(\d{1,4})", re.ASCII)
 
 
@@ -33,7 +35,8 @@ def find(name: str) -> Knob:
         )
     if weight := _WEIGHT.fullmatch(wanted):
         return node_weight(int(weight[1]))
-    if any(wanted in (knob.name, *knob.aliases, *_short_names(knob)) for knob in CGROUP_KNOBS):
+    of_machine = any(wanted in (knob.name, *knob.aliases) for knob in KNOBS)
+    if not of_machine and any(wanted in (knob.name, *knob.aliases, *_short_names(knob)) for knob in CGROUP_KNOBS):
         raise UsageError(f"'{name}' is set for each cgroup: say which with --cgroup (--cgroup system.slice {name} …)")
     return _find(name, wanted, KNOBS, "`terrace set --list` shows all")
 
@@ -209,7 +212,7 @@ def absent(files: KernelFiles, knob: Knob) -> str:
     """Why a knob's file is not there, and what to do."""
     if knob.path.startswith(MTIER) and not files.exists(MTIER):
         return f"this kernel has no /{knob.path}: it has no promotion engine. `terrace doctor` says what is needed"
-    if knob.path.startswith(CGROUPS) and "numa_follow_tasks" in parse_table(files.get("proc/vmstat")):
+    if knob.path.startswith(CGROUPS) and _COUNTED[knob.option] in parse_table(files.get("proc/vmstat")):
         folder, _, file = knob.path.rpartition("/")
         above = folder.rpartition("/")[0]
         return (

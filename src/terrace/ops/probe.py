@@ -107,13 +107,16 @@ class Prober:
         scan = self.files.get("proc/sys/kernel/numa_balancing_scan_mode")
         detail = self._option("CONFIG_NUMA_SCAN_MODES") if scan is None else f"numa_balancing_scan_mode: {scan}"
         yield Feature("numa-scan-modes", group, scan is not None, detail, "scans for hint faults beside the task")
+        counters = parse_table(self.files.get("proc/vmstat"))
+        out = "numa_scan_opted_out" in counters
+        detail = "cgroups have cpuset.numa_balancing" if out else self._option("CONFIG_NUMA_SCAN_CPUSET")
+        yield Feature("numa-opt-out", group, out, detail, "processes without scans for hint faults")
         yield self._folder(
             "damon", group, "sys/kernel/mm/damon/admin", "CONFIG_DAMON_SYSFS", "migrate_hot, migrate_cold schemes"
         )
         mode = self.files.get("sys/kernel/mm/tlb_defer/mode")
         detail = self._option("CONFIG_TLB_DEFER") if mode is None else f"tlb_defer/mode: {mode}"
         yield Feature("tlb-defer", group, mode is not None, detail, "read-only pages move without interrupts")
-        counters = parse_table(self.files.get("proc/vmstat"))
         lazy = "numa_follow_marked" in counters
         detail = "mbind takes MPOL_MF_LAZY" if lazy else self._option("CONFIG_NUMA_FOLLOW")
         yield Feature("lazy-migrate", group, lazy, detail, "pages move when they are used next")

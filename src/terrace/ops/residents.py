@@ -67,7 +67,7 @@ def cgroups(files: KernelFiles, depth: int, start: str = "") -> list[Resident]:
     if mounted.folder is None or mounted.problem:
         return found
     top = mounted.folder
-    level = [f"{top}/{start}"] if start else [f"{top}/{name}" for name in _folders(files, top)]
+    level = [f"{top}/{start}"] if start else [f"{top}/{name}" for name in hierarchy.folders(files, top)]
     for _ in range(depth + bool(start)):
         if not level:
             break
@@ -77,7 +77,7 @@ def cgroups(files: KernelFiles, depth: int, start: str = "") -> list[Resident]:
             if stat is None:
                 continue
             found.append(_cgroup(files, folder, folder.removeprefix(f"{top}/"), stat))
-            below += [f"{folder}/{name}" for name in _folders(files, folder)]
+            below += [f"{folder}/{name}" for name in hierarchy.folders(files, folder)]
         level = below
     return found
 
@@ -96,7 +96,3 @@ def _cgroup(files: KernelFiles, folder: str, name: str, numa_stat: str) -> Resid
         promoted_pages=stat.get("pgpromote_success"),
         demoted_pages=sum(stat[name] for name in DEMOTED if name in stat) if any(n in stat for n in DEMOTED) else None,
     )
-
-
-def _folders(files: KernelFiles, folder: str) -> list[str]:
-    return [name for name in files.names(folder) if files.real_path(f"{folder}/{name}").is_dir()]

@@ -31,6 +31,7 @@ _CGROUP = "cgroup"
 _SWITCHES = ("tlb_defer.mode", "numa_balancing", "file_policy", "enabled")
 _NODE_WEIGHT = re.compile(r"weights\.node\d+")
 _WORDS_OF_CGROUPS = {word for knob in CGROUP_KNOBS for word in (knob.name, *knob.aliases)}
+_WORDS_OF_BOTH = _WORDS_OF_CGROUPS & {knob.name for knob in KNOBS}
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _setting(key: Key, value: Any, line: int) -> Setting:
     if key[0] == _CGROUP:
         return _of_cgroup(key, value, line)
     name = ".".join(key)
-    if name in _WORDS_OF_CGROUPS:
+    if name in _WORDS_OF_CGROUPS - _WORDS_OF_BOTH:
         raise UsageError(f"'{name}' is set for each cgroup: write it below [cgroup.\"system.slice\"] or another")
     knob = knobs.find(name)
     return Setting(knob, _value(knob, value), line, key)

@@ -169,6 +169,13 @@ static int requests_get(void *data, u64 *val)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(requests_fops, requests_get, NULL, "%llu\n");
 
+static int opted_out_get(void *data, u64 *val)
+{
+	*val = numa_scan_off_cpusets();
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(opted_out_fops, opted_out_get, NULL, "%llu\n");
+
 /* Linux's own file is there, and what it sets is declared */
 #ifdef CONFIG_SCHED_DEBUG
 
@@ -223,6 +230,8 @@ static int __init numa_scan_init(void)
 				   &async_delay_ms_fops);
 	debugfs_create_file_unsafe("scan_requests", 0444, dir, NULL,
 				   &requests_fops);
+	debugfs_create_file_unsafe("scan_opted_out", 0444, dir, NULL,
+				   &opted_out_fops);
 	dput(dir);
 	return 0;
 }

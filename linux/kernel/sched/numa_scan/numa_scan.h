@@ -32,6 +32,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
+#include <linux/vmstat.h>
 
 /**
  * enum numa_scan_mode - where the walk is done
@@ -152,7 +153,7 @@ DECLARE_STATIC_KEY_FALSE(numa_scan_key);
  * @NUMA_SCAN_DONE: the visit is over
  * @NUMA_SCAN_MORE: there is more to do
  * @NUMA_SCAN_LOCKED: mmap_lock was not to be had
- * @NUMA_SCAN_GONE: nobody uses the address space any more
+ * @NUMA_SCAN_GONE: nobody uses the address space any more, or its cgroup has opted out
  * @NUMA_SCAN_BUSY: there was no CPU for it
  */
 enum numa_scan_verdict {
@@ -246,6 +247,42 @@ static inline bool numa_scan_one_node(void)
 {
 	return static_branch_unlikely(&numa_scan_windows_key) &&
 	       __numa_scan_one_node();
+}
+
+#ifdef CONFIG_NUMA_SCAN_CPUSET
+
+/**
+ * numa_scan_opted_out() - Check, and count, that a scan is left out
+ * @mm: the address space
+ *
+ * Return: true if its cgroup has opted out.
+ */
+static inline bool numa_scan_opted_out(struct mm_struct *mm)
+{
+	if (!numa_scan_off(mm))
+		return false;
+	count_vm_event(NUMA_SCAN_OPTED_OUT);
+	return true;
+}
+
+#else
+
+static inline bool numa_scan_opted_out(struct mm_struct *mm)
+{
+	return false;
+}
+
+#endif /* CONFIG_NUMA_SCAN_CPUSET */
+
+/**
+ * numa_scan_unwanted() - Check whether a scan is to be left out
+ * @mm: address space of the current task
+ *
+ * Return: true if nothing of it is to be marked.
+ */
+static inline bool numa_scan_unwanted(struct mm_struct *mm)
+{
+	return numa_scan_one_node() || numa_scan_opted_out(mm);
 }
 
 void numa_scan_begin(struct numa_scan *scan);
@@ -345,7 +382,7 @@ static inline bool numa_scan_tick(struct task_struct *p)
 	return false;
 }
 
-static inline bool numa_scan_one_node(void)
+static inline bool numa_scan_unwanted(struct mm_struct *mm)
 {
 	return false;
 }

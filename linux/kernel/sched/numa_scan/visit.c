@@ -231,6 +231,10 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 		mmap_read_unlock(mm);
 		return NUMA_SCAN_GONE;
 	}
+	if (numa_scan_opted_out(mm)) {
+		mmap_read_unlock(mm);
+		return NUMA_SCAN_GONE;
+	}
 	/* Before its owner is gone, which does not wait for the slice. */
 	memcg = get_mem_cgroup_from_mm(mm);
 

@@ -396,30 +396,90 @@ static bool unscanned(struct am_task *t)
  * NUMA balancing prefers node 0, and nothing any more changes that; the task is on
  * node 1, and may run on both.
  */
+static int preferred_elsewhere(struct am_task *t)
+{
+	mt_run_on_cpu(0);
+	if (begin(t, 0, 1) || ns_fast("sync", 64))
+		return MT_FAIL;
+	t->s->touch = true;
+	MT_ASSERT(MT_WAIT(ns_sched(t->pid, "numa_preferred_nid") == 0, 60000),
+		  "no preferred node");
+	mt_write(NS_DEBUG "scan_period_max_ms", "60000");
+	mt_write(NS_DEBUG "scan_period_min_ms", "60000");
+	MT_ASSERT(MT_WAIT(unscanned(t), AM_LONG_MS), "it is still scanned");
+	if (am_rounds(t, 2))
+		return MT_FAIL;
+	t->s->touch = false;
+	if (am_rounds(t, 1))
+		return MT_FAIL;
+	mt_snap(&before);
+	return MT_PASS;
+}
+
 static int balancing(void)
 {
 	struct am_task t = { .size = SIZE, .threads = 1 };
 
-	mt_run_on_cpu(0);
-	if (begin(&t, 0, 1) || ns_fast("sync", 64))
-		return MT_FAIL;
-	t.s->touch = true;
-	MT_ASSERT(MT_WAIT(ns_sched(t.pid, "numa_preferred_nid") == 0, 60000),
-		  "no preferred node");
-	mt_write(NS_DEBUG "scan_period_max_ms", "60000");
-	mt_write(NS_DEBUG "scan_period_min_ms", "60000");
-	MT_ASSERT(MT_WAIT(unscanned(&t), AM_LONG_MS), "it is still scanned");
-	if (am_rounds(&t, 2))
-		return MT_FAIL;
-	t.s->touch = false;
-	if (am_rounds(&t, 1))
-		return MT_FAIL;
-	mt_snap(&before);
-	if (am_move(&t, AM_NODE1) || am_move(&t, AM_NODE0 | AM_NODE1) ||
-	    left_alone(&t, "balancing"))
+	if (preferred_elsewhere(&t) || am_move(&t, AM_NODE1) ||
+	    am_move(&t, AM_NODE0 | AM_NODE1) || left_alone(&t, "balancing"))
 		return MT_FAIL;
 	/* It cannot have it on node 0 any more. */
 	return passed(&t);
+}
+
+/* The preference stays, and nothing acts on it any more. */
+static int opted_out(void)
+{
+	struct am_task t = { .size = SIZE, .threads = 1 };
+	bool decided;
+
+	if (preferred_elsewhere(&t))
+		return MT_FAIL;
+	MT_ASSERT(!am_set(&on, "numa_balancing", 0), "cannot opt out");
+	if (am_move(&t, AM_NODE1) || am_move(&t, AM_NODE0 | AM_NODE1))
+		return MT_FAIL;
+	decided = MT_WAIT(fo_since(&before, "tasks") +
+			  fo_since(&before, "declined_balancing") > 0, AM_LONG_MS);
+	fo_note(&before);
+	MT_ASSERT(ns_sched(t.pid, "numa_preferred_nid") == 0, "no preferred node");
+	MT_ASSERT(decided && !fo_since(&before, "declined_balancing"),
+		  "its memory does not follow");
+	return passed(&t);
+}
+
+/* NUMA balancing is on, and leaves out their cgroup: what else is marked moves. */
+static int lazy_opted_out(void)
+{
+	struct am_task t = { .size = SIZE };
+
+	if (begin(&t, 1, 1))
+		return MT_FAIL;
+	MT_ASSERT(!am_set(&on, "numa_balancing", 0) && !mt_write(FO_BALANCING, "1"),
+		  "cannot opt out");
+	return passed(&t);
+}
+
+static int bind_lazily(void *arg)
+{
+	char *p;
+
+	(void)arg;
+	MT_ASSERT(!mt_cgroup_enter(&on, 0) && !mt_run_on_cpu(0), "cgroup");
+	p = mt_place(SIZE, 0);
+	MT_ASSERT(p && !mt_mbind_flags(p, SIZE, MPOL_BIND, 2, FO_MOVE), "mbind");
+	mt_touch(p, SIZE, false);
+	MT_ASSERT(mt_pages_on(p, SIZE, 1) == PAGES, "%ld of %ld pages have moved",
+		  mt_pages_on(p, SIZE, 1), PAGES);
+	return MT_PASS;
+}
+
+static int mbind_opted_out(void)
+{
+	if (am_cgroup(&on, NULL, "on"))
+		return MT_FAIL;
+	MT_ASSERT(!am_set(&on, "numa_balancing", 0) && !mt_write(FO_BALANCING, "1"),
+		  "cannot opt out");
+	return mp_in_child(bind_lazily, NULL);
 }
 
 /* ---- counters and trace events ---- */
@@ -552,6 +612,11 @@ int main(void)
 			 most_threads),
 		MT_CHECK("NUMA balancing's preferred node wins where it can",
 			 balancing),
+		MT_CHECK("a preferred node of before does not count after an opt-out",
+			 opted_out),
+		MT_CHECK("memory of a task that has opted out follows, lazy",
+			 lazy_opted_out),
+		MT_CHECK("MPOL_MF_LAZY works after an opt-out", mbind_opted_out),
 		MT_CHECK("R25 counters equal trace events", adds_up),
 	};
 
