@@ -17,6 +17,7 @@
 #include <linux/migrate.h>
 #include <linux/mm_types.h>
 #include <linux/numa_follow_types.h>
+#include <linux/vmstat.h>
 
 struct cgroup_subsys_state;
 struct seq_file;
@@ -317,6 +318,35 @@ static inline int numa_follow_around(struct vm_fault *vmf)
 }
 
 /**
+ * numa_follow_leaves() - Check whether fault-around has to leave out a page
+ * @place: node from numa_follow_around()
+ * @vma: VMA that the page is about to be mapped in, locked
+ * @addr: address
+ * @folio: folio of the page cache, locked; the page table is locked
+ *
+ * Return: true if the page is misplaced, and its own fault can move it.
+ */
+static inline bool numa_follow_leaves(int place, struct vm_area_struct *vma,
+				      unsigned long addr, struct folio *folio)
+{
+	return place != NUMA_FOLLOW_NONE && folio_nid(folio) != place &&
+	       numa_follow_later(vma, addr, folio);
+}
+
+/**
+ * numa_follow_mapped() - Count pages that fault-around has mapped
+ * @place: node from numa_follow_around()
+ * @nr_pages: number of pages
+ *
+ * All of them were compared with @place, or with the node that their policy wants.
+ */
+static inline void numa_follow_mapped(int place, unsigned long nr_pages)
+{
+	if (place != NUMA_FOLLOW_NONE)
+		count_vm_events(NUMA_FOLLOW_CHECKED, nr_pages);
+}
+
+/**
  * numa_follow_swap - A fault has looked into the swap cache
  * @vmf: fault; no page table is locked
  * @entry: what it has looked for
@@ -359,7 +389,8 @@ static inline struct folio *numa_follow_swap(struct vm_fault *vmf,
 #define numa_follow_css_offline(css)				do { } while (0)
 #define numa_follow_fault(vmf, ret)				false
 #define numa_follow_around(vmf)					NUMA_FOLLOW_NONE
-#define numa_follow_later(vma, addr, folio)			false
+#define numa_follow_leaves(place, vma, addr, folio)		((void)(place), false)
+#define numa_follow_mapped(place, nr_pages)			do { } while (0)
 #define numa_follow_swap(vmf, entry, folio)			(folio)
 
 #endif /* CONFIG_NUMA_FOLLOW */

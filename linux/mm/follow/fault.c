@@ -197,6 +197,8 @@ static bool look_and_move(struct look *l, unsigned int level, bool locked)
 
 	if (!look_at(l, level))
 		return false;
+	if (!l->mapped)
+		count_vm_events(NUMA_FOLLOW_CHECKED, nr_pages);
 	verdict = take(l);
 	gone = verdict == FOLLOW_TAKE;
 	if (gone) {
@@ -243,15 +245,6 @@ static bool is_copied(const struct vm_fault *vmf)
 {
 	return vmf->flags & FAULT_FLAG_WRITE &&
 	       !(vmf->vma->vm_flags & VM_SHARED);
-}
-
-/* Has the file, or a part of it, a policy? */
-static __always_inline bool has_policies(struct address_space *mapping,
-					 bool shmem)
-{
-	if (shmem)
-		return READ_ONCE(SHMEM_I(mapping->host)->policy.root.rb_node);
-	return file_policy_has(mapping);
 }
 
 /*
@@ -316,24 +309,27 @@ static __always_inline int place_of_all(struct vm_fault *vmf,
 					struct address_space *mapping,
 					unsigned int level)
 {
-	bool shmem = shmem_mapping(mapping);
-	struct mempolicy *pol;
+	struct mempolicy *pol = current->mempolicy;
 	int here;
 
-	/* As follow_reaches() has it, explicit or not */
-	if (!shmem && level < 2)
-		return NUMA_FOLLOW_NONE;
 	if (is_copied(vmf))
 		return NUMA_FOLLOW_NONE;
-	if (has_policies(mapping, shmem))
-		return NUMA_NO_NODE;
-	/* The lookup of get_page_policy(); mbind() on shmem sets the policy of the file. */
-	pol = shmem ? NULL : vmf->vma->vm_policy;
-	pol = pol ?: current->mempolicy;
+	/* mbind() on shared memory sets a policy of the file, as get_page_policy() uses it. */
+	if (shmem_mapping(mapping)) {
+		if (READ_ONCE(SHMEM_I(mapping->host)->policy.root.rb_node))
+			return NUMA_NO_NODE;
+	} else {
+		pol = vmf->vma->vm_policy ?: pol;
+		/* The levels of follow_reaches() */
+		if (level < 2)
+			return NUMA_FOLLOW_NONE;
+		if (file_policy_has(mapping))
+			return NUMA_NO_NODE;
+		if (!pol && level < 3)
+			return NUMA_FOLLOW_NONE;
+	}
 	if (pol)
 		return place_by_policy(vmf, mapping, pol);
-	if (!shmem && level < 3)
-		return NUMA_FOLLOW_NONE;
 	here = numa_node_id();
 	/* A task that uses pages in their place is at home there. */
 	if (!follow_may_claim(key_of(mapping), here, true))
@@ -398,10 +394,13 @@ bool __numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret,
 		return false;
 	mapping = file->f_mapping;
 	place = place_of_all(vmf, mapping, level);
-	if (place == NUMA_FOLLOW_NONE || place == page_to_nid(vmf->page) ||
-	    takes_none(place, vmf->vma))
+	if (place == NUMA_FOLLOW_NONE)
 		return false;
-	return move_found(vmf, mapping, level);
+	if (place != page_to_nid(vmf->page))
+		return !takes_none(place, vmf->vma) &&
+		       move_found(vmf, mapping, level);
+	count_vm_event(NUMA_FOLLOW_CHECKED);
+	return false;
 }
 
 /**

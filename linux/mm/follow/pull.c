@@ -117,6 +117,7 @@ bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 	*nid = NUMA_NO_NODE;
 	if (!pulls && !(pol->flags & MPOL_F_LAZY))
 		return stays(pol, folio);
+	count_vm_events(NUMA_FOLLOW_CHECKED, folio_nr_pages(folio));
 	if (pulls)
 		/* As NUMA balancing notes who has used a page last */
 		folio_xchg_last_cpupid(folio,
@@ -267,6 +268,7 @@ void __numa_follow_pulled(struct vm_fault *vmf, int nr_pages, int nid)
 		return;
 	pulled(vmf->address, nid, nr_pages, false);
 	take_neighbours(&batch, vmf);
+	count_vm_events(NUMA_FOLLOW_CHECKED, batch.nr_pages);
 	moved = follow_move(&batch);
 	if (moved)
 		pulled(vmf->address, nid, moved, true);

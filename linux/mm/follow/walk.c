@@ -235,6 +235,7 @@ void follow_account(const struct follow_walk *walk, bool tick,
 		seen += walk->pages[i];
 		follow_count(NUMA_FOLLOW_REFUSED_DIRTY + i, walk->pages[i]);
 	}
+	follow_count(NUMA_FOLLOW_SCANNED, seen + walk->pages[FOLLOW_LEAVE]);
 	if (!seen)
 		return;
 	follow_count(NUMA_FOLLOW_MARKED, marked);

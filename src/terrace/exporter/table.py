@@ -159,6 +159,8 @@ _VMSTAT = (
     _counter("tlb_defer_flushes", "Flushes by interrupt, by what forced them", "cause"),
     _counter("tlb_defer_interrupted_cpus", "CPUs interrupted by flushes of pages that waited"),
     _counter("tlb_defer_forced_address_spaces", "Address spaces flushed before their time, by what asked", "by"),
+    _counter("numa_follow_scanned_pages", "Pages that walks looked at, to move or mark them"),
+    _counter("numa_follow_checked_pages", "Pages that faults checked for misplacement"),
     _counter("numa_follow_marked_pages", "Pages marked to move when they are used next"),
     _counter("numa_follow_pulled_pages", "Marked pages that an access moved"),
     _counter("numa_follow_moved_pages", "Pages moved at once, after their task"),

@@ -57,6 +57,8 @@ _RULES = (
     _Rule("tlb_defer_flush_cpus", "tlb_defer_interrupted_cpus"),
     _Rule("tlb_defer_flush_(?P<cause>[a-z_]+)", "tlb_defer_flushes"),
     _Rule("tlb_defer_forced_(?P<by>[a-z_]+)", "tlb_defer_forced_address_spaces"),
+    _Rule("numa_follow_scanned", "numa_follow_scanned_pages"),
+    _Rule("numa_follow_checked", "numa_follow_checked_pages"),
     _Rule("numa_follow_marked", "numa_follow_marked_pages"),
     _Rule("numa_follow_pulled", "numa_follow_pulled_pages"),
     _Rule("numa_follow_moved", "numa_follow_moved_pages"),
