@@ -176,12 +176,14 @@ bool mtier_burst_sleep(u64 when_ns)
  * @free: pages that may go up without a victim
  * @looks: looks that count
  * @start_ns: when it began
+ * @first_ns: when the first look began
  * @look_ns: when the last look began
  * @ran_ns: CPU time of the thread when it began
  * @undone: some of the last plan had no turn, but not few had
  * @late: moves have taken longer than looks are apart: no look would come in time
  * @gain_ns: what it has found
  * @why: why it has found no more
+ * @noted: the working sets have it
  */
 struct mtier_round {
 	struct mtier_watch watch;
@@ -189,12 +191,14 @@ struct mtier_round {
 	u64 free;
 	u32 looks;
 	u64 start_ns;
+	u64 first_ns;
 	u64 look_ns;
 	u64 ran_ns;
 	bool undone;
 	bool late;
 	u64 gain_ns;
 	enum mtier_plan_why why;
+	bool noted;
 };
 
 static u64 mtier_round_spent(const struct mtier_round *r)
@@ -281,6 +285,14 @@ static bool mtier_round_low(const struct mtier_counts *left)
 	return false;
 }
 
+/* Add the sample to the working sets, once: pages that move leave it. */
+static void mtier_round_heat(struct mtier_round *r)
+{
+	if (!r->noted)
+		mtier_heat_note(&r->watch, r->look_ns - r->first_ns);
+	r->noted = true;
+}
+
 /* Which pages are to change places now? They do. Returns the gain. */
 static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 {
@@ -301,6 +313,7 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 	r->why = plan.why;
 	if (!plan.pages)
 		return 0;
+	mtier_round_heat(r);
 	mtier_mark_plan(&r->watch, &plan, get_random_u32());
 	mutex_lock(&mtier_burst_lock);
 	mtier_audit_judge(&b->place, r->looks, false);
@@ -389,6 +402,7 @@ static bool mtier_round_looks(struct mtier_round *r)
 	u64 pause_ns;
 
 	r->look_ns = ktime_get_ns();
+	r->first_ns = r->look_ns;
 	mtier_look(&r->watch, true, &r->seen);
 	if (!mtier_round_early(r))
 		return false;
@@ -436,6 +450,7 @@ static u64 mtier_round_end(struct mtier_round *r)
 	u64 burst_ns = ktime_get_ns() - r->start_ns, rest_ns;
 	struct mtier_burst *b = &mtier_burst;
 
+	mtier_round_heat(r);
 	r->seen.spent_ns = mtier_round_spent(r);
 	mutex_lock(&mtier_burst_lock);
 	mtier_audit_judge(&b->place, r->looks, true);

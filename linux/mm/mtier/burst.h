@@ -22,6 +22,7 @@
 #include "place.h"
 #include "range.h"
 
+struct dentry;
 struct mtier_entries;
 struct mtier_look;
 struct mtier_slot;
@@ -67,12 +68,14 @@ struct mtier_audited {
  * @slot: the address space, held
  * @first: index of its first range
  * @nr: how many it has
+ * @left: ranges of these of which nothing is known, since they left the burst
  * @audited: single pages beside these
  */
 struct mtier_part {
 	struct mtier_slot *slot;
 	unsigned int first;
 	unsigned int nr;
+	unsigned int left;
 	struct mtier_audited *audited;
 };
 
@@ -303,6 +306,11 @@ void mtier_mark_plan(struct mtier_watch *watch, const struct mtier_plan *plan,
 		     u32 start);
 void mtier_mark_drop(struct mtier_watch *watch);
 void mtier_mark_keep(struct mtier_watch *watch);
+
+/* ---- heat.c ---- */
+
+void mtier_heat_note(const struct mtier_watch *watch, u64 window_ns);
+void mtier_heat_init(struct dentry *dir);
 
 /* ---- others.c ---- */
 

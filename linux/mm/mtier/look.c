@@ -578,8 +578,19 @@ static void mtier_look_gone(struct mtier_part *part, u8 *page)
 	struct mtier_audited *a;
 
 	memset(page, MTIER_PAGE_NONE, (size_t)part->nr * MTIER_RANGE_PAGES);
+	part->left = part->nr;
 	for (a = part->audited; a; a = a->next)
 		a->own = MTIER_PAGE_NONE;
+}
+
+/* A range leaves the burst. Later looks may find it locked again; it counts once. */
+static void mtier_look_left(struct mtier_look *l, struct mtier_part *part,
+			    u8 *page)
+{
+	if (l->first || memchr_inv(page, MTIER_PAGE_NONE, MTIER_RANGE_PAGES))
+		part->left++;
+	memset(page, MTIER_PAGE_NONE, MTIER_RANGE_PAGES);
+	l->seen->left++;
 }
 
 /* Where is its memory used up there, if what goes up has a choice? */
@@ -611,10 +622,8 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 		mtier_look_weigh(l, part->slot);
 	}
 	for (i = 0; i < part->nr; i++, page += MTIER_RANGE_PAGES) {
-		if (!mtier_look_range(l, w->at[part->first + i], page)) {
-			memset(page, MTIER_PAGE_NONE, MTIER_RANGE_PAGES);
-			l->seen->left++;
-		}
+		if (!mtier_look_range(l, w->at[part->first + i], page))
+			mtier_look_left(l, part, page);
 		cond_resched();
 	}
 	for (a = part->audited; a; a = a->next)

@@ -7,6 +7,7 @@
  *   gather.c --> move.c, move_fast.c, settle.c: pages move      eligible.c: which may not
  *   rate.c, charge.c: how fast, and who pays
  *   core.c: on, off, nodes coming and going     sysfs.c, show.c: knobs, and what is shown
+ *   heat.c: the working set of each process
  *   task.c: what a process can say
  *
  * Locking order (outer first):
@@ -32,7 +33,9 @@
 #include <linux/sched/cputime.h>
 #include <linux/vmstat.h>
 
+#include "place.h"
 #include "policy.h"
+#include "working_set.h"
 
 /**
  * struct mtier_config - every knob, in the unit of its sysfs file
@@ -121,6 +124,16 @@ struct mtier_sample {
 };
 
 /**
+ * struct mtier_heat - the working set of an address space, from samples
+ * @ranges: number of its ranges when it was sampled last
+ * @tier: sums of the samples, by tier
+ */
+struct mtier_heat {
+	u32 ranges;
+	struct mtier_wset tier[MTIER_SIDES];
+};
+
+/**
  * struct mtier_slot - what is known of one mm
  * @all: place in the list of all
  * @refs: those that work on it, and one while the mm lives; mtier_slot_lock
@@ -133,6 +146,7 @@ struct mtier_sample {
  * @masked: scratch: the weights of the nodes that a page may go to
  * @threads: scratch: threads that run on each node's CPUs
  * @sample: its memory, in the order in which bursts look at it
+ * @heat: its working set; mtier_burst_lock
  */
 struct mtier_slot {
 	struct list_head all;
@@ -146,6 +160,7 @@ struct mtier_slot {
 	u32 *masked;
 	u32 *threads;
 	struct mtier_sample sample;
+	struct mtier_heat heat;
 };
 
 int mtier_slots_start(void);

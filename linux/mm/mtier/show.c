@@ -216,6 +216,7 @@ void __init mtier_show_init(void)
 
 	debugfs_create_file("histogram", 0400, dir, NULL,
 			    &mtier_histogram_fops);
+	mtier_heat_init(dir);
 	debugfs_create_file("bursts", 0400, dir, NULL, &mtier_bursts_fops);
 	debugfs_create_file_unsafe("observe", 0600, dir, NULL,
 				   &mtier_observe_fops);

@@ -63,6 +63,65 @@ TRACE_EVENT(mtier_burst,
 		  __print_symbolic(__entry->why, MTIER_PLAN_NAMES))
 );
 
+/* enum mtier_side */
+#define MTIER_TIER_NAMES			\
+	{ 0, "fast" },				\
+	{ 1, "slow" }
+
+/*
+ * A sampling window of an address space in one tier is over.
+ * pid, comm: of the process that owns the address space, 0 if that has none any more
+ * ranges: sampled in this window; of: all of the address space
+ * looked: pages of the tier in @ranges; used: those of them accessed in the window
+ * present, in_use, error: estimates for the whole address space, from this window and
+ * those before; error is the standard error of in_use
+ * rss: pages that are mapped, in all tiers
+ */
+TRACE_EVENT(mtier_heat,
+	TP_PROTO(const struct task_struct *owner, u32 tier, u32 ranges, u32 of,
+		 u64 looked, u64 used, u64 window_ns, u64 present, u64 in_use,
+		 u64 error, unsigned long rss),
+	TP_ARGS(owner, tier, ranges, of, looked, used, window_ns, present, in_use,
+		error, rss),
+	TP_STRUCT__entry(
+		__field(u64, looked)
+		__field(u64, used)
+		__field(u64, window_ns)
+		__field(u64, present)
+		__field(u64, in_use)
+		__field(u64, error)
+		__field(unsigned long, rss)
+		__field(pid_t, pid)
+		__field(u32, tier)
+		__field(u32, ranges)
+		__field(u32, of)
+		__array(char, comm, TASK_COMM_LEN)
+	),
+	TP_fast_assign(
+		__entry->looked = looked;
+		__entry->used = used;
+		__entry->window_ns = window_ns;
+		__entry->present = present;
+		__entry->in_use = in_use;
+		__entry->error = error;
+		__entry->rss = rss;
+		__entry->pid = owner ? owner->tgid : 0;
+		__entry->tier = tier;
+		__entry->ranges = ranges;
+		__entry->of = of;
+		if (owner)
+			memcpy(__entry->comm, owner->comm, TASK_COMM_LEN);
+		else
+			__entry->comm[0] = '\0';
+	),
+	TP_printk("pid=%d tier=%s ranges=%u of=%u looked=%llu used=%llu window_ns=%llu present=%llu in_use=%llu error=%llu rss=%lu comm=%s",
+		  __entry->pid,
+		  __print_symbolic(__entry->tier, MTIER_TIER_NAMES),
+		  __entry->ranges, __entry->of, __entry->looked, __entry->used,
+		  __entry->window_ns, __entry->present, __entry->in_use,
+		  __entry->error, __entry->rss, __entry->comm)
+);
+
 /*
  * A batch is about to end that has so many folios of an address space: one event for
  * each of them, and then that of the batch.  A folio is counted where it was found.

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Sabotage policy.c, place.c, pace.c, forecast.c and bandwidth.c one line at a time; each time some test has to fail.
+"""Sabotage policy.c, place.c, pace.c, forecast.c, working_set.c and bandwidth.c one line at a time.
+
+Each time some test has to fail.
 
 Called by `make mutants`, which hands in the compiler and the compiled tests:
 
@@ -230,6 +232,42 @@ MUTANTS = [
     Mutant("looks cost nothing", "+ saved - spent;", "+ saved;"),
     Mutant("no rest", "return period - min_t(u64, period, burst_ns);", "return 0 * period;"),
     Mutant("rest as if the burst took no time", "return period - min_t(u64, period, burst_ns);", "return period;"),
+    # working sets
+    Mutant(
+        "all that was looked at is in use",
+        "e.used = mul_u64_u64_div_u64(all, w->used, w->ranges);",
+        "e.used = e.present;",
+    ),
+    Mutant(
+        "a sample is all there is",
+        "e.used = mul_u64_u64_div_u64(all, w->used, w->ranges);",
+        "e.used = w->used >> MTIER_WSET_SHIFT;",
+    ),
+    Mutant("windows never fade", "u64 keep = KEEP - min_t(u64, ranges, KEEP);", "u64 keep = KEEP + 0 * ranges;"),
+    Mutant("only the last window counts", "u64 keep = KEEP - min_t(u64, ranges, KEEP);", "u64 keep = 0 * ranges;"),
+    Mutant("mix windows of any length", "if (!wset_alike(w, now.window_ns))", "if (0)"),
+    Mutant(
+        "begin anew with every length",
+        "return window_ns / WINDOW_RATIO <= w->window_ns &&",
+        "return window_ns == w->window_ns &&",
+    ),
+    Mutant(
+        "the first window's length for all", "w->window_ns = wset_mean(", "w->window_ns = w->window_ns ?: wset_mean("
+    ),
+    Mutant(
+        "the last window's time for all",
+        "w->at_ns = wset_mean(w->at_ns, w->ranges, now.at_ns, ranges);",
+        "w->at_ns = now.at_ns;",
+    ),
+    Mutant("a window without ranges counts", "if (!ranges)\n\t\treturn;", ";"),
+    Mutant("ranges that are alike prove it", "u64 ranges = w->ranges + 2 * ONE;", "u64 ranges = w->ranges;"),
+    Mutant("an error as of one range", "variance, ONE, w->ranges));", "variance, ONE, ONE));"),
+    Mutant("no error once all were seen", "min_t(u32, seen, SEEN_MOST_Q16)", "min_t(u32, seen, 65536)"),
+    Mutant(
+        "as if none of many were seen", "return 65536 - min_t(u32, seen, SEEN_MOST_Q16);", "return 65536 + 0 * seen;"
+    ),
+    Mutant("used more than was looked at", "w.used = min_t(u64, w.used, w.looked);", ";"),
+    Mutant("more pages than a range has", "(u64)w.ranges * w.range_pages);", "U64_MAX >> 32);"),
     # bandwidth: interleave weights
     Mutant("a page for the highest bandwidth", "(u64)r->mbps[i] * (r->weight[next] + 1) >", "(u64)r->mbps[i] * 1 >"),
     Mutant("a weight wraps", "r->weight[next] == U8_MAX)", "0)"),
