@@ -13,13 +13,17 @@ from terrace.cli.record import DEFAULT_FILE
 from terrace.errors import UsageError
 from terrace.ops.knobs import below_cgroups
 from terrace.paths import document
+from terrace.trace import heat_page
 from terrace.trace.document import as_json
+from terrace.trace.facts import Summary
 from terrace.trace.only import Only
 from terrace.trace.page import as_text
 from terrace.trace.store import read
 from terrace.trace.summary import summarize
 from terrace.units import parse_pids
 
+#: Processes of --heat.
+_PROCESSES = 20
 _SUFFIXES = (".svg", ".png", ".pdf")
 EPILOG = f"""\
 What moved, whose it was, from where to where, how long it had waited, and why the rest did not. Of the machine that it
@@ -35,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-i", "--input", type=Path, metavar="FILE", help="the same, as for perf report")
     parser.add_argument("-p", "--pid", metavar="PID[,PID]", help="only these processes")
     parser.add_argument("--cgroup", metavar="PATH", help="only processes of this cgroup and of those below it")
+    parser.add_argument("--heat", action="store_true", help="the working set of each process by tier, over the time")
+    parser.add_argument("--limit", type=int, metavar="N", help=f"with --heat: processes ({_PROCESSES}; --json: all)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it, too: FILE.svg, FILE.png or FILE.pdf")
     answer.add_arguments(parser)
 
@@ -44,6 +50,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.file is not None and args.input is not None:
         raise UsageError(f"FILE {args.file} and -i {args.input}: give one of them")
     _only(args)
+    if args.limit is not None and (args.limit < 1 or not args.heat):
+        raise UsageError(f"--limit {args.limit}: use a whole number of 1 or more, with --heat")
     if args.plot is None:
         return
     if args.plot.suffix not in _SUFFIXES:
@@ -70,8 +78,16 @@ def main(args: argparse.Namespace) -> int:
     check_arguments(args)
     summary = summarize(read(args.input or args.file or Path(DEFAULT_FILE)), _only(args))
     if args.plot is not None:
-        from terrace.trace.plot import draw
+        from terrace.trace import heat_plot, plot
 
-        draw(summary, args.plot)
-    answer.give(args, as_json(summary), lambda: print(as_text(summary, sys.stdout.encoding or "utf-8")))
+        (heat_plot if args.heat else plot).draw(summary, args.plot)
+    answer.give(args, as_json(summary), lambda: print(_text(args, summary)))
     return 0
+
+
+def _text(args: argparse.Namespace, summary: Summary) -> str:
+    """The page for people."""
+    encoding = sys.stdout.encoding or "utf-8"
+    if args.heat:
+        return heat_page.as_text(summary, args.limit or _PROCESSES, encoding)
+    return as_text(summary, encoding)

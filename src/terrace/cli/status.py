@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace status: which node is which tier, what moves, and why nothing moves."""
+"""terrace status: which node is which tier, what moves, why nothing moves, and how much memory is in use."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 
 from terrace.cli import answer
 from terrace.errors import UsageError
-from terrace.ops import report, snapshot
+from terrace.ops import heat, report, snapshot
 from terrace.sysfs import KernelFiles
-from terrace.units import parse_interval_s
+from terrace.units import parse_interval_s, parse_pids
 
 EPILOG = """\
 Rates are over --interval (5 or 5s, 500ms, 2min); with 0 there are none, and the answer comes at
@@ -20,7 +21,15 @@ once. Sizes count in powers of 1024. TIER: 0 is the fastest; out of a 'top' tier
 promoted. READ: latency and bandwidth that the firmware states (HMAT). Since the engine was switched
 on: PROMOTED pages went up from the node, DROPPED folios were to and did not, DEMOTED pages came down
 to it. LAST BURST is what /sys/kernel/mm/mtier/place says. Counters of /proc/vmstat are since boot.
+
+--heat shows working sets instead: how much of its memory each process uses in each tier, estimated
+from the samples of the engine. It is for root; with --watch it is shown every --interval.
 """
+
+#: A document of JSON, and the same as text.
+Page = tuple[answer.Document, str]
+#: Processes that --heat shows, unless --limit says otherwise.
+_PROCESSES = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", metavar="TIME", help="seconds, or 500ms, that rates are taken over (1s; --watch: 2s)"
     )
     parser.add_argument("--count", type=int, metavar="N", help="with --watch: stop after N")
+    parser.add_argument("--heat", action="store_true", help="the working set of each process, by tier; for root")
+    parser.add_argument("-p", "--pid", metavar="PID[,PID]", help="with --heat: only these processes")
+    parser.add_argument("--limit", type=int, metavar="N", help=f"with --heat: processes ({_PROCESSES}; --json: all)")
     answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
 
@@ -44,8 +56,12 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError("--watch needs an --interval above 0")
     if args.count is not None and (not args.watch or args.count < 1):
         raise UsageError("--count is a number of 1 or more, with --watch")
+    if args.heat:
+        return _heat(args, seconds)
+    if args.pid is not None or args.limit is not None:
+        raise UsageError("--pid and --limit choose processes, which --heat shows: terrace status --heat")
     if args.watch:
-        return _watch(args, seconds)
+        return _again(args, seconds, partial(_watch, args))
     files = KernelFiles(args.root)
     before = snapshot.take(files) if seconds else None
     time.sleep(seconds)
@@ -54,19 +70,53 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _watch(args: argparse.Namespace, seconds: float) -> int:
-    """Print until Ctrl-C, which is how one leaves and no failure."""
+def _heat(args: argparse.Namespace, seconds: float) -> int:
+    """Show working sets, once or again and again."""
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit {args.limit}: use a whole number of 1 or more")
+    pids = frozenset() if args.pid is None else parse_pids("--pid", args.pid)
+
+    def take() -> Page:
+        shown = heat.read(KernelFiles(args.root), pids)
+        text = heat.as_text(heat.cut(shown, args.limit or _PROCESSES))
+        return heat.as_json(heat.cut(shown, args.limit) if args.limit else shown), text
+
+    if args.watch:
+        return _again(args, seconds, lambda: take, first=True)
+    document, text = take()
+    answer.give(args, document, lambda: print(text, flush=True))
+    return 0
+
+
+def _watch(args: argparse.Namespace) -> Callable[[], Page]:
+    """Read the counters, and return what makes the page of the changes since it was called before."""
+    before = snapshot.take(KernelFiles(args.root))
+
+    def take() -> Page:
+        nonlocal before
+        files = KernelFiles(args.root)
+        now = snapshot.take(files)
+        shown = report.make(now, before, files.unreadable)
+        before = now
+        return report.as_json(shown), report.as_text(shown)
+
+    return take
+
+
+def _again(
+    args: argparse.Namespace, seconds: float, begin: Callable[[], Callable[[], Page]], first: bool = False
+) -> int:
+    """Print until Ctrl-C, which is how one leaves and no failure; ``first``: at once, and then after each interval."""
     lines = answer.Lines(args)
+    left = args.count
     try:
-        before = snapshot.take(KernelFiles(args.root))
-        left = args.count
+        take = begin()
         while left is None or left > 0:
-            time.sleep(seconds)
-            files = KernelFiles(args.root)
-            now = snapshot.take(files)
-            shown = report.make(now, before, files.unreadable)
-            lines.give(report.as_json(shown), partial(_print_live, shown))
-            before = now
+            if not first:
+                time.sleep(seconds)
+            first = False
+            document, text = take()
+            lines.give(document, partial(_print_live, text))
             left = None if left is None else left - 1
     except KeyboardInterrupt:
         if not args.json:
@@ -74,8 +124,5 @@ def _watch(args: argparse.Namespace, seconds: float) -> int:
     return 0
 
 
-def _print_live(shown: report.Report) -> None:
-    if sys.stdout.isatty():
-        print("\033[H\033[J" + report.as_text(shown), flush=True)
-    else:
-        print(report.as_text(shown) + "\n", flush=True)
+def _print_live(text: str) -> None:
+    print(f"\033[H\033[J{text}" if sys.stdout.isatty() else f"{text}\n", flush=True)

@@ -15,7 +15,7 @@ from terrace.sysfs import MTIER, KernelFiles, parse_table
 from terrace.units import format_nodes
 
 #: Tracepoints of the engine.
-TRACEPOINTS = ("mtier_burst", "mtier_migrate", "mtier_demote", "mtier_owner")
+TRACEPOINTS = ("mtier_burst", "mtier_heat", "mtier_migrate", "mtier_demote", "mtier_owner")
 
 
 @dataclass(frozen=True)

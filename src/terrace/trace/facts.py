@@ -172,6 +172,32 @@ class Scans:
 
 
 @dataclass(frozen=True)
+class WorkingSet:
+    """The memory of a process in one tier that is accessed within a window, as the engine's samples estimate it."""
+
+    pid: int
+    name: str
+    tier: str
+    #: Windows in which it was sampled, and pages that were looked at in all of them.
+    samples: int
+    looked_pages: int
+    window_ns: int
+    #: Medians: memory in all tiers, and memory of the tier that samples can look at.
+    mapped_bytes: int
+    present_bytes: int
+    #: Bytes in use: a quarter of the time no more than ``p25_bytes``, and so on.
+    min_bytes: int
+    p25_bytes: int
+    p50_bytes: int
+    p75_bytes: int
+    max_bytes: int
+    #: Standard error of an estimate, the median.
+    error_bytes: int
+    #: Bytes in use in each of the equal parts of the time; None: not sampled then.
+    over_time: list[int | None]
+
+
+@dataclass(frozen=True)
 class Summary:
     """The whole page."""
 
@@ -205,3 +231,6 @@ class Summary:
     #: The processes, and the cgroup, that the page is narrowed to; empty: all.
     pids: list[int] = field(default_factory=list)
     cgroup: str = ""
+    working_sets: list[WorkingSet] = field(default_factory=list)
+    #: Why there is no working set; None where there is one.
+    working_sets_problem: str | None = None

@@ -13,6 +13,7 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "mtier:mtier_migrate": ("source target tried moved waited_ns", "outcome"),
     "mtier:mtier_demote": ("source target tried moved waited_ns", "outcome"),
     "mtier:mtier_owner": ("pid source target down folios", "comm"),
+    "mtier:mtier_heat": ("pid ranges of looked used window_ns present in_use error rss", "tier comm"),
     "numa_follow:numa_follow_walk": ("start end from to marked moved dirty shared nomem busy", "by"),
     "numa_follow:numa_follow_use": ("addr nid neighbour pages", "by verdict"),
     "numa_follow:numa_follow_task": ("pid from to", "action"),

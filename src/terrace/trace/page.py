@@ -27,13 +27,9 @@ _PLAIN_BARS = " .:-=+*#%"
 
 def as_text(summary: Summary, encoding: str = "utf-8") -> str:
     """All of it, in characters that ``encoding`` has."""
-    bars = _BARS
-    try:
-        _BARS.encode(encoding)
-    except UnicodeEncodeError:
-        bars = _PLAIN_BARS
+    bars = bars_of(encoding)
     parts = [
-        _head(summary),
+        head_text(summary),
         _moved(summary),
         _diagnosis(summary),
         _rates(summary, bars),
@@ -51,11 +47,21 @@ def as_text(summary: Summary, encoding: str = "utf-8") -> str:
     return "\n".join(shown).encode(encoding, "replace").decode(encoding)
 
 
+def bars_of(encoding: str) -> str:
+    """The characters of bars, from none to full, that an encoding has."""
+    try:
+        _BARS.encode(encoding)
+    except UnicodeEncodeError:
+        return _PLAIN_BARS
+    return _BARS
+
+
 def _table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
     return output.format_table(rows, headers, min(COLUMNS, output.columns() or COLUMNS))
 
 
-def _head(summary: Summary) -> str:
+def head_text(summary: Summary) -> str:
+    """The first lines: what was recorded, and whether all of it is there."""
     lines = [
         f"{format_duration(summary.seconds)} on {printable(summary.host)}, Linux {printable(summary.kernel)}, "
         f"from {printable(summary.started)}; nodes of the top tier: {format_nodes(summary.top_nodes)}"
@@ -263,6 +269,8 @@ def _work(summary: Summary) -> str:
         f"p50 {time_text(one.p50_ns)}, max {time_text(one.max_ns)}, all {time_text(one.total_ns)}"
         for one in summary.scans
     ]
+    if count := len({(one.pid, one.name) for one in summary.working_sets}):
+        lines.append(f"working sets of {count} processes are recorded: terrace report --heat")
     return "\n".join(lines)
 
 

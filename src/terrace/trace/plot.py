@@ -31,17 +31,19 @@ def draw(summary: Summary, path: Path) -> None:
         _draw_rates(figure.add_subplot(grid[0, :]), summary)
         _draw_waits(figure.add_subplot(grid[1, 0]), summary.waits)
         _draw_reasons(figure.add_subplot(grid[1, 1]), summary.reasons)
-        figure.supxlabel(_caption(summary), fontsize=7.5, color="#666666", x=0.01, ha="left")
+        figure.supxlabel(caption(summary), fontsize=7.5, color="#666666", x=0.01, ha="left")
         save(figure, path, "--plot")
 
 
-def _caption(summary: Summary) -> str:
+def caption(summary: Summary) -> str:
+    """The line below a picture: what was recorded, where and when."""
     lost = f"{summary.lost_events} events lost" if summary.lost_events else "no event lost"
     where = f"{summary.host}, Linux {summary.kernel}, {summary.started}"
     return printable(f"{where}: {summary.seconds:.1f} s, {summary.events} events, {lost}").replace("$", r"\$")
 
 
-def _nothing(axes: Axes, text: str) -> None:
+def nothing(axes: Axes, text: str) -> None:
+    """Write a text where there is nothing to draw."""
     axes.text(0.5, 0.5, text, ha="center", va="center", color=_GREY, transform=axes.transAxes)
     axes.set_axis_off()
     # With the axes its title would go.
@@ -70,7 +72,7 @@ def _draw_rates(axes: Axes, summary: Summary) -> None:
         if sign > 0:
             base = tops
     if not any((*rates.up, *rates.down, *rates.followed)):
-        _nothing(axes, "no page moved")
+        nothing(axes, "no page moved")
         return
     axes.axhline(0, color="#444444", linewidth=0.8)
     axes.set_xlim(0, times[-1])
@@ -85,7 +87,7 @@ def _draw_rates(axes: Axes, summary: Summary) -> None:
 def _draw_waits(axes: Axes, waits: Sequence[Wait]) -> None:
     axes.set_title("How long they waited: share of pages, by time")
     if not waits:
-        _nothing(axes, "no page moved of which the trace tells")
+        nothing(axes, "no page moved of which the trace tells")
         return
     spans = []
     for wait in waits:
@@ -123,7 +125,7 @@ def _draw_reasons(axes: Axes, reasons: Sequence[Reason]) -> None:
     axes.set_title("Why not, and how often: log scale")
     shown = sorted(reasons, key=lambda one: -one.count)[:_REASONS]
     if not shown:
-        _nothing(axes, "all that was to move has moved")
+        nothing(axes, "all that was to move has moved")
         return
     places = list(range(len(shown)))
     axes.barh(places, [one.count for one in shown], color="#9fb3c4", height=0.62)

@@ -30,6 +30,7 @@ from terrace.trace.lines import Event
 from terrace.trace.moves import DOWN, FOLLOWED, UP, Move, Mover, quantile
 from terrace.trace.only import Only, kept
 from terrace.trace.store import Head, Recording
+from terrace.trace.working import problem, working_sets
 
 #: Parts of the time, and steps of a distribution.
 PARTS = 60
@@ -57,6 +58,7 @@ def summarize(recording: Recording, only: Only | None = None) -> Summary:
         events = list(kept(events, lambda thread: chosen.wants(mover.process(thread), tasks)))
         head, moves = only.head(head), only.moves(moves, tasks)
     named = _by_name(events)
+    used = working_sets(head, named.get("mtier_heat", []))
     return Summary(
         kernel=head.kernel,
         host=head.host,
@@ -85,6 +87,8 @@ def summarize(recording: Recording, only: Only | None = None) -> Summary:
         cgroups_problem=None if only and only.pids else head.cgroups_problem,
         pids=sorted(only.pids) if only else [],
         cgroup=only.cgroup if only else "",
+        working_sets=used,
+        working_sets_problem=problem(head, used),
     )
 
 
