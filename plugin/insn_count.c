@@ -101,19 +101,24 @@ static void make_note(unsigned int vcpu, unsigned int number)
 
 /* Callbacks while guest code executes. */
 
-static void ran_user(unsigned int vcpu, void *data)
+static void ran_user(unsigned int told, void *data)
 {
+	unsigned int vcpu = emulator_vcpu(told);
+
 	kinds_in_user(vcpu);
 	vcpus[vcpu].of[kinds_cpu[vcpu].now].user += (uintptr_t)data;
 }
 
-static void ran_kernel(unsigned int vcpu, void *data)
+static void ran_kernel(unsigned int told, void *data)
 {
+	unsigned int vcpu = emulator_vcpu(told);
+
 	vcpus[vcpu].of[kinds_cpu[vcpu].now].kernel += (uintptr_t)data;
 }
 
-static void ran_block(unsigned int vcpu, void *data)
+static void ran_block(unsigned int told, void *data)
 {
+	unsigned int vcpu = emulator_vcpu(told);
 	struct block *block = data;
 
 	vcpus[vcpu].of[kinds_cpu[vcpu].now].kernel += block->insns;
@@ -144,19 +149,23 @@ static void switched(unsigned int vcpu)
 	vcpus[vcpu].of[kinds_cpu[vcpu].now].switches++;
 }
 
-static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void translated(struct qemu_plugin_tb *tb)
 {
 	bool kernel = qemu_plugin_tb_vaddr(tb) >> 63;
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
-	(void)id;
 	if (kernel)
 		register_kernel(tb, n);
 	else
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, ran_user, QEMU_PLUGIN_CB_NO_REGS,
 						     (void *)(uintptr_t)n);
-	for (size_t i = 0; i < n; i++)
-		kinds_translate(qemu_plugin_tb_get_insn(tb, i), kernel);
+	for (size_t i = 0; i < n; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		uint8_t bytes[EMULATOR_INSN_BYTES];
+		size_t size = emulator_insn(insn, bytes);
+
+		kinds_translate(insn, bytes, size, kernel);
+	}
 }
 
 /* The report. */
@@ -194,13 +203,11 @@ static void report_blocks(void)
 		fprintf(stderr, "insn_count: %s: %s\n", blocks_path, strerror(errno));
 }
 
-static void report(qemu_plugin_id_t id, void *data)
+static void report(void)
 {
 	FILE *out = fopen(out_path, "w");
 	struct note end = { 0 };
 
-	(void)id;
-	(void)data;
 	if (!out) {
 		fprintf(stderr, "insn_count: %s: %s\n", out_path, strerror(errno));
 		return;
@@ -252,7 +259,7 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
 	int cpus;
 
 	kinds_setup("insn_count", &hooks);
-	cpus = kinds_require(info);
+	cpus = emulator_require("insn_count", info, MAX_VCPUS);
 	if (cpus < 0)
 		return -1;
 	nr_vcpus = (unsigned int)cpus;
@@ -263,7 +270,7 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
 		return kinds_bad_option("out", "missing: say where the report goes");
 	if (kinds_check())
 		return -1;
-	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
-	qemu_plugin_register_atexit_cb(id, report, NULL);
+	emulator_on_block(id, translated);
+	emulator_on_exit(id, report);
 	return 0;
 }

@@ -97,8 +97,9 @@ void kinds_leave_path(unsigned int vcpu)
 
 /* Callbacks while guest code executes. */
 
-static void switched(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *data)
+static void switched(unsigned int told, qemu_plugin_meminfo_t info, uint64_t vaddr, void *data)
 {
+	unsigned int vcpu = emulator_vcpu(told);
 	struct kinds_cpu *v = &kinds_cpu[vcpu];
 	const struct task *task;
 
@@ -114,14 +115,15 @@ static void switched(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vad
 	tell(hooks.switched, vcpu);
 }
 
-static void new_task(unsigned int vcpu, void *data)
+static void new_task(unsigned int told, void *data)
 {
 	(void)data;
-	set_now(vcpu, 0, 0);
+	set_now(emulator_vcpu(told), 0, 0);
 }
 
-static void reached(unsigned int vcpu, void *data)
+static void reached(unsigned int told, void *data)
 {
+	unsigned int vcpu = emulator_vcpu(told);
 	const struct rule *rule = data;
 	const struct kinds_cpu *v = &kinds_cpu[vcpu];
 
@@ -131,16 +133,20 @@ static void reached(unsigned int vcpu, void *data)
 		set_now(vcpu, rule->kind, v->path);
 }
 
-static void marked_task(unsigned int vcpu, void *data)
+static void marked_task(unsigned int told, void *data)
 {
+	unsigned int vcpu = emulator_vcpu(told);
+
 	tell(hooks.marked, vcpu);
 	for (unsigned int i = 0; i < nr_rules; i++)
 		if (!rules[i].addr && rules[i].marker == (uintptr_t)data)
 			set_now(vcpu, rules[i].kind, 0);
 }
 
-static void marked_region(unsigned int vcpu, void *data)
+static void marked_region(unsigned int told, void *data)
 {
+	unsigned int vcpu = emulator_vcpu(told);
+
 	tell(hooks.marked, vcpu);
 	if (hooks.region)
 		hooks.region(vcpu, (unsigned int)(uintptr_t)data);
@@ -157,23 +163,22 @@ static uint32_t word_at(const uint8_t *bytes)
  * movq disp32(%rsi),%rsp, shortly after the start of __switch_to_asm.  It only loads, but is asked
  * for as RW: QEMU 7.2.22 was seen to give callbacks for R the stores, and no loads.
  */
-static void look_for_switch(struct qemu_plugin_insn *insn)
+static void look_for_switch(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size)
 {
 	static const uint8_t load[] = { 0x48, 0x8b, 0xa6 };
-	const uint8_t *bytes = qemu_plugin_insn_data(insn);
 
-	if (qemu_plugin_insn_size(insn) == 7 && !memcmp(bytes, load, sizeof(load)))
+	if (size == 7 && !memcmp(bytes, load, sizeof(load)))
 		qemu_plugin_register_vcpu_mem_cb(insn, switched, QEMU_PLUGIN_CB_NO_REGS,
 						 QEMU_PLUGIN_MEM_RW,
 						 (void *)(uintptr_t)word_at(bytes + 3));
 }
 
-static void look_at_kernel(struct qemu_plugin_insn *insn)
+static void look_at_kernel(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size)
 {
 	uint64_t addr = qemu_plugin_insn_vaddr(insn);
 
 	if (switch_addr && addr - switch_addr < 64)
-		look_for_switch(insn);
+		look_for_switch(insn, bytes, size);
 	if (newtask_addr && addr == newtask_addr)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, new_task, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	for (unsigned int i = 0; i < nr_rules; i++)
@@ -182,13 +187,12 @@ static void look_at_kernel(struct qemu_plugin_insn *insn)
 							       &rules[i]);
 }
 
-static void look_at_user(struct qemu_plugin_insn *insn)
+static void look_at_user(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size)
 {
 	static const uint8_t nop[] = { 0x0f, 0x1f, 0x84, 0x00 };
-	const uint8_t *bytes = qemu_plugin_insn_data(insn);
 	uint32_t message;
 
-	if (qemu_plugin_insn_size(insn) != 8 || memcmp(bytes, nop, sizeof(nop)))
+	if (size != 8 || memcmp(bytes, nop, sizeof(nop)))
 		return;
 	message = word_at(bytes + 4);
 	if (message >> 16 != 0x5454)
@@ -201,12 +205,12 @@ static void look_at_user(struct qemu_plugin_insn *insn)
 						       (void *)(uintptr_t)(message & 0xff));
 }
 
-void kinds_translate(struct qemu_plugin_insn *insn, bool kernel)
+void kinds_translate(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size, bool kernel)
 {
 	if (kernel)
-		look_at_kernel(insn);
+		look_at_kernel(insn, bytes, size);
 	else
-		look_at_user(insn);
+		look_at_user(insn, bytes, size);
 }
 
 /* Options: every mistake is an error and the plugin does not load. */
@@ -302,23 +306,4 @@ int kinds_check(void)
 	if (nr_rules && !switch_addr)
 		return kinds_bad_option("switch", "missing: kinds of tasks need it");
 	return 0;
-}
-
-int kinds_require(const qemu_info_t *info)
-{
-	if (!terrace_abi_ok(info)) {
-		fprintf(stderr, "%s: QEMU speaks plugin ABI %d to %d, this is %d\n", plugin_name,
-			info->version.min, info->version.cur, TERRACE_PLUGIN_ABI);
-		return -1;
-	}
-	if (!info->system_emulation || strcmp(info->target_name, "x86_64")) {
-		fprintf(stderr, "%s: is for x86_64 system guests only\n", plugin_name);
-		return -1;
-	}
-	if (info->system.max_vcpus > MAX_VCPUS) {
-		fprintf(stderr, "%s: at most %d vCPUs, not %d\n", plugin_name, MAX_VCPUS,
-			info->system.max_vcpus);
-		return -1;
-	}
-	return info->system.max_vcpus;
 }

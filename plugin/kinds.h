@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "qemu_plugin_abi.h"
+#include "emulator.h"
 
 #define MAX_VCPUS	64
 #define MAX_KINDS	16
@@ -66,11 +66,8 @@ int kinds_option(const char *option, size_t length, const char *value);
 /* After all options. Returns 0 or -1. */
 int kinds_check(void);
 
-/* QEMU is of a version and kind that we know, and has no more vCPUs than we. Returns their number, or -1. */
-int kinds_require(const qemu_info_t *info);
-
-/* Look at an instruction while it is translated; @kernel: its block lies in the upper half. */
-void kinds_translate(struct qemu_plugin_insn *insn, bool kernel);
+/* Inspect an instruction of @size bytes while it is translated; @kernel: its block is in the upper half. */
+void kinds_translate(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size, bool kernel);
 
 /* A task leaves the path that it is on; call it when a block of user code starts. */
 void kinds_leave_path(unsigned int vcpu);

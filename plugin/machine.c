@@ -61,6 +61,11 @@ static bool read_node(char **word, struct model_config *c)
 	       whole(word[4], 1 << 21, &c->node[n].skew) && real(word[5], &c->node[n].write_cost);
 }
 
+static bool read_gap(char **word, struct model_config *c)
+{
+	return whole(word[1], 1ull << 52, &c->gap_base) && whole(word[2], 1ull << 52, &c->gap_size);
+}
+
 static bool read_cpu(char **word, struct model_config *c)
 {
 	uint64_t cpu, node;
@@ -147,6 +152,7 @@ struct line_kind {
 
 static const struct line_kind line_kinds[] = {
 	{ "name", 2, read_name, "name TEXT" },
+	{ "gap", 3, read_gap, "gap BASE SIZE" },
 	{ "node", 6, read_node, "node N BASE SIZE SKEW WRITE_COST, in order" },
 	{ "cpu", 3, read_cpu, "cpu N NODE, in order" },
 	{ "access", 5, read_access, "access FROM TO LATENCY_PS BYTES_PER_NS" },
@@ -170,7 +176,7 @@ static const char *read_line(char **word, int words, struct model_config *c, uin
 		*seen |= 1ull << i;
 		return words == 2 && read_number(&numbers[i], word[1], c) ? NULL : "one number of at least 0";
 	}
-	return "one of name, node, cpu, access, cache, tlb, pde, or a parameter of the model";
+	return "one of name, gap, node, cpu, access, cache, tlb, pde, or a parameter of the model";
 }
 
 int machine_read(FILE *file, struct model_config *config, char *error, size_t size)
@@ -203,6 +209,11 @@ int machine_read(FILE *file, struct model_config *config, char *error, size_t si
 		}
 	}
 	return 0;
+}
+
+uint64_t machine_without_gap(const struct model_config *c, uint64_t paddr)
+{
+	return paddr < c->gap_base + c->gap_size ? paddr : paddr - c->gap_size;
 }
 
 void machine_print(FILE *out, const struct model_config *c)

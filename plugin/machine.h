@@ -13,6 +13,9 @@
 /* Read the machine. Returns 0, or -1 with what is wrong, and where, in @error. */
 int machine_read(FILE *file, struct model_config *config, char *error, size_t size);
 
+/* The address of memory at @paddr if the machine's memory had no gap. */
+uint64_t machine_without_gap(const struct model_config *config, uint64_t paddr);
+
 /* Print it as the members of a JSON object. */
 void machine_print(FILE *out, const struct model_config *config);
 

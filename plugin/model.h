@@ -44,6 +44,7 @@ struct model_curve {
 struct model_config {
 	char name[64];
 	unsigned int nr_nodes, nr_cpus;
+	uint64_t gap_base, gap_size;	/* addresses without memory, which .node does not have; size 0: none */
 	struct {
 		uint64_t base, size;	/* addresses as the translate function gives them */
 		uint64_t skew;		/* of these against the guest's own, modulo 2M */

@@ -119,6 +119,7 @@ static bool where(uintptr_t context, uint64_t vaddr, uint64_t *paddr, bool *huge
 		*paddr |= DEVICE_BIT;
 		return true;
 	}
+	*paddr = machine_without_gap(&model->config, *paddr);
 	*huge = is_huge(vcpu, vaddr, *paddr);
 	if (!(vaddr >> 63))
 		vcpus[vcpu].huge_due = false;
@@ -204,20 +205,23 @@ static void advance(struct vcpu *v, unsigned int mode, uint64_t insns)
 	next_step_ps += series_ps;
 }
 
-static void ran_user(unsigned int vcpu, void *data)
+static void ran_user(unsigned int told, void *data)
 {
+	unsigned int vcpu = emulator_vcpu(told);
+
 	kinds_in_user(vcpu);
 	vcpus[vcpu].serving = false;
 	advance(&vcpus[vcpu], 0, (uintptr_t)data);
 }
 
-static void ran_kernel(unsigned int vcpu, void *data)
+static void ran_kernel(unsigned int told, void *data)
 {
-	advance(&vcpus[vcpu], 1, (uintptr_t)data);
+	advance(&vcpus[emulator_vcpu(told)], 1, (uintptr_t)data);
 }
 
-static void accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *data)
+static void accessed(unsigned int told, qemu_plugin_meminfo_t info, uint64_t vaddr, void *data)
 {
+	unsigned int vcpu = emulator_vcpu(told);
 	const struct vcpu *v = &vcpus[vcpu];
 	unsigned int flags = (unsigned int)(uintptr_t)data;
 
@@ -227,34 +231,36 @@ static void accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vad
 		     (flags & MODEL_CHAINED) | qemu_plugin_mem_is_store(info), info | (uintptr_t)vcpu << 32);
 }
 
-static void flushed_all(unsigned int vcpu, void *data)
+static void flushed_all(unsigned int told, void *data)
 {
 	(void)data;
-	model_flush_all(vcpus[vcpu].cpu);
+	model_flush_all(vcpus[emulator_vcpu(told)].cpu);
 }
 
-static void flushed_user(unsigned int vcpu, void *data)
+static void flushed_user(unsigned int told, void *data)
 {
 	(void)data;
-	model_flush_user(vcpus[vcpu].cpu);
+	model_flush_user(vcpus[emulator_vcpu(told)].cpu);
 }
 
-static void flushed_one(unsigned int vcpu, void *data)
+static void flushed_one(unsigned int told, void *data)
 {
 	(void)data;
-	model_flush_one(vcpus[vcpu].cpu);
+	model_flush_one(vcpus[emulator_vcpu(told)].cpu);
 }
 
-static void halted(unsigned int vcpu, void *data)
+static void halted(unsigned int told, void *data)
 {
+	const struct vcpu *v = &vcpus[emulator_vcpu(told)];
+
 	(void)data;
-	model_halt(vcpus[vcpu].cpu);
-	drive_halted(vcpus[vcpu].cpu);
+	model_halt(v->cpu);
+	drive_halted(v->cpu);
 }
 
-static void happened(unsigned int vcpu, void *data)
+static void happened(unsigned int told, void *data)
 {
-	struct vcpu *v = &vcpus[vcpu];
+	struct vcpu *v = &vcpus[emulator_vcpu(told)];
 
 	switch ((enum event)(uintptr_t)data) {
 	case EVENT_SENT:
@@ -305,14 +311,12 @@ static size_t opcode_at(const uint8_t *bytes, size_t size, uint8_t *rex)
 }
 
 /* mov (…rax…),%rax: a load whose address needs what the load before it gave, when it runs in a loop. */
-static bool is_chained(struct qemu_plugin_insn *insn)
+static bool is_chained(const uint8_t *bytes, size_t size)
 {
-	const uint8_t *bytes = qemu_plugin_insn_data(insn);
-	size_t size = qemu_plugin_insn_size(insn), i;
 	unsigned int target, base, index = 16;
 	uint8_t rex;
+	size_t i = opcode_at(bytes, size, &rex);
 
-	i = opcode_at(bytes, size, &rex);
 	if (i + 1 >= size || bytes[i] != 0x8b || bytes[i + 1] >> 6 == 3)
 		return false;
 	target = (bytes[i + 1] >> 3 & 7) | (rex & 4) << 1;
@@ -328,14 +332,12 @@ static bool is_chained(struct qemu_plugin_insn *insn)
 	return target == base || target == index;
 }
 
-static void look_for_flush(struct qemu_plugin_insn *insn)
+static void look_for_flush(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size)
 {
-	const uint8_t *bytes = qemu_plugin_insn_data(insn);
-	size_t size = qemu_plugin_insn_size(insn), i;
 	qemu_plugin_vcpu_udata_cb_t callback = NULL;
 	uint8_t rex, modrm;
+	size_t i = opcode_at(bytes, size, &rex);
 
-	i = opcode_at(bytes, size, &rex);
 	if (i + 2 >= size || bytes[i] != 0x0f)
 		return;
 	modrm = bytes[i + 2];
@@ -349,12 +351,12 @@ static void look_for_flush(struct qemu_plugin_insn *insn)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, NULL);
 }
 
-static void look_at_kernel(struct qemu_plugin_insn *insn)
+static void look_at_kernel(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size)
 {
 	uint64_t addr = qemu_plugin_insn_vaddr(insn);
 
-	look_for_flush(insn);
-	if (*(const uint8_t *)qemu_plugin_insn_data(insn) == 0xf4)
+	look_for_flush(insn, bytes, size);
+	if (size && bytes[0] == 0xf4)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, halted, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	for (unsigned int i = 0; i < nr_events; i++)
 		if (events[i].addr == addr)
@@ -362,32 +364,31 @@ static void look_at_kernel(struct qemu_plugin_insn *insn)
 							       (void *)(uintptr_t)events[i].event);
 }
 
-static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void translated(struct qemu_plugin_tb *tb)
 {
 	bool kernel = qemu_plugin_tb_vaddr(tb) >> 63;
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
-	(void)id;
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, kernel ? ran_kernel : ran_user, QEMU_PLUGIN_CB_NO_REGS,
 					     (void *)(uintptr_t)n);
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		uintptr_t flags = (kernel ? INSN_KERNEL : 0) | (is_chained(insn) ? MODEL_CHAINED : 0);
+		uint8_t bytes[EMULATOR_INSN_BYTES];
+		size_t size = emulator_insn(insn, bytes);
+		uintptr_t flags = (kernel ? INSN_KERNEL : 0) | (is_chained(bytes, size) ? MODEL_CHAINED : 0);
 
 		qemu_plugin_register_vcpu_mem_cb(insn, accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
 						 (void *)flags);
-		kinds_translate(insn, kernel);
+		kinds_translate(insn, bytes, size, kernel);
 		if (kernel)
-			look_at_kernel(insn);
+			look_at_kernel(insn, bytes, size);
 	}
 }
 
-static void finish(qemu_plugin_id_t id, void *data)
+static void finish(void)
 {
 	int err = report_write(out_path);
 
-	(void)id;
-	(void)data;
 	if (err)
 		fprintf(stderr, "timing: %s: %s\n", out_path, strerror(-err));
 	if (pages_path) {
@@ -497,10 +498,8 @@ static int load_machine(void)
 	return 0;
 }
 
-static void cpu_made(qemu_plugin_id_t id, unsigned int vcpu)
+static void cpu_made(void)
 {
-	(void)id;
-	(void)vcpu;
 	if (drive_take_clock())
 		return;
 	fprintf(stderr, "timing: clock=model: QEMU's clock does not count instructions; start it with -icount\n");
@@ -524,7 +523,7 @@ static int take_over(qemu_plugin_id_t id)
 		return kinds_bad_option("clock=model", why);
 	}
 	model->evicted = drive_evicted;
-	qemu_plugin_register_vcpu_init_cb(id, cpu_made);
+	emulator_on_vcpu(id, cpu_made);
 	if (model_on)
 		drive_start();
 	return 0;
@@ -538,7 +537,7 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
 	int cpus;
 
 	kinds_setup("timing", &hooks);
-	cpus = kinds_require(info);
+	cpus = emulator_require("timing", info, MAX_VCPUS);
 	if (cpus < 0)
 		return -1;
 	nr_vcpus = (unsigned int)cpus;
@@ -557,7 +556,7 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
 		vcpus[i].cpu = &model->cpu[i];
 		changed(i);
 	}
-	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
-	qemu_plugin_register_atexit_cb(id, finish, NULL);
+	emulator_on_block(id, translated);
+	emulator_on_exit(id, finish);
 	return 0;
 }

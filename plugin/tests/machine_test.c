@@ -15,6 +15,7 @@ static void a_bad_machine_is_refused_with_its_line(void)
 {
 	static const char * const bad[][2] = {
 		{ "name x\nnode 1 0 1 0 1\n", "line 2: 'node'" }, { "cpu 0\n", "line 1: 'cpu'" },
+		{ "gap 1\n", "line 1: 'gap'" },
 		{ "cache l4 1 1 1\n", "line 1: 'cache'" }, { "insn_ps -3\n", "line 1: 'insn_ps'" },
 		{ "insn_ps 5 5\n", "line 1: 'insn_ps'" }, { "speed 1\n", "line 1: 'speed'" },
 		{ "insn_ps 5x\n", "line 1: 'insn_ps'" }, { "tlb dtlb_4k 64 4\n", "line 1: 'tlb'" },
@@ -29,6 +30,20 @@ static void a_bad_machine_is_refused_with_its_line(void)
 		CHECK(read_text(bad[i][0], &c, error, sizeof(error)) == -1, "%s", bad[i][0]);
 		CHECK(!strncmp(error, bad[i][1], strlen(bad[i][1])), "%s: %s", bad[i][0], error);
 	}
+}
+
+static void memory_behind_the_gap_follows_the_memory_before_it(void)
+{
+	static struct model_config c;
+	char error[256];
+
+	read_text("gap 2147483648 2147483648\n", &c, error, sizeof(error));
+	CHECK(c.gap_base == 2 * GIB && c.gap_size == 2 * GIB, "%llu", (unsigned long long)c.gap_size);
+	CHECK(machine_without_gap(&c, 2 * GIB - 1) == 2 * GIB - 1, "before the gap");
+	CHECK(machine_without_gap(&c, 4 * GIB) == 2 * GIB, "behind the gap");
+	CHECK(machine_without_gap(&c, 4 * GIB - 1) == 4 * GIB - 1, "in the gap");
+	read_text("name x\n", &c, error, sizeof(error));
+	CHECK(machine_without_gap(&c, 0) == 0 && machine_without_gap(&c, 7 * GIB) == 7 * GIB, "no gap");
 }
 
 static void a_machine_that_cannot_be_is_refused(void)
@@ -75,6 +90,7 @@ static void a_machine_is_printed_as_it_was_read(void)
 
 static const struct test tests[] = {
 	TEST(a_bad_machine_is_refused_with_its_line),
+	TEST(memory_behind_the_gap_follows_the_memory_before_it),
 	TEST(a_machine_that_cannot_be_is_refused),
 	TEST(a_machine_is_printed_as_it_was_read),
 };

@@ -14,6 +14,8 @@ from terrace.lab.run import GuestResult, run_in_guest
 # Starts count in `starts`; the Nth does the Nth line of `plan`: how far it gets, and the signal that ends it, if any.
 FAKE = """#!{python}
 import os, re, resource, socket, sys
+if "--version" in sys.argv:
+    sys.exit(print("QEMU emulator version 10.0.13"))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 with open("{folder}/starts", "a") as starts:
     starts.write("x")

@@ -100,7 +100,7 @@ def test_a_node_of_a_file_may_have_no_memory() -> None:
     scaled = machine.with_memory_scale(0.5).with_cpus(7)
     assert [(node.memory // MIB, node.cpus) for node in scaled.nodes] == [(512, 3), (0, 2), (0, 2), (1024, 0)]
     with pytest.raises(UsageError, match="topology 't': node 1 has no memory; the timing model needs some"):
-        machine_text(machine)
+        machine_text(machine, physical=True)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from terrace.errors import TerraceError
 from terrace.kernel import build, config, edit, source
 from terrace.kernel.source import Source
 from terrace.lab import accel, initramfs, plugin
+from terrace.lab.emulator import Plugins
 from terrace.policy import library
 from terrace.testing import compile as selftests
 
@@ -210,6 +211,7 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(module, "repo_root", lambda: root)
         monkeypatch.setattr(module, "build_dir", lambda: tmp_path / "build")
         monkeypatch.setattr(module, "require_packages", lambda *_: None, raising=False)
+    monkeypatch.setattr(plugin, "require_tools", lambda: Plugins(1, "", ""))
     monkeypatch.setattr(selftests, "build_dir", lambda: tmp_path / "build")
     (tmp_path / "build").mkdir()
     run = subprocess.run

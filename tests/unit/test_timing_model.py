@@ -9,28 +9,47 @@ from pathlib import Path
 import pytest
 
 from terrace.errors import UsageError
-from terrace.lab import plugin
+from terrace.lab import emulator, plugin
+from terrace.lab.emulator import Emulator
 from terrace.lab.machine import Machine, qemu_argv
 from terrace.lab.timing import machine_text, node_spans
 from terrace.lab.topology import MIB, Topology, load_topology, parse_topology, topology_names
 from terrace.paths import repo_root
+from terrace.units import parse_size
 
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="no qemu-system-x86_64")
 
 
+VERSIONS = range(1, emulator.NEWEST_ABI + 1)
+
+
 @needs_gcc
-@pytest.mark.parametrize("name", ["model_test", "machine_test", "drive_test"])
-def test_the_models_own_tests_pass_under_the_sanitizers(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "abi"),
+    [("model_test", 0), ("machine_test", 0), ("drive_test", 0), *(("emulator_test", abi) for abi in (1, 3, 4, 7))],
+)
+def test_the_models_own_tests_pass_under_the_sanitizers(name: str, abi: int, tmp_path: Path) -> None:
     source = repo_root() / "plugin" / "tests" / f"{name}.c"
     program = tmp_path / name
     # drive_test stands for QEMU, whose functions are found by name.
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", *SANITIZED, "-pthread", "-rdynamic"]
+    flags += [f"-DTERRACE_PLUGIN_ABI={abi}"] if abi else []
     subprocess.run(["gcc", *flags, "-o", str(program), str(source), "-lm"], check=True)
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "not ok" not in done.stdout
+
+
+@needs_gcc
+@pytest.mark.parametrize("abi", [0, *VERSIONS, emulator.NEWEST_ABI + 1])
+def test_one_source_is_for_every_version_of_the_interface(abi: int) -> None:
+    sources = sorted({name for files in (*plugin._SOURCES.values(), plugin._PROBE) for name in files})
+    words = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-DTERRACE_PLUGIN_ABI={abi}"]
+    done = subprocess.run([*words, *sources], cwd=repo_root() / "plugin", capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (abi in VERSIONS), done.stderr
+    assert abi in VERSIONS or "#error" in done.stderr
 
 
 # ---- where the nodes are ----
@@ -47,7 +66,7 @@ def _uneven() -> Topology:
 
 def test_nodes_do_not_overlap_and_follow_qemus_order() -> None:
     for machine in (*map(load_topology, topology_names()), _uneven()):
-        spans = node_spans(machine)
+        spans = node_spans(machine, physical=False)
         words = qemu_argv(Machine(Path("v"), Path("i"), Path("c"), machine), [3, 4, 5, 6], 7)
         backends = [word for word in words if word.startswith("memory-backend-ram")]
         assert [f"size={span.size // MIB}M" for span in spans] == [word.split(",")[2] for word in backends]
@@ -61,13 +80,27 @@ def test_nodes_do_not_overlap_and_follow_qemus_order() -> None:
         assert all(a.base + a.size <= b.base for a, b in zip(spans, spans[1:], strict=False)), machine.name
 
 
+@pytest.mark.parametrize(("memory", "gap"), [("2815M", False), ("2816M", True), ("8G", True)])
+def test_physical_addresses_have_qemus_gap_below_4g(memory: str, gap: bool) -> None:
+    machine = load_topology("dram-cxl")
+    sizes = (parse_size(memory) - 64 * MIB, 64 * MIB)
+    nodes = tuple(replace(node, memory=size) for node, size in zip(machine.nodes, sizes, strict=True))
+    machine = replace(machine, nodes=nodes, _by_pair={})
+    for physical in (True, False):
+        lines = machine_text(machine, physical=physical).splitlines()
+        want = [f"gap {2 << 30} {2 << 30}"] if gap and physical else []
+        assert [line for line in lines if line.startswith("gap")] == want
+    first, second = node_spans(machine, physical=True)
+    assert (first.base, second.base, first.skew, second.skew) == (0, first.size, 0, 0)
+
+
 # ---- the machine's file ----
 
 
 def test_every_topology_of_ours_is_a_machine_that_the_model_takes() -> None:
     for name in topology_names():
         machine = load_topology(name)
-        lines = machine_text(machine).splitlines()
+        lines = machine_text(machine, physical=True).splitlines()
         first = [line.split()[0] for line in lines]
         assert first[0] == "name", name
         assert first.count("node") == len(machine.nodes), name
@@ -77,14 +110,14 @@ def test_every_topology_of_ours_is_a_machine_that_the_model_takes() -> None:
 
 
 def test_bandwidth_and_latency_keep_their_units() -> None:
-    lines = machine_text(load_topology("dram-cxl")).splitlines()
+    lines = machine_text(load_topology("dram-cxl"), physical=True).splitlines()
     assert f"access 0 1 250000 {20 * 1024**3 / 1e9:.9g}" in lines
     assert "insn_ps 500" in lines
 
 
 def test_a_topology_without_caches_is_refused() -> None:
     with pytest.raises(UsageError, match=r"'uneven' has \[\[cache\]\] tables of 0 levels; the timing model needs"):
-        machine_text(_uneven())
+        machine_text(_uneven(), physical=True)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +131,7 @@ def test_a_cache_that_cannot_be_modelled_is_refused(change: str, message: str) -
     good = load_topology("dram-cxl")
     cache = replace(good.caches[0], **({"line": 128} if "line" in change else {"size": 33 << 10}))
     with pytest.raises(UsageError, match=message):
-        machine_text(replace(good, caches=(cache, *good.caches[1:]), _by_pair={}))
+        machine_text(replace(good, caches=(cache, *good.caches[1:]), _by_pair={}), physical=True)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +176,7 @@ def test_errors_in_the_models_keys_name_file_and_key(text: str, message: str) ->
     ],
 )
 def test_the_plugin_refuses_what_it_does_not_know(options: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "m").write_text(machine_text(load_topology("dram-cxl")))
+    (tmp_path / "m").write_text(machine_text(load_topology("dram-cxl"), physical=True))
     words = ["qemu-system-x86_64", "-machine", "q35", "-nodefaults", "-display", "none", "-S"]
     argument = f"{plugin.compile_plugin('timing')},{options.replace('MACHINE', str(tmp_path / 'm'))}"
     done = subprocess.run([*words, "-plugin", argument], capture_output=True, text=True, timeout=60, check=False)
@@ -161,8 +194,13 @@ def test_the_timing_plugin_is_told_of_the_kernels_functions(tmp_path: Path) -> N
     symbols = dict.fromkeys(("__switch_to_asm", "flush_tlb_func", "begin_new_exec"), 18446744071578845184)
     options = plugin.TimingOptions(tmp_path / "l,1", series_ms=2.5, pages=tmp_path / "p")
     machine = tmp_path / "m"
-    text = plugin.timing_argument(Path("t.so"), symbols, load_topology("dram-cxl"), options, machine)
+    qemu = Emulator(Path("qemu"), (7, 2, 22))
+    text = plugin.timing_argument(Path("t.so"), symbols, load_topology("dram-cxl"), options, machine, qemu)
     assert text.startswith(f"t.so,out={tmp_path}/l,,1,machine={machine},switch=ffffffff81000000,")
     assert ",flush=ffffffff81000000,start=ffffffff81000000@2,series=2.5,pages=" in text
     assert "sent=" not in text
-    assert machine.read_text().startswith("name dram-cxl\n")
+    assert machine.read_text().startswith("name dram-cxl\nnode 0 ")
+    assert "gap" not in machine.read_text()
+    later = replace(qemu, version=(8, 2))
+    plugin.timing_argument(Path("t.so"), symbols, load_topology("dram-cxl"), options, machine, later)
+    assert "gap 2147483648 2147483648\n" in machine.read_text()

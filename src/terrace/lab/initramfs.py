@@ -17,6 +17,8 @@ from terrace.paths import build_dir, repo_root
 from terrace.policy import library
 
 _CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
+#: The Debian packages that compile programs of the guest.
+COMPILER = ("gcc", "libc6-dev")
 _LDFLAGS = ("-static", "-s")
 
 
@@ -65,7 +67,7 @@ def compile_static(name: str, *sources: str) -> Path:
         digest.update(_digest(path).encode())
     target = build_dir() / "guest" / f"{name}-{digest.hexdigest()[:16]}"
     if not stored.is_kept(target):
-        require_packages(["gcc", "libc6-dev"], f"compile {name} for the guest")
+        require_packages(COMPILER, f"compile {name} for the guest")
         _gcc(target, [*_LDFLAGS, *map(str, map(_compile_object, paths))])
     return target
 

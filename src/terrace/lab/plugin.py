@@ -11,15 +11,20 @@ from pathlib import Path
 from terrace import stored
 from terrace.errors import BuildError, MissingError, UsageError
 from terrace.host import clean_env, require_packages
+from terrace.lab.emulator import Emulator, Plugins, find_emulator, find_plugins, require_plugins
+from terrace.lab.initramfs import COMPILER
 from terrace.lab.timing import machine_text
 from terrace.lab.topology import Topology
 from terrace.paths import build_dir, repo_root
 
 _CFLAGS = ("-std=gnu11", "-O2", "-flto", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread")
+_READER = ("binutils",)
+_MODEL = ("model.c", "balance.c", "drive.c")
 _SOURCES = {
-    "insn_count": ("insn_count.c", "kinds.c"),
-    "timing": ("plugin.c", "drive.c", "kinds.c", "model.c", "balance.c", "machine.c", "report.c", "pages.c"),
+    "insn_count": ("insn_count.c", "kinds.c", "emulator.c"),
+    "timing": ("plugin.c", "kinds.c", "emulator.c", *_MODEL, "machine.c", "report.c", "pages.c"),
 }
+_PROBE = ("probe.c", "emulator.c", *_MODEL)
 # Whose work is told apart: name -> the function that only such a task runs. A kernel may lack some.
 _KINDS = {
     "idle": "do_idle",
@@ -28,6 +33,8 @@ _KINDS = {
     "kcompactd": "kcompactd",
     "kdamond": "kdamond_fn",
 }
+#: Kinds of tasks that have no user code.
+KERNEL_THREADS = frozenset(_KINDS)
 _MARKED = {"app": 1, "sampler": 2}
 # What a task does from here until it is back in user mode: the stock kernel's scan in the task's own time.
 _PATHS = {"numa_scan": "task_numa_work"}
@@ -62,25 +69,46 @@ class TimingOptions:
     drives: bool = False
 
 
-def compile_plugin(name: str) -> Path:
-    """The compiled plugin of that name (insn_count, timing); compiled when a source changed.
+def require_tools(*, drives: bool = False) -> Plugins:
+    """Have all that the plugins need on this host; `drives` as in TimingOptions. Call it before any long work.
 
-    Raises UsageError for another name and BuildError with the compiler's words.
+    Raises MissingError for a package that cannot be installed, and for a QEMU in which the plugins do not work.
+    """
+    require_packages(COMPILER, "compile QEMU plugins")
+    require_packages(_READER, "read a kernel's symbols")
+    emulator = find_emulator()
+    plugins = find_plugins(emulator, _compile_probe)
+    require_plugins(emulator, plugins, drives=drives)
+    return plugins
+
+
+def compile_plugin(name: str) -> Path:
+    """The plugin of that name (insn_count, timing) for this host's QEMU; compiled when a source changed.
+
+    Raises UsageError for another name, MissingError as require_tools does, and BuildError with the compiler's words.
     """
     if name not in _SOURCES:
         raise UsageError(f"there is no plugin '{name}'; there are {', '.join(_SOURCES)}")
+    return _compile(name, _SOURCES[name], require_tools().abi)
+
+
+def _compile_probe(abi: int) -> Path:
+    return _compile("probe", _PROBE, abi)
+
+
+def _compile(name: str, files: tuple[str, ...], abi: int) -> Path:
     folder = repo_root() / "plugin"
-    sources = [folder / source for source in _SOURCES[name]]
+    flags = [*_CFLAGS, f"-DTERRACE_PLUGIN_ABI={abi}"]
+    sources = [folder / source for source in files]
     parts = [path.read_bytes() for path in (*sources, *sorted(folder.glob("*.h")))]
-    digest = hashlib.sha256(b"".join([*parts, " ".join(_CFLAGS).encode()])).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join([*parts, " ".join(flags).encode()])).hexdigest()[:16]
     target = build_dir() / "plugin" / f"{name}-{digest}.so"
     if stored.is_kept(target):
         return target
-    require_packages(["gcc", "libc6-dev"], f"compile the plugin {name}")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         fresh = Path(scratch) / target.name
-        words = ["gcc", *_CFLAGS, "-o", str(fresh), *map(str, sources), "-lm"]
+        words = ["gcc", *flags, "-o", str(fresh), *map(str, sources), "-lm"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"the plugin {name} does not compile:\n{done.stderr.strip()}")
@@ -93,7 +121,7 @@ def read_symbols(vmlinux: Path) -> dict[str, int]:
 
     Raises MissingError when the file has no symbols.
     """
-    require_packages(["binutils"], "read a kernel's symbols")
+    require_packages(_READER, "read a kernel's symbols")
     done = subprocess.run(
         ["nm", "--defined-only", str(vmlinux)], capture_output=True, text=True, check=False, env=clean_env()
     )
@@ -121,14 +149,20 @@ def counter_argument(plugin: Path, symbols: Mapping[str, int], out: Path, blocks
 
 
 def timing_argument(
-    plugin: Path, symbols: Mapping[str, int], topology: Topology, options: TimingOptions, machine_file: Path
+    plugin: Path,
+    symbols: Mapping[str, int],
+    topology: Topology,
+    options: TimingOptions,
+    machine_file: Path,
+    emulator: Emulator | None = None,
 ) -> str:
     """What follows -plugin for timing; writes the machine to `machine_file`.
 
-    `topology` is the machine as QEMU gets it, after any change of its CPUs and memory. Raises UsageError when it lacks
-    what the model needs, and MissingError as counter_argument does.
+    `emulator` is the QEMU that gets it, by default the installed one. `topology` is the machine as QEMU gets it, after
+    any change of its CPUs and memory. Raises UsageError when it lacks what the model needs, and MissingError as
+    counter_argument does.
     """
-    machine_file.write_text(machine_text(topology))
+    machine_file.write_text(machine_text(topology, physical=(emulator or find_emulator()).tells_physical))
     words = [_escape(plugin), f"out={_escape(options.ledger)}", f"machine={_escape(machine_file)}"]
     words += _kind_options(symbols)
     for option, functions in _EVENTS.items():

@@ -3,7 +3,6 @@
 
 import ctypes
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -11,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from terrace.errors import UsageError
-from terrace.host import require_packages
-from terrace.lab.machine import QEMU, Machine, qemu_argv
+from terrace.lab.emulator import find_emulator
+from terrace.lab.machine import Machine, qemu_argv
 from terrace.lab.topology import MIB, Topology
 from terrace.units import format_size
 
@@ -40,9 +39,8 @@ def require_host_memory(topology: Topology) -> None:
 
 
 def require_qemu() -> None:
-    """Have QEMU installed when it is not there; raises MissingError when that cannot be."""
-    if not shutil.which(QEMU):
-        require_packages(["qemu-system-x86"], "run guests")
+    """Have a QEMU that works: installed when it is not there. Raises MissingError when that cannot be."""
+    find_emulator()
 
 
 class Qemu:

@@ -9,13 +9,17 @@ from terrace.lab.topology import Cache, Tlb, Topology
 _LINE = 64
 _HUGE_PAGE = 2 << 20
 _GB_PER_S = 10**9
+# Where QEMU's q35 machine leaves a gap below 4G, for devices: memory from `_MUCH` on ends at `_GAP` and goes on at 4G.
+_MUCH = 0xB000_0000
+_GAP = 0x8000_0000
+_GAP_END = 1 << 32
 _CACHE_NAMES = {1: "l1", 2: "l2", 3: "llc"}
 _TLB_NAMES = {(1, "4K"): "dtlb_4k", (1, "2M"): "dtlb_2m", (2, None): "stlb"}
 
 
 @dataclass(frozen=True)
 class Span:
-    """Where a node's memory lies in the addresses that QEMU tells a plugin.
+    """The place of a node's memory in the addresses that QEMU passes to a plugin.
 
     `skew` is to be subtracted from such an address to get the guest's physical one, modulo 2M.
     """
@@ -25,28 +29,33 @@ class Span:
     skew: int
 
 
-def node_spans(topology: Topology) -> list[Span]:
+def node_spans(topology: Topology, *, physical: bool) -> list[Span]:
     """The spans of all nodes.
 
-    lab/machine.py gives each node a memory backend of its own, one after the other. QEMU 7.2 makes a plugin's address
-    of the place of the backend among all memory blocks plus its place in the machine's memory: both are the sum of
-    the sizes before it. The hole below 4G is no part of it, and is a multiple of 2M.
+    `physical`: QEMU passes the guest's physical address to a plugin (8.2 and later). The gap below 4G is taken out by
+    the plugin (`gap` in `machine_text`). Before 8.2 a plugin's address is the sum of the place of the node's memory
+    backend among all memory blocks, of its place in the machine's memory, and of the place in the backend;
+    lab/machine.py gives each node a backend, one after the other, so that the first two are both the sum of the
+    sizes before it. The gap is no part of that, and is a multiple of 2M.
     """
     spans = []
     before = 0
     for node in topology.nodes:
-        spans.append(Span(2 * before, node.memory, before % _HUGE_PAGE))
+        spans.append(Span(before, node.memory, 0) if physical else Span(2 * before, node.memory, before % _HUGE_PAGE))
         before += node.memory
     return spans
 
 
-def machine_text(topology: Topology) -> str:
-    """The file. Raises UsageError when the topology does not say all that the model needs."""
+def machine_text(topology: Topology, *, physical: bool) -> str:
+    """The file; `physical` as in `node_spans`. Raises UsageError when the topology lacks what the model needs."""
     for number, node in enumerate(topology.nodes):
         if not node.memory:
             raise UsageError(f"topology '{topology.name}': node {number} has no memory; the timing model needs some")
     lines = [f"name {topology.name}"]
-    for number, (node, span) in enumerate(zip(topology.nodes, node_spans(topology), strict=True)):
+    if physical and topology.memory >= _MUCH:
+        lines.append(f"gap {_GAP} {_GAP_END - _GAP}")
+    spans = node_spans(topology, physical=physical)
+    for number, (node, span) in enumerate(zip(topology.nodes, spans, strict=True)):
         lines.append(f"node {number} {span.base} {span.size} {span.skew} {node.write_cost:g}")
     cpus = [number for number, node in enumerate(topology.nodes) for _ in range(node.cpus)]
     lines += [f"cpu {cpu} {node}" for cpu, node in enumerate(cpus)]
