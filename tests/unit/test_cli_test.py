@@ -15,7 +15,7 @@ import pytest
 from terrace.cli import test as verb
 from terrace.kernel.check import CHECKS
 from terrace.paths import repo_root
-from terrace.testing import host_groups, journal
+from terrace.testing import host_groups, journal, needs
 from terrace.testing.gate import load_gate
 from terrace.testing.programs import MachineKey, Program, find_programs
 from terrace.testing.results import TestResult
@@ -31,7 +31,7 @@ def run(*words: str) -> int:
 def test_without_make_the_group_fails_and_the_run_goes_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verb, "require_packages", lambda packages, why: None)
+    monkeypatch.setattr(needs, "require_packages", lambda packages, why: None)
     monkeypatch.setattr(verb, "run_lint", lambda wanted: iter([TestResult("lint", "ruff", "pass")]))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run("--group", "policy", "--group", "lint") == 1
@@ -209,8 +209,8 @@ def test_what_a_group_compiles_and_boots_with_is_installed_before_it_runs(
         order.append("ran")
         yield TestResult(group, "x", "pass")
 
-    monkeypatch.setattr(verb, "require_packages", packages)
-    monkeypatch.setattr(verb, "require_qemu", lambda: order.append("qemu"))
+    monkeypatch.setattr(needs, "require_packages", packages)
+    monkeypatch.setattr(needs, "require_qemu", lambda: order.append("qemu"))
     monkeypatch.setattr(verb, "run_pytest", ran)
     monkeypatch.setattr(verb, "run_policy", ran)
     monkeypatch.setattr(verb, "policy_names", list)

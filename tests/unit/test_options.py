@@ -7,7 +7,7 @@ import pytest
 
 from terrace import __main__ as door
 from terrace import venv
-from terrace.cli import lab
+from terrace.cli import deb, lab
 from terrace.kernel import build
 from terrace.kernel import source as linux_source
 from terrace.packages import kernel
@@ -89,6 +89,7 @@ def test_a_configuration_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return []
 
     monkeypatch.setattr(kernel, "make", make)
+    monkeypatch.setattr(deb, "require_packages", lambda *_: None)
     config, modules = str(tmp_path / "config"), tmp_path / "modules"
     assert door.main(["deb", "kernel", "--config", config]) == 0
     # As lsmod prints them, and as /proc/modules has them.

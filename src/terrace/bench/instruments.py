@@ -10,7 +10,8 @@ from terrace.bench.phases import near_ratio, node_of_each_cpu, phases_of
 from terrace.bench.policies import EVEN, FAST_NODE, machine_kind
 from terrace.bench.reading import Reading
 from terrace.kernel.build import Kernel
-from terrace.lab.plugin import TimingOptions, compile_plugin, read_symbols, timing_argument
+from terrace.lab.plugin import TimingOptions, compile_plugin, read_symbols, require_tools, timing_argument
+from terrace.lab.run import require_guest_tools
 from terrace.lab.topology import Topology
 from terrace.lab.workloads import ARENA
 
@@ -65,6 +66,12 @@ class Instrument:
             if 0 <= index < pages:
                 found.append((index, int(count)))
         return found
+
+
+def require_instruments() -> None:
+    """Have all that a measurement needs on this host. Raises MissingError; call it before a kernel is built."""
+    require_guest_tools()
+    require_tools(drives=True)
 
 
 def identity() -> str:

@@ -14,7 +14,7 @@ from terrace.bench import loads, phases
 from terrace.bench.cells import Cell
 from terrace.bench.clock import require_right_clock
 from terrace.bench.figures import figures_of, printed
-from terrace.bench.instruments import SHIFT, Instrument
+from terrace.bench.instruments import SHIFT, Instrument, require_instruments
 from terrace.bench.policies import EVEN, POLICIES, machine_kind
 from terrace.bench.proof import Evidence, require_acted
 from terrace.bench.reading import Reading
@@ -67,6 +67,7 @@ def _head(job: Job) -> dict[str, Any]:
 
 def _measure(job: Job) -> dict[str, Any]:
     cell = job.cell
+    require_instruments()
     kernel = build(cell.flavour)
     if kernel.content_hash != job.kernel_hash:
         raise TerraceError(

@@ -10,6 +10,7 @@ from terrace import output
 from terrace.bench import experiment, shape, store
 from terrace.bench.cells import Cell
 from terrace.bench.experiment import Experiment
+from terrace.bench.instruments import require_instruments
 from terrace.bench.published import table_text, validation_table, worse_lines
 from terrace.bench.session import Session, expected_s, flavours_of
 from terrace.bench.validate import find_runs, is_finished, read_results, results_folder, run_and_write
@@ -136,6 +137,7 @@ def _run(args: argparse.Namespace) -> int:
         store.read_all(folder)
     if args.dry_run:
         return _dry_run(args, [cell for _, cells, _ in picked for cell in cells])
+    require_instruments()
     flavours = {name for _, cells, _ in picked for name in flavours_of(cells)}
     session = Session({flavour: build(flavour) for flavour in _announced(sorted(flavours))})
     for item, cells, folder in picked:
@@ -162,6 +164,7 @@ def _validate(args: argparse.Namespace) -> int:
     folder = args.results or place(results_folder())
     if args.what == "run":
         written = []
+        require_instruments()
         with answer.text_aside(args):
             for run in find_runs(args.runs):
                 if args.again or not is_finished(run, folder):

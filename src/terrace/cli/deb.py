@@ -11,6 +11,7 @@ from terrace.cli import answer
 from terrace.cli.kernel import add_jobs, add_linux
 from terrace.errors import UsageError
 from terrace.files import read_regular
+from terrace.host import require_packages
 from terrace.kernel import source
 from terrace.packages import kernel, tools
 from terrace.paths import require_checkout
@@ -68,6 +69,7 @@ def main(args: argparse.Namespace) -> int:
         if "kernel" in wanted:
             # What is wrong with it is told before anything is made.
             base = _base(args)
+            require_packages(kernel.PACKAGES, "make Debian packages of the kernel")
         if "tools" in wanted:
             written += tools.make()
         if "kernel" in wanted:

@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from terrace.kernel.elf import check_vmlinux
 from terrace.lab import hmat, out
 from terrace.lab.accel import ACCELERATORS, choose_accel
 from terrace.lab.machine import Machine, qemu_argv
-from terrace.lab.run import EXIT_NO_BOOT, GuestResult, Sink, run_in_guest
+from terrace.lab.run import EXIT_NO_BOOT, GuestResult, Sink, require_guest_tools, run_in_guest
 from terrace.lab.shell import raw_terminal, shell_command, terminal_size
 from terrace.lab.topology import load_topology, topology_names
 from terrace.paths import build_dir, trees_dir
@@ -124,12 +125,22 @@ def find_vmlinux(flavour: str, given: Path | None = None) -> Path:
     return build(flavour).vmlinux
 
 
+def _check_plugin(argument: str | None) -> None:
+    """Refuse a file that is not there; a comma in its name is doubled, as QEMU has it."""
+    if argument is None:
+        return
+    name = re.split(r"(?<!,),(?!,)", argument, maxsplit=1)[0].replace(",,", ",")
+    if not Path(name).is_file():
+        raise UsageError(f"--plugin {name}: no such file; give the shared object of a QEMU plugin")
+
+
 def _check_machine(args: argparse.Namespace) -> None:
     """Refuse what can be refused before a kernel is built, and in a dry run as in a real one."""
     lab_topology.choose(args)
     _timeout_s(args)
     _scratch_mb(args)
     _check_out(args)
+    _check_plugin(args.plugin)
     for setting in args.sysctl:
         if not setting.partition("=")[0] or "=" not in setting:
             raise UsageError(f"--sysctl {setting}: use NAME=VALUE, as in vm.swappiness=10")
@@ -219,6 +230,7 @@ def _dry_argv(args: argparse.Namespace) -> list[str]:
 
 
 def _kernel_and_accel(args: argparse.Namespace) -> tuple[Path, str]:
+    require_guest_tools()
     kernel = find_vmlinux(args.kernel, args.vmlinux)
     return kernel, choose_accel(args.accel, kernel)
 

@@ -14,11 +14,13 @@ from pathlib import Path
 from terrace import output
 from terrace.cli import lab_topology
 from terrace.errors import UsageError
+from terrace.host import require_packages
 from terrace.kernel import source
 from terrace.lab import hmat
 from terrace.lab.accel import ACCELERATORS, choose_accel
-from terrace.lab.debian import image, session
+from terrace.lab.debian import disk, image, session
 from terrace.lab.machine import Machine
+from terrace.lab.run import require_guest_tools
 from terrace.packages import kernel, tools
 from terrace.paths import build_dir, require_checkout
 from terrace.units import parse_time_ns
@@ -77,6 +79,8 @@ def main(args: argparse.Namespace) -> int:
             print(shlex.join(argv))
         return 0
     session.require(machine)
+    for packages in (image.PACKAGES_OF_HOST, disk.PACKAGES, tools.PACKAGES, kernel.PACKAGES):
+        require_packages(packages, "make a Debian for the lab, and packages for it")
     hmat.write(topology)
     folder.mkdir(exist_ok=True)
     with _alone(folder):
@@ -122,6 +126,7 @@ def _accel(args: argparse.Namespace) -> str:
         return "tcg"
     from terrace.kernel.build import build
 
+    require_guest_tools()
     return choose_accel(args.accel, build("terrace").vmlinux)
 
 

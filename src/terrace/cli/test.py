@@ -11,13 +11,10 @@ from pathlib import Path
 from terrace import venv
 from terrace.cli import answer
 from terrace.errors import MissingError, TerraceError, UsageError
-from terrace.host import require_packages
 from terrace.kernel import matrix, tree
 from terrace.kernel import source as linux_source
-from terrace.kernel.build import PACKAGES as KERNEL_PACKAGES
 from terrace.kernel.check import CHECKS, run_checks
 from terrace.kernel.elf import check_vmlinux
-from terrace.lab.debian.disk import PACKAGES as DISK_PACKAGES
 from terrace.lab.qemu import require_qemu
 from terrace.paths import require_checkout
 from terrace.testing.bench_group import bench_names, run_bench
@@ -28,6 +25,7 @@ from terrace.testing.host_groups import lint_checks, list_pytest, run_lint, run_
 from terrace.testing.journal import Journal, tree_hash, unit_of
 from terrace.testing.kunit import KERNEL, KunitRun, kunit_names, policy_names, run_kunit
 from terrace.testing.mutants.read import check_mutants
+from terrace.testing.needs import BY_TEST, require_for
 from terrace.testing.programs import SELFTESTS, Program, find_programs
 from terrace.testing.results import Reporter, TestResult
 from terrace.testing.second import retriable, second_tries
@@ -44,10 +42,6 @@ _UNFINISHED = 4
 _SLOW_DEBUG = 4
 # What a kernel that only one group wants takes to build on two slow cores: not begun when --within leaves less.
 _BUILD_S = {"debug": 24 * 60.0, "static-keys": 8 * 60.0}
-# The tests without a guest compile programs. A test without its compiler would skip itself, which is a failure.
-_HOST_PACKAGES = ("gcc", "libc6-dev", "make")
-# The programs that tests/unit runs: dpkg-parsechangelog, groff, systemd-analyze.
-_UNIT_PACKAGES = ("dpkg-dev", "groff-base", "systemd")
 # Those of `kernel check` that need no kernel built from end to end; that of the series has checkpatch in it.
 _PATCH_CHECKS = ("hooks", "budget", "exports", "symbols", "kernel-doc", "abi", "series", "sparse")
 # That each mutant has its place in our tree, and names checks that there are; not that they notice it.
@@ -234,6 +228,7 @@ def _run(args: argparse.Namespace, wanted: Selector) -> tuple[int, answer.Docume
     deadline = time.monotonic() + args.within
     journal = _journal(args, groups) if args.all else None
     request = Request(wanted, args.k is None, reporter, vmlinux, args.stretch, gate, deadline, journal=journal)
+    _require(groups, request)
     try:
         for group in groups:
             _run_group(group, request, again=gate is not None and not args.strict and group.flavour != "")
@@ -322,6 +317,7 @@ def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -
 
     print(f"{args.soak} rounds of {', '.join(g.name for g in picked)} beside {BUSY_LOOPS} busy loops …", flush=True)
     # What a first round has to build or install is not part of it.
+    _require(picked, request)
     _prepare(picked, request)
     with busy_loops():
         for number in soak.run(one_round, lambda: time.monotonic() < deadline):
@@ -334,6 +330,16 @@ def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -
     elif soak.done < soak.rounds:
         print(f"{OVERTIME}: {soak.done} of {soak.rounds} rounds")
     return 0 if soak.good else 1, soak.as_json()
+
+
+def _require(groups: Sequence[Group], request: Request) -> None:
+    """Have all that the groups need before the first of them begins. Raises MissingError."""
+    for group in groups:
+        if not request.journal or group.name not in request.journal.ended:
+            # To list the tests of some groups takes tools of its own.
+            whole = request.all_wanted and group.name not in BY_TEST
+            names = [group.name] if whole else [n for n in group.names() if request.wanted(f"{group.name}/{n}")]
+            require_for(group.name, names, builds=request.vmlinux is None)
 
 
 def _prepare(groups: Sequence[Group], request: Request) -> None:
@@ -468,9 +474,6 @@ def _kernel(request: Request, flavour: str) -> Path:
 
 
 def _unit(request: Request) -> Iterator[TestResult]:
-    packages = (*_HOST_PACKAGES, *_UNIT_PACKAGES, *DISK_PACKAGES)
-    require_packages(packages, "compile what the unit tests run, read manuals, make disks")
-    require_qemu()
     left = request.gate.left_of("unit") if request.gate else []
     without = left if request.as_gate else None
     found = {"PATH": search_path("prometheus", "promtool")}
@@ -478,7 +481,6 @@ def _unit(request: Request) -> Iterator[TestResult]:
 
 
 def _policy(request: Request) -> Iterator[TestResult]:
-    require_packages(_HOST_PACKAGES, "compile the decision code")
     return request.skips.complete("policy", run_policy(request.wanted), policy_names, request.wanted)
 
 
@@ -518,7 +520,6 @@ def _configs(request: Request) -> Iterator[TestResult]:
     chosen = [name for name in matrix.names() if request.wanted(f"configs/{name}") and name not in done]
     if not chosen:
         return
-    require_packages(KERNEL_PACKAGES, "build a kernel")
     source = linux_source.find(None)
     for name in chosen:
         if time.monotonic() > request.deadline:
@@ -533,7 +534,6 @@ def _configs(request: Request) -> Iterator[TestResult]:
 
 
 def _lab(request: Request) -> Iterator[TestResult]:
-    require_packages(["trace-cmd"], "record in the guest")
     kernels = {
         "TERRACE_TEST_VMLINUX": str(_kernel(request, "terrace")),
         "PATH": search_path("prometheus", "prometheus"),

@@ -20,9 +20,9 @@ from terrace.demo.functions import read_functions
 from terrace.errors import TerraceError, UsageError
 from terrace.host import cpu_count
 from terrace.kernel.build import Kernel, build, find_built
-from terrace.lab.plugin import compile_plugin, counter_argument, read_symbols
-from terrace.lab.qemu import host_memory, require_host_memory, require_qemu
-from terrace.lab.run import run_in_guest
+from terrace.lab.plugin import compile_plugin, counter_argument, read_symbols, require_tools
+from terrace.lab.qemu import host_memory, require_host_memory
+from terrace.lab.run import require_guest_tools, run_in_guest
 from terrace.lab.topology import load_topology
 from terrace.lab.workloads import find_workload
 from terrace.output import Progress, format_duration, say
@@ -69,7 +69,8 @@ def kernels_for(cases: Sequence[Case], workload: Workload) -> dict[str, Kernel]:
     """
     _require_memory(workload)
     # Before minutes of building, and not by several guests at once.
-    require_qemu()
+    require_guest_tools()
+    require_tools()
     flavours = list(dict.fromkeys(case.flavour for case in cases))
     missing = [flavour for flavour in flavours if find_built(flavour) is None]
     guests = _guests_s(cases, workload)

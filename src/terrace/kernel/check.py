@@ -79,12 +79,16 @@ class Measured:
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `run` returns what is wrong, a line each; `slow` ones run only with --full or by name."""
+    """One check: `run` returns what is wrong, a line each; `slow` ones run only with --full or by name.
+
+    `packages` are the Debian packages that it needs beside those of a kernel's build.
+    """
 
     name: str
     purpose: str
     run: Callable[[Source], list[str] | Measured]
     slow: bool = False
+    packages: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,14 @@ class Result:
         return not self.problems
 
 
+def require_packages_of(names: Sequence[str]) -> None:
+    """Have the Debian packages that the checks called `names` need. Raises MissingError; call it first."""
+    require_packages(build.PACKAGES, "build a kernel")
+    for check in CHECKS:
+        if check.packages and check.name in names:
+            require_packages(check.packages, f"run the check {check.name}")
+
+
 def run_checks(names: Sequence[str], *, full: bool = False, linux: Path | None = None) -> list[Result]:
     """Run the checks called `names`, or all (the slow ones only when `full`). Raises UsageError for an unknown name."""
     known = {check.name: check for check in CHECKS}
@@ -112,7 +124,7 @@ def run_checks(names: Sequence[str], *, full: bool = False, linux: Path | None =
                 f"there is no check '{name}'; {did_you_mean(name, known)}the checks are {', '.join(known)}"
             )
     chosen = [known[name] for name in names] or [check for check in CHECKS if full or not check.slow]
-    require_packages(build.PACKAGES, "build a kernel")
+    require_packages_of([check.name for check in chosen])
     source = linux_source.find(linux)
     return [_timed(check, source) for check in chosen]
 
@@ -241,7 +253,6 @@ def _check_abi(source: Source) -> list[str]:
 
 def _check_sparse(source: Source) -> list[str]:
     """Nothing for sparse to find in the overlay's own files, compiled as in the terrace flavour."""
-    require_packages(["sparse"], "check the kernel part with sparse")
     ours = set(tree.overlay_files())
     found = []
     for line in _compile_ours(_terrace_out(source), "C=2").splitlines():
@@ -379,8 +390,9 @@ def _run(command: Sequence[str], root: Path) -> subprocess.CompletedProcess[str]
     )
 
 
+_PACKAGES: Mapping[str, Sequence[str]] = {"sparse": ("sparse",), "arch": arch.PACKAGES}
 CHECKS = tuple(
-    Check(name, (run.__doc__ or "").rstrip("."), run, slow)
+    Check(name, (run.__doc__ or "").rstrip("."), run, slow, _PACKAGES.get(name, ()))
     for name, run, slow in (
         ("hooks", _check_hooks, False),
         ("budget", _check_budget, False),

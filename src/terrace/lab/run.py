@@ -14,9 +14,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from terrace.host import require_packages
 from terrace.lab import hmat
 from terrace.lab.console import KernelReport, classify, last_words
-from terrace.lab.initramfs import GuestConfig, write_initramfs
+from terrace.lab.initramfs import COMPILER, GuestConfig, write_initramfs
 from terrace.lab.machine import FILES_PORT, Machine
 from terrace.lab.out import DEFAULT_LIMIT, GUEST_FOLDER, VARIABLE, Receiver
 from terrace.lab.qemu import Qemu, is_bug, require_host_memory, require_qemu
@@ -126,6 +127,15 @@ def choose_topology(topology: Topology | str, cpus: int | None = None, memory_sc
         result = result.with_memory_scale(memory_scale)
     require_host_memory(result)
     return result
+
+
+def require_guest_tools() -> None:
+    """Have all that a guest needs on this host: QEMU, and a compiler for its init. Call it before any long work.
+
+    Raises MissingError for a package that cannot be installed, and for a QEMU that cannot run guests.
+    """
+    require_qemu()
+    require_packages(COMPILER, "compile what runs in the guest")
 
 
 def run_in_guest(

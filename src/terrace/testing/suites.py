@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ _LIMIT_S = 3600.0
 _OUTPUT_LINES = 30
 _SKIPPED = 77
 _STRESS = "stress-ng"
+_NUMACTL_PACKAGES = ("build-essential", "autoconf", "automake", "libtool", "bc")
 
 #: numactl's `make check` (TESTS in its Makefile.am), and what it builds beside that and runs by hand. Without numademo,
 #: which measures bandwidth and is not through after a quarter of an hour in a guest without hardware help.
@@ -60,6 +61,14 @@ class _Ran:
 def suite_names() -> list[str]:
     """The tests, by suite."""
     return [*(f"numactl/{Path(name).name}" for name in NUMACTL), *(f"stress-ng/{name}" for name in STRESSORS)]
+
+
+def require_suites(names: Sequence[str]) -> None:
+    """Have the Debian packages of the tests `names`. Raises MissingError; call it before a kernel is built."""
+    if any(name.startswith("numactl/") for name in names):
+        require_packages(_NUMACTL_PACKAGES, "build numactl's own regression tests")
+    if any(name.startswith("stress-ng/") for name in names):
+        require_packages([_STRESS], "run its stressors of memory policies")
 
 
 def run_suites(kernels: dict[str, Path], wanted: Selector, note: Callable[[str], None]) -> Iterator[TestResult]:
@@ -144,9 +153,7 @@ def _numactl() -> Path:
     target = make_cache_dir() / "suites" / "numactl"
     if (target / ".built").exists():
         return target
-    require_packages(
-        ["build-essential", "autoconf", "automake", "libtool", "bc"], "build numactl's own regression tests"
-    )
+    require_packages(_NUMACTL_PACKAGES, "build numactl's own regression tests")
     target.parent.mkdir(exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:

@@ -23,6 +23,8 @@ from terrace.packages.kernel import Base
 from terrace.paths import cache_dir
 
 RELEASE = "bookworm"
+#: What makes it.
+PACKAGES_OF_HOST = ("mmdebstrap",)
 PACKAGES = (
     "dbus",
     "e2fsprogs",
@@ -127,7 +129,7 @@ def copy(image: Image, target: Path) -> None:
 
 
 def _make(folder: Path) -> None:
-    require_packages(["mmdebstrap"], "install a Debian for the lab")
+    require_packages(PACKAGES_OF_HOST, "install a Debian for the lab")
     machine = Machine(Path(), Path(), folder.parent / "console", load_topology("dram-cxl"), one_thread=True)
     session.require(machine)
     # Of a process that was killed; nobody else is here now.

@@ -11,7 +11,8 @@ from typing import Any
 from terrace.errors import TerraceError, UsageError
 from terrace.kernel import build, tree
 from terrace.kernel import source as linux_source
-from terrace.lab.qemu import require_qemu
+from terrace.lab.plugin import require_tools
+from terrace.lab.run import require_guest_tools
 from terrace.testing.mutants import verdict as verdicts
 from terrace.testing.mutants.batch import batches
 from terrace.testing.mutants.observe import Seen, observe, observe_host
@@ -43,7 +44,8 @@ def main(wanted: Selector, expression: str | None, deadline: float) -> tuple[int
     mutants = picked(wanted)
     if not mutants:
         raise UsageError(f"-k '{expression}' picks no mutant; terrace test --mutants --list shows their names")
-    require_qemu()
+    require_guest_tools()
+    require_tools(drives=True)
     assembled = Assembled(tree.assemble(linux_source.find(None)))
     for mutant in mutants:
         assembled.changed([mutant])
