@@ -5,6 +5,8 @@ import argparse
 import json
 import shutil
 import subprocess
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +37,17 @@ def _result(**changes: Any) -> dict[str, Any]:
     return {**result, **changes}
 
 
-def _counts(kernel: int) -> dict[str, Counts]:
-    return {
+def _counts(kernel: int, **changes: Counts) -> dict[str, Counts]:
+    """Those of the two seconds of `_result`."""
+    counts = {
         "app": Counts(1000, kernel),
         "numa_scan": Counts(0, 50),
         "kmtierd": Counts(0, 500),
-        "sampler": Counts(5, 10**9),
-        "idle": Counts(0, 10**9),
+        "sampler": Counts(5, 4 * 10**8),
+        "idle": Counts(0, 6 * 10**8),
         "other": Counts(9, 1),
     }
+    return {**counts, **changes}
 
 
 def _figures(**changes: Any) -> Figures:
@@ -117,9 +121,100 @@ def test_expectations_follow_the_measured_figures() -> None:
 
 
 def test_where_stock_never_brings_half_its_whole_run_is_the_limit() -> None:
-    outcomes = _outcomes(stock_2=_figures(elapsed_s=3.0, to_50_s=None, promoted_pages=0), terrace=_figures(to_95_s=2.9))
+    outcomes = _outcomes(stock_2=_figures(elapsed_s=3.0, to_50_s=None), terrace=_figures(to_95_s=2.9))
     assert report.verdicts(outcomes)[0].met
-    assert len(report.verdicts(outcomes)) == 2
+
+
+# ---- figures that are unknown ----
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"app": Counts(0, 400)}, "app has no user instructions: tasks are not told apart"),
+        ({"idle": Counts(23_533_338, 10**9)}, "idle has 23,533,338 user instructions and no user code"),
+        ({"kmtierd": Counts(1, 500)}, "kmtierd has 1 user instructions and no user code"),
+        ({"other": Counts(9, -1)}, "other has -1 instructions"),
+        ({"idle": Counts(0, 3 * 10**8)}, "700,001,965 instructions were counted, and QEMU executed 1,000,000,000"),
+        ({"idle": Counts(0, 7 * 10**8)}, "1,100,001,965 instructions were counted, and QEMU executed 1,000,000,000"),
+    ],
+)
+def test_counts_that_cannot_be_true_are_no_figures(changes: dict[str, Counts], why: str) -> None:
+    value = figures.figures_of(_result(), _counts(400, **changes))
+    assert why in value.unknown
+    unknown = (value.kernel_insns, value.app_user_insns, value.app_kernel_insns, value.mover_insns, value.app_insns)
+    assert unknown == (None,) * 5
+    assert value.per_page(_figures()) is None
+    assert _figures().per_page(value) is None
+    # What the guest measured itself stays.
+    assert value.to_50_s == pytest.approx(1.05)
+
+
+def test_what_is_unknown_is_printed_so_and_meets_nothing() -> None:
+    bad = figures.figures_of(_result(), _counts(400, app=Counts(0, 0)))
+    outcomes = _outcomes(terrace=bad)
+    shown = {row[0].strip(): row[4].strip() for row in report.rows(outcomes)}
+    assert {name for name, cell in shown.items() if cell == "unknown"} == {
+        "kernel instructions",
+        "per page moved",
+        "application's threads, user",
+        "application's threads, kernel",
+        "kmtierd, instructions",
+    }
+    assert [check.met for check in report.verdicts(outcomes)] == [False, None, None]
+    assert report.doubts(outcomes) == [f"terrace: {bad.unknown}"]
+
+
+def test_pages_that_cost_less_than_nothing_are_unknown() -> None:
+    outcomes = _outcomes(stock_0=_figures(kernel_insns=10_000_000), terrace=_figures(kernel_insns=9_093_000))
+    assert report.rows(outcomes)[8][4].strip() == "unknown"
+    assert report.verdicts(outcomes)[2].met is None
+    assert "terrace: 1,000 pages moved with -907,000 kernel instructions above stock-0's" in report.doubts(outcomes)
+
+
+def test_a_stock_kernel_that_moves_no_page_gives_no_cost_to_compare_with() -> None:
+    outcomes = _outcomes(
+        stock_0=_figures(kernel_insns=0), stock_2=_figures(promoted_pages=0), terrace=_figures(kernel_insns=5)
+    )
+    assert report.verdicts(outcomes)[2].met is None
+    assert report.doubts(outcomes) == ["stock-2: 0 pages moved with 10,000,000 kernel instructions above stock-0's"]
+
+
+def test_true_figures_leave_no_doubt() -> None:
+    outcomes = _outcomes(stock_0=_figures(kernel_insns=0, promoted_pages=0))
+    assert report.doubts(outcomes) == []
+
+
+@pytest.mark.parametrize("words", [[], ["--check"]])
+def test_a_demo_with_unknown_figures_fails(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = figures.figures_of(_result(), _counts(400, app=Counts(0, 0)))
+    assert _demo(words, list(_outcomes(terrace=bad).values()), monkeypatch, tmp_path) == 1
+    said = capsys.readouterr()
+    assert "unknown figures: terrace: app has no user instructions" in said.err
+    assert "\nunknown  at most half" in said.out
+
+
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--check"], 1)])
+def test_a_demo_that_misses_an_expectation_fails_when_asked_to(
+    words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    good = _outcomes(stock_0=_figures(kernel_insns=0, promoted_pages=0))
+    assert _demo(words, list(good.values()), monkeypatch, tmp_path) == code
+
+
+def _demo(words: list[str], outcomes: list[runner.Outcome], monkeypatch: pytest.MonkeyPatch, folder: Path) -> int:
+    """The exit code of `terrace demo` after these runs."""
+    picture = types.ModuleType("terrace.demo.picture")
+    picture.draw = lambda *_: None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "terrace.demo.picture", picture)
+    kernel = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc")
+    monkeypatch.setattr(verb, "kernels_for", lambda *_: {"stock": kernel})
+    monkeypatch.setattr(verb, "run_cases", lambda *_: outcomes)
+    parser = argparse.ArgumentParser()
+    verb.add_arguments(parser)
+    return verb.main(parser.parse_args(["--quick", "--picture", str(folder / "p.png"), *words]))
 
 
 def test_the_json_says_how_to_measure_it_again_and_follows_its_schema() -> None:

@@ -15,12 +15,14 @@ from terrace.bench.cells import Cell
 from terrace.bench.clock import require_right_clock
 from terrace.bench.figures import figures_of, printed
 from terrace.bench.instruments import SHIFT, Instrument, require_instruments
+from terrace.bench.ledger import APP
 from terrace.bench.policies import EVEN, POLICIES, machine_kind
 from terrace.bench.proof import Evidence, require_acted
 from terrace.bench.reading import Reading
 from terrace.bench.store import FAILED, OK, SCHEMA, VERSION
 from terrace.errors import TerraceError
 from terrace.kernel.build import Kernel, build
+from terrace.lab.counts import impossible
 from terrace.lab.machine import QEMU
 from terrace.lab.qemu import require_qemu
 from terrace.lab.run import GuestResult, run_in_guest
@@ -127,6 +129,8 @@ def _result(guest: GuestResult) -> dict[str, Any]:
 
 
 def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], reading: Reading) -> dict[str, Any]:
+    if why := impossible(reading.kinds, busy=APP):
+        raise TerraceError(f"counts: {why}")
     policy = POLICIES[job.cell.policy]
     out = printed(result)
     figures = figures_of(policy, job.cell.dram, out, reading)

@@ -9,8 +9,9 @@ from terrace import output
 from terrace.cli import answer
 from terrace.demo.cases import ALL, FUNCTIONS, MAIN, Workload
 from terrace.demo.functions import functions_headers, functions_rows
-from terrace.demo.report import as_json, caption, headers, quiet_headers, quiet_rows, rows, verdicts
+from terrace.demo.report import as_json, caption, doubts, headers, quiet_headers, quiet_rows, rows, verdicts
 from terrace.demo.runner import Outcome, kernels_for, run_cases
+from terrace.errors import TerraceError
 from terrace.units import parse_size, whole_number
 
 DEFAULT_SIZE = "64M"
@@ -40,7 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="instead: instructions of the engine by kernel function, with pages moved by address space and by folio",
     )
-    parser.add_argument("--check", action="store_true", help="exit with 1 when an expectation is not met")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="exit with 1 when an expectation is not met; a figure that is unknown always gives 1",
+    )
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -63,12 +68,18 @@ def main(args: argparse.Namespace) -> int:
     by_name = {outcome.case.name: outcome for outcome in outcomes}
     draw(by_name, caption(workload, kernels), args.picture)
     answer.give(args, as_json(workload, kernels, outcomes), lambda: _print(args, by_name, caption(workload, kernels)))
-    return 1 if args.check and not all(check.met for check in verdicts(by_name)) else 0
+    unknown = doubts(by_name)
+    for line in unknown:
+        output.warn(f"demo: unknown figures: {line}")
+    return 1 if unknown or (args.check and not all(check.met for check in verdicts(by_name))) else 0
 
 
 def _functions(args: argparse.Namespace, workload: Workload) -> int:
     kernels = kernels_for(FUNCTIONS, workload)
     outcomes = run_cases(FUNCTIONS, workload, kernels, "demo", functions=True)
+    for outcome in outcomes:
+        if outcome.figures.unknown:
+            raise TerraceError(f"{outcome.case.label}: the figures are unknown: {outcome.figures.unknown}")
     pages = {outcome.case.name: max(outcome.figures.promoted_pages, 1) for outcome in outcomes}
     found = {outcome.case.name: outcome.functions for outcome in outcomes}
 
@@ -87,9 +98,10 @@ def _print(args: argparse.Namespace, by_name: Mapping[str, Outcome], line: str) 
     if quiet := quiet_rows(by_name):
         output.table(quiet, quiet_headers())
         print()
+    words = {True: ("met", "green"), False: ("missed", "red"), None: ("unknown", "yellow")}
     for check in verdicts(by_name):
-        word = output.style("met   ", "green") if check.met else output.style("missed", "red")
-        print(f"{word}  {check.text}")
+        word, colour = words[check.met]
+        print(f"{output.style(f'{word:7}', colour)}  {check.text}")
     print(f"\ntimeline: {args.picture}" + (f", everything measured: {args.json_file}" if args.json_file else ""))
 
 

@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from terrace.bench.stats import time_to
+from terrace.demo.cases import INSNS_PER_S
 from terrace.demo.counter import APP, Counts
+from terrace.lab.counts import do_not_add_up, impossible
 
 # Not the kernel's work for the load: the measuring itself, and waiting.
 _NOT_WORK = ("sampler", "idle")
@@ -16,7 +18,10 @@ _MOVER = "kmtierd"
 
 @dataclass(frozen=True)
 class Figures:
-    """One run in figures. Times are guest time; None: it never happened, or there is nothing to divide by."""
+    """One run in figures. Times are guest time; None: it never happened.
+
+    Counts of instructions are None when they cannot be true; `unknown` is then the reason, else empty.
+    """
 
     elapsed_s: float
     to_50_s: float | None
@@ -25,29 +30,33 @@ class Figures:
     promoted_pages: int
     hint_faults: int
     shootdowns: int
-    kernel_insns: int
-    app_user_insns: int
-    app_kernel_insns: int
+    kernel_insns: int | None
+    app_user_insns: int | None
+    app_kernel_insns: int | None
     mover_cpu_s: float
-    mover_insns: int
+    mover_insns: int | None
+    unknown: str = ""
 
     @property
-    def app_insns(self) -> int:
+    def app_insns(self) -> int | None:
         """All that the application's own threads executed."""
+        if self.app_user_insns is None or self.app_kernel_insns is None:
+            return None
         return self.app_user_insns + self.app_kernel_insns
 
-    @property
-    def kernel_rate(self) -> float:
-        """Kernel instructions per second of guest time."""
-        return self.kernel_insns / self.elapsed_s
-
-    def extra_kernel(self, base: "Figures") -> float:
+    def extra_kernel(self, base: "Figures") -> float | None:
         """Kernel instructions above those that `base`, which moves nothing, takes in the same time."""
-        return self.kernel_insns - base.kernel_rate * self.elapsed_s
+        if self.kernel_insns is None or base.kernel_insns is None:
+            return None
+        return self.kernel_insns - base.kernel_insns / base.elapsed_s * self.elapsed_s
 
     def per_page(self, base: "Figures") -> float | None:
-        """Kernel instructions per page moved: finding, faults, copying, flushing, all of it."""
-        return self.extra_kernel(base) / self.promoted_pages if self.promoted_pages else None
+        """Kernel instructions per page moved: to find it, faults, copy, flushes, all of it.
+
+        None when no page moved, and when the figure is unknown: a page that moves costs instructions.
+        """
+        extra = self.extra_kernel(base)
+        return extra / self.promoted_pages if self.promoted_pages and extra is not None and extra > 0 else None
 
     def as_json(self) -> dict[str, Any]:
         """All figures by name."""
@@ -62,17 +71,22 @@ def figures_of(result: Mapping[str, Any], counts: Mapping[str, Counts]) -> Figur
     # The stock kernel scans in the application's threads: those instructions are theirs.
     task_scan = counts.get("numa_scan", none).kernel
     last = result["placed_last"]
+    elapsed_s = result["elapsed_ns"] / 1e9
+    pairs = {name: (c.user, c.kernel) for name, c in counts.items()}
+    # Guest time is QEMU's own count of the instructions that it executed.
+    unknown = impossible(pairs, busy=APP) or do_not_add_up(pairs, elapsed_s * INSNS_PER_S)
     return Figures(
-        elapsed_s=result["elapsed_ns"] / 1e9,
+        elapsed_s=elapsed_s,
         to_50_s=time_to(result["samples"], 0.5),
         to_95_s=time_to(result["samples"], 0.95),
         final_share=last["in_dram"] / last["pages"],
         promoted_pages=vmstat.get("pgpromote_success", 0),
         hint_faults=vmstat.get("numa_hint_faults", 0),
         shootdowns=result["tlb_shootdowns"],
-        kernel_insns=sum(c.kernel for name, c in counts.items() if name not in _NOT_WORK),
-        app_user_insns=app.user,
-        app_kernel_insns=app.kernel + task_scan,
+        kernel_insns=None if unknown else sum(c.kernel for name, c in counts.items() if name not in _NOT_WORK),
+        app_user_insns=None if unknown else app.user,
+        app_kernel_insns=None if unknown else app.kernel + task_scan,
         mover_cpu_s=result["kthread_cpu_ns"].get(_MOVER, 0) / 1e9,
-        mover_insns=counts.get(_MOVER, none).kernel,
+        mover_insns=None if unknown else counts.get(_MOVER, none).kernel,
+        unknown=unknown,
     )

@@ -16,16 +16,16 @@ VERSION = 1
 BASE = "stock-0"
 STOCK = "stock-2"
 OURS = "terrace"
-_SHARES = (0.5, 0.95)
+UNKNOWN = "unknown"
 _COST_GOAL = 1 / 2
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One thing that is expected of Terrace, and what was measured."""
+    """One expectation of Terrace, and what was measured; `met` is None when a figure that it needs is unknown."""
 
     text: str
-    met: bool
+    met: bool | None
 
 
 def _seconds(value: float | None) -> str:
@@ -35,12 +35,24 @@ def _seconds(value: float | None) -> str:
 def millions(value: float | None) -> str:
     """A count of instructions in millions, with as many decimals as it takes to see it."""
     if value is None:
-        return "-"
+        return UNKNOWN
     return f"{value / 1e6:,.1f} M" if abs(value) >= 1e5 or not value else f"{value / 1e6:.3f} M"
 
 
 def _count(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def _or_dash(value: float | None, text: str) -> str:
+    return "-" if value == 0 else text
+
+
+def _per_page(figures: Figures, base: Figures) -> str:
+    return _or_dash(figures.promoted_pages, _count(figures.per_page(base)))
+
+
+def _share(part: float | None, whole: float) -> str:
+    return UNKNOWN if part is None else f"{100 * part / whole:.3f} %"
 
 
 def rows(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
@@ -55,11 +67,11 @@ def rows(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
         ("hint faults in the application", lambda f: _count(f.hint_faults)),
         ("TLB shootdowns", lambda f: _count(f.shootdowns)),
         ("kernel instructions", lambda f: millions(f.kernel_insns)),
-        ("  per page moved", lambda f: _count(f.per_page(base))),
+        ("  per page moved", lambda f: _per_page(f, base)),
         ("application's threads, user", lambda f: millions(f.app_user_insns)),
         ("application's threads, kernel", lambda f: millions(f.app_kernel_insns)),
-        ("kmtierd, CPU time", lambda f: _seconds(f.mover_cpu_s) if f.mover_cpu_s else "-"),
-        ("kmtierd, instructions", lambda f: millions(f.mover_insns) if f.mover_insns else "-"),
+        ("kmtierd, CPU time", lambda f: _or_dash(f.mover_cpu_s, _seconds(f.mover_cpu_s))),
+        ("kmtierd, instructions", lambda f: _or_dash(f.mover_insns, millions(f.mover_insns))),
     ]
     return _aligned(
         [[name, *(render(outcomes[case.name].figures) for case in MAIN)] for name, render in lines], headers()
@@ -81,7 +93,7 @@ def quiet_rows(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
         ("pages promoted", lambda f: _count(f.promoted_pages)),
         ("kmtierd, instructions", lambda f: _count(f.mover_insns)),
         ("kernel instructions above stock-0's", lambda f: millions(f.extra_kernel(base))),
-        ("  of all that were executed", lambda f: f"{100 * f.extra_kernel(base) / (f.elapsed_s * INSNS_PER_S):.3f} %"),
+        ("  of all that were executed", lambda f: _share(f.extra_kernel(base), f.elapsed_s * INSNS_PER_S)),
     ]
     return _aligned([[name, *(render(figures) for figures in found)] for name, render in lines], quiet_headers())
 
@@ -102,7 +114,9 @@ def verdicts(outcomes: Mapping[str, Outcome]) -> list[Verdict]:
     base, stock, ours = (outcomes[name].figures for name in (BASE, STOCK, OURS))
     limit = stock.elapsed_s if stock.to_50_s is None else stock.to_50_s / 2
     kind = "the whole stock run" if stock.to_50_s is None else "half of stock-2's time to 50 %"
-    checks = [
+    mine, theirs = ours.per_page(base), stock.per_page(base)
+    ratio = UNKNOWN if mine is None or theirs is None else f"x {mine / theirs:.2f}"
+    return [
         Verdict(
             f"95 % in DRAM within {limit:.2f} s ({kind}): {_seconds(ours.to_95_s)}",
             ours.to_95_s is not None and ours.to_95_s <= limit,
@@ -110,19 +124,29 @@ def verdicts(outcomes: Mapping[str, Outcome]) -> list[Verdict]:
         Verdict(
             f"fewer instructions in the application's threads than stock-2: {millions(ours.app_insns)} "
             f"against {millions(stock.app_insns)}",
-            ours.app_insns < stock.app_insns,
+            None if ours.app_insns is None or stock.app_insns is None else ours.app_insns < stock.app_insns,
+        ),
+        Verdict(
+            f"at most half of stock-2's kernel instructions per page moved: {_count(mine)} "
+            f"against {_count(theirs)} ({ratio})",
+            None if mine is None or theirs is None else mine <= theirs * _COST_GOAL,
         ),
     ]
-    mine, theirs = ours.per_page(base), stock.per_page(base)
-    if mine is not None and theirs:
-        checks.append(
-            Verdict(
-                f"at most half of stock-2's kernel instructions per page moved: {mine:,.0f} "
-                f"against {theirs:,.0f} (x {mine / theirs:.2f})",
-                mine <= theirs * _COST_GOAL,
-            )
-        )
-    return checks
+
+
+def doubts(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """For each figure that is unknown: the case, and the reason."""
+    found = [f"{name}: {outcome.figures.unknown}" for name, outcome in outcomes.items() if outcome.figures.unknown]
+    if found:
+        return found
+    base = outcomes[BASE].figures
+    for name in (STOCK, OURS):
+        figures = outcomes[name].figures
+        if figures.per_page(base) is None:
+            extra = _count(figures.extra_kernel(base))
+            pages = f"{figures.promoted_pages:,} pages"
+            found.append(f"{name}: {pages} moved with {extra} kernel instructions above {BASE}'s")
+    return found
 
 
 def caption(workload: Workload, kernels: Mapping[str, Kernel]) -> str:
