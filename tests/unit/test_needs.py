@@ -167,7 +167,7 @@ NEEDED = {
     "patches": ("sparse",),
     "checks": ("gcc-aarch64-linux-gnu",),
     "configs": ("bison",),
-    "lab": ("trace-cmd", "QEMU", "binutils", "bison"),
+    "lab": ("trace-cmd", "mmdebstrap", "QEMU", "binutils", "bison"),
     "kunit": ("QEMU", "gcc", "bison"),
     "bench": ("QEMU", "binutils", "bison"),
     "selftest": ("QEMU", "binutils", "bison"),

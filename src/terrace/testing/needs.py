@@ -17,6 +17,8 @@ from terrace.testing.suites import require_suites
 HOST_PACKAGES = ("gcc", "libc6-dev", "make")
 #: The programs that tests/unit runs: dpkg-parsechangelog, groff, systemd-analyze.
 UNIT_PACKAGES = ("dpkg-dev", "groff-base", "systemd")
+#: The programs that tests/lab runs on the host.
+LAB_PACKAGES = ("trace-cmd", "mmdebstrap")
 # Groups of guests in which a plugin counts instructions or drives the clock.
 _WITH_PLUGINS = ("lab", "bench", "selftest", "selftest-debug", "selftest-static-keys")
 #: Groups whose needs depend on which of their tests are wanted.
@@ -39,7 +41,7 @@ def require_for(group: str, names: Sequence[str], *, builds: bool) -> None:
     if group in ("patches", "checks"):
         require_packages_of(names)
     if group == "lab":
-        require_packages(["trace-cmd"], "record in the guest")
+        require_packages(LAB_PACKAGES, "record in the guest, unpack other QEMUs")
     if group == SUITES:
         require_suites(names)
     if group in _WITH_GUESTS:
