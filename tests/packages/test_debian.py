@@ -61,7 +61,7 @@ def base() -> image.Image:
 
 @pytest.fixture(scope="module")
 def packages(base: image.Image) -> list[Path]:
-    made = [*tools.make(), *kernel.make_once(source.find(None), base.base)]
+    made = [*tools.make(), *kernel.make_once(source.find(), base.base)]
     return [
         path for path in made if not path.name.startswith(("libterrace-dev", "libterrace0-dbgsym", "linux-headers"))
     ]

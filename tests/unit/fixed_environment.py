@@ -17,7 +17,7 @@ from pathlib import Path
 from terrace.paths import cache_dir
 
 #: Variables that the caller sets: search paths, the folder for temporary files, and two switches of Terrace.
-KEPT = frozenset({"PATH", "LD_LIBRARY_PATH", "TMPDIR", "TERRACE_ACCEPT", "TERRACE_YES"})
+KEPT = frozenset({"PATH", "LD_LIBRARY_PATH", "TMPDIR", "TERRACE_ACCEPT", "TERRACE_LINUX", "TERRACE_YES"})
 #: pytest's own.
 KEPT_PREFIX = "PYTEST_"
 FIXED = {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", "TZ": "UTC", "GIT_CONFIG_NOSYSTEM": "1"}

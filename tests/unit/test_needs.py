@@ -134,7 +134,7 @@ def test_checks_of_the_kernel_part_begin_when_all_have_their_packages(
     with pytest.raises(MissingError, match=package):
         check.run_checks([], full=True)
     # Others do not need it.
-    monkeypatch.setattr("terrace.kernel.source.find", lambda _: None)
+    monkeypatch.setattr("terrace.kernel.source.find", lambda: None)
     monkeypatch.setattr(check, "_timed", lambda one, _: check.Result(one.name, (), 0.0))
     assert [result.name for result in check.run_checks(["hooks", "size"])] == ["hooks", "size"]
 

@@ -15,6 +15,7 @@ from terrace.bench.published import table_text, validation_table, worse_lines
 from terrace.bench.session import Session, expected_s, flavours_of
 from terrace.bench.validate import find_runs, is_finished, read_results, results_folder, run_and_write
 from terrace.cli import answer
+from terrace.cli.linux import add_linux
 from terrace.errors import UsageError
 from terrace.host import cpu_count
 from terrace.kernel.build import build, find_built
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--scheduler", metavar="ADDRESS", help="use the workers of this Dask scheduler (tcp://host:8786)")
     run.add_argument("--jobs", type=jobs, metavar="N", help="guests at a time on this machine (one for each CPU)")
     run.add_argument("--dry-run", action="store_true", help="print the cells and start none")
+    add_linux(run)
     answer.add_arguments(run)
     report = verbs.add_parser("report", help="write docs/results.md, its pictures, and what README shows")
     report.add_argument("--output", type=Path, metavar="FILE", help="write it there (docs/results.md)")
@@ -56,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     validate.add_argument("--again", action="store_true", help="measure also what was measured before")
     validate.add_argument("--kernel", metavar="FLAVOUR", help="boot this one (stock; terrace for weights of a range)")
     validate.add_argument("--results", type=Path, metavar="DIR", help="put or read them there (bench/validate/results)")
+    add_linux(validate)
     answer.add_arguments(validate)
     worker = verbs.add_parser("worker", help="run cells for a Dask scheduler until that ends")
     worker.add_argument("address", help="of the scheduler (tcp://host:8786)")

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 from terrace.cli import answer
-from terrace.cli.kernel import add_jobs, add_linux
+from terrace.cli.kernel import add_jobs
+from terrace.cli.linux import add_linux
 from terrace.errors import UsageError
 from terrace.files import read_regular
 from terrace.host import require_packages
@@ -73,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
         if "tools" in wanted:
             written += tools.make()
         if "kernel" in wanted:
-            found = source.find(args.linux)
+            found = source.find()
             written += kernel.make(found, base, jobs=args.jobs)
     document = {"version": 1, "kind": "files", "written": [str(path) for path in written], "removed": []}
     answer.give(args, document, lambda: print(*written, sep="\n"))

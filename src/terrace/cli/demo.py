@@ -7,6 +7,7 @@ from pathlib import Path
 
 from terrace import output
 from terrace.cli import answer
+from terrace.cli.linux import add_linux
 from terrace.demo.cases import ALL, FUNCTIONS, MAIN, Workload
 from terrace.demo.functions import functions_headers, functions_rows
 from terrace.demo.report import as_json, caption, doubts, headers, quiet_headers, quiet_rows, rows, verdicts
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     threads, seed = whole_number("--threads", 1, 64), whole_number("--seed", 0, (1 << 32) - 1)
     parser.add_argument("--threads", type=threads, default=8, metavar="N", help="its threads, 1 to 64 (%(default)s)")
     parser.add_argument("--seed", type=seed, default=1, metavar="N", help="of its random numbers (%(default)s)")
+    add_linux(parser)
     answer.add_arguments(parser)
     parser.add_argument(
         "--picture",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from terrace import output
 from terrace.cli import answer
+from terrace.cli.linux import add_linux
 from terrace.kernel import build as builder
 from terrace.kernel import check, config, edit, nops, series, size
 from terrace.kernel import source as linux_source
@@ -39,13 +40,6 @@ def main(args: argparse.Namespace) -> int:
     return code
 
 
-def add_linux(parser: argparse.ArgumentParser) -> None:
-    """The word --linux."""
-    parser.add_argument(
-        "--linux", type=Path, metavar="PATH", help="a 6.12.y source tree to use instead of Debian's package"
-    )
-
-
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """The word --jobs."""
     number = whole_number("--jobs", 1, 1024)
@@ -68,7 +62,7 @@ def _build(args: argparse.Namespace) -> int:
     kernels = []
     for name in [config.flavour(name).name for name in args.flavours or ["terrace"]]:
         start = time.monotonic()
-        kernel = builder.build(name, linux=args.linux, jobs=args.jobs)
+        kernel = builder.build(name, jobs=args.jobs)
         took = output.format_duration(time.monotonic() - start)
         output.say(f"{name}: Linux {kernel.version}, {took}: {kernel.vmlinux}")
         kernels.append(kernel)
@@ -98,7 +92,7 @@ def _add_tree(parser: argparse.ArgumentParser) -> None:
 
 def _tree(args: argparse.Namespace) -> int:
     folder = args.path or edit.default_dir()
-    edit.make(linux_source.find(args.linux), folder, force=args.force)
+    edit.make(linux_source.find(), folder, force=args.force)
     output.say(f"edit in {folder}, then run: terrace kernel save")
     return _give_files(args, [folder], lambda: None)
 
@@ -123,7 +117,7 @@ def _add_refresh(parser: argparse.ArgumentParser) -> None:
 
 
 def _refresh(args: argparse.Namespace) -> int:
-    return _report(args, edit.refresh(linux_source.find(args.linux)))
+    return _report(args, edit.refresh(linux_source.find()))
 
 
 def _report(args: argparse.Namespace, saved: edit.Saved) -> int:
@@ -165,7 +159,7 @@ def _check(args: argparse.Namespace) -> int:
         known = [{"check": item.name, "purpose": item.purpose, "slow": item.slow} for item in check.CHECKS]
         answer.give(args, {"version": 1, "kind": "known-checks", "checks": known}, lambda: output.table(rows))
         return 0
-    results = check.run_checks(args.names, full=args.full, linux=args.linux)
+    results = check.run_checks(args.names, full=args.full)
     passed = all(result.passed for result in results)
     document = {"version": 1, "kind": "checks", "passed": passed, "checks": [_as_json(r) for r in results]}
     answer.give(args, document, lambda: _print_results(results))
@@ -207,6 +201,6 @@ def _add_series(parser: argparse.ArgumentParser) -> None:
 
 def _series(args: argparse.Namespace) -> int:
     out = args.output or build_dir() / "series"
-    source = linux_source.find(args.linux)
+    source = linux_source.find()
     written = series.generate(series.load(), source, out, version=args.version, rfc=args.rfc)
     return _give_files(args, written, lambda: print(*written, sep="\n"))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from terrace import output
 from terrace.cli import answer, lab_debian, lab_topology
+from terrace.cli.linux import add_linux
 from terrace.errors import UsageError
 from terrace.kernel import config
 from terrace.kernel.elf import check_vmlinux
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
+    add_linux(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--kernel", choices=FLAVOURS, default="terrace", help="kernel flavour, built when needed (%(default)s)"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from terrace import output
 from terrace.cli import lab_topology
+from terrace.cli.linux import add_linux
 from terrace.errors import UsageError
 from terrace.host import require_packages
 from terrace.kernel import source
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     lab_topology.add_arguments(parser)
+    add_linux(parser)
     parser.add_argument("--fresh", action="store_true", help="begin with a new disk: nothing of ours installed")
     parser.add_argument(
         "--put", type=Path, action="append", default=[], metavar="FILE", help=f"have FILE in {session.MOUNT_POINT}, too"
@@ -147,7 +149,7 @@ def _prepare(debian: session.Debian, fresh: bool, put: Sequence[Path], words: Se
     if fresh or not debian.root.exists():
         debian.root.unlink(missing_ok=True)
         image.copy(made, debian.root)
-    packages = [*tools.make(), *kernel.make_once(source.find(None), made.base)]
+    packages = [*tools.make(), *kernel.make_once(source.find(), made.base)]
     files: dict[str, Path | str] = {f"debs/{path.name}": path for path in packages if "dbgsym" not in path.name}
     files.update({path.name: path for path in put})
     session.carry(debian.carried, files, words)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from terrace import venv
 from terrace.cli import answer
+from terrace.cli.linux import add_linux
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.kernel import matrix, tree
 from terrace.kernel import source as linux_source
@@ -145,6 +146,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="print the tests and run none")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for every test")
     answer.add_arguments(parser)
+    add_linux(parser)
     parser.add_argument(
         "--vmlinux", type=Path, metavar="FILE", help="boot this kernel instead of building the flavours"
     )
@@ -493,7 +495,7 @@ def _patches(request: Request) -> Iterator[TestResult]:
             )
     if request.wanted(f"patches/{_MUTANTS}"):
         began = time.monotonic()
-        problems = check_mutants(tree.assemble(linux_source.find(None)))
+        problems = check_mutants(tree.assemble(linux_source.find()))
         took = time.monotonic() - began
         yield TestResult("patches", _MUTANTS, "fail" if problems else "pass", "\n".join(problems), took)
 
@@ -520,7 +522,7 @@ def _configs(request: Request) -> Iterator[TestResult]:
     chosen = [name for name in matrix.names() if request.wanted(f"configs/{name}") and name not in done]
     if not chosen:
         return
-    source = linux_source.find(None)
+    source = linux_source.find()
     for name in chosen:
         if time.monotonic() > request.deadline:
             yield TestResult("configs", name, "skip", OVERTIME)

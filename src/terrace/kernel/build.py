@@ -82,15 +82,15 @@ class _Plan:
         return cache_dir() / "kernels" / self.key
 
 
-def build(flavour: str, *, linux: Path | None = None, jobs: int | None = None) -> Kernel:
+def build(flavour: str, *, jobs: int | None = None) -> Kernel:
     """The kernel of `flavour`, from the cache when nothing changed, else built.
 
-    `linux` is a 6.12 source tree to use instead of Debian's; `jobs` defaults to the number of CPUs.
+    `jobs` defaults to the number of CPUs.
     Raises UsageError (no such flavour), MissingError (packages), BuildError (with the compiler's own words).
     """
     chosen = config.flavour(flavour)
     require_packages(PACKAGES, "build a kernel")
-    plan = _plan(chosen, linux_source.find(linux))
+    plan = _plan(chosen, linux_source.find())
     kernel = _from_cache(plan)
     if kernel is None:
         # Other checkouts may be about to build the very same kernel.
@@ -102,21 +102,21 @@ def build(flavour: str, *, linux: Path | None = None, jobs: int | None = None) -
     return kernel
 
 
-def find_built(flavour: str, *, linux: Path | None = None) -> Kernel | None:
+def find_built(flavour: str) -> Kernel | None:
     """The kernel of `flavour` as `build` would return it, or None when it would have to be built."""
     # The compiler is part of what identifies a kernel: it has to be there to find one.
     require_packages(PACKAGES, "build a kernel")
-    return _from_cache(_plan(config.flavour(flavour), linux_source.find(linux)))
+    return _from_cache(_plan(config.flavour(flavour), linux_source.find()))
 
 
-def content_key(flavour: str, *, linux: Path | None = None) -> str:
+def content_key(flavour: str) -> str:
     """A hash of all that goes into the kernel of `flavour`, what compiles it included."""
     require_packages(PACKAGES, "build a kernel")
-    return _plan(config.flavour(flavour), linux_source.find(linux)).key
+    return _plan(config.flavour(flavour), linux_source.find()).key
 
 
 @contextmanager
-def changed(flavour: str, changes: Mapping[str, bytes], *, linux: Path | None = None) -> Iterator[Path]:
+def changed(flavour: str, changes: Mapping[str, bytes]) -> Iterator[Path]:
     """The vmlinux of `flavour` with other contents in some files, by their path in the Linux tree.
 
     It is built in a tree of its own, and held against other builds of this kind until the caller is done with it; no
@@ -124,7 +124,7 @@ def changed(flavour: str, changes: Mapping[str, bytes], *, linux: Path | None = 
     """
     chosen = config.flavour(flavour)
     require_packages(PACKAGES, "build a kernel")
-    plan = _plan(chosen, linux_source.find(linux))
+    plan = _plan(chosen, linux_source.find())
     with _locked(build_dir() / "changed.lock", "has a changed kernel"):
         root = tree.assemble(plan.source, "linux-changed")
         patches.write_files(root, changes)
@@ -224,12 +224,12 @@ def _build(plan: _Plan, jobs: int) -> Kernel:
     return kernel
 
 
-def prepare(flavour: str, *, linux: Path | None = None) -> Path:
+def prepare(flavour: str) -> Path:
     """The out folder of `flavour`, its tree up to date and its configuration made, without building."""
     chosen = config.flavour(flavour)
     require_packages(PACKAGES, "build a kernel")
     with _tree_lock(chosen):
-        return _prepared(_plan(chosen, linux_source.find(linux)))
+        return _prepared(_plan(chosen, linux_source.find()))
 
 
 def _prepared(plan: _Plan) -> Path:

@@ -115,7 +115,7 @@ def require_packages_of(names: Sequence[str]) -> None:
             require_packages(check.packages, f"run the check {check.name}")
 
 
-def run_checks(names: Sequence[str], *, full: bool = False, linux: Path | None = None) -> list[Result]:
+def run_checks(names: Sequence[str], *, full: bool = False) -> list[Result]:
     """Run the checks called `names`, or all (the slow ones only when `full`). Raises UsageError for an unknown name."""
     known = {check.name: check for check in CHECKS}
     for name in names:
@@ -125,7 +125,7 @@ def run_checks(names: Sequence[str], *, full: bool = False, linux: Path | None =
             )
     chosen = [known[name] for name in names] or [check for check in CHECKS if full or not check.slow]
     require_packages_of([check.name for check in chosen])
-    source = linux_source.find(linux)
+    source = linux_source.find()
     return [_timed(check, source) for check in chosen]
 
 
@@ -276,14 +276,14 @@ def _check_size(source: Source) -> Measured:
 
 def _check_nops(source: Source) -> Measured:
     """Where functions ask for what of ours is off, there is one nop; shows a table, from the disassembly."""
-    kernel = build.build("static-keys", linux=None if source.is_debian else source.path)
+    kernel = build.build("static-keys")
     code = [tree.overlay_dir() / name for name in tree.overlay_files() if name.endswith(".c")]
     found = nops.sites(kernel.vmlinux, nops.keys(path.read_text(errors="replace") for path in code))
     return Measured(nops.problems(found), sites=found)
 
 
 def _terrace_out(source: Source) -> Path:
-    return build.prepare("terrace", linux=None if source.is_debian else source.path)
+    return build.prepare("terrace")
 
 
 def _compile_ours(out: Path, *words: str) -> str:
@@ -319,9 +319,7 @@ def _budget() -> dict[str, Any]:
 
 def _check_bloat(source: Source) -> list[str]:
     """With our options off no symbol grows, shrinks, comes or goes, but for refactored ones that get smaller."""
-    linux = None if source.is_debian else source.path
-    before = build.build("stock", linux=linux)
-    after = build.build("off", linux=linux)
+    before, after = build.build("stock"), build.build("off")
     root = tree.assemble(source)
     done = _run(["python3", "scripts/bloat-o-meter", str(before.vmlinux), str(after.vmlinux)], root)
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
@@ -358,9 +356,8 @@ def _check_bisect(source: Source) -> list[str]:
 
 def _check_configs(source: Source) -> list[str]:
     """Every flavour's options are taken by the kernel as its fragments ask for them."""
-    linux = None if source.is_debian else source.path
     for name in config.FLAVOURS:
-        build.prepare(name, linux=linux)
+        build.prepare(name)
     return []
 
 

@@ -1,28 +1,43 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The pristine Linux source: Debian's linux-source package, or a tree the user names."""
+"""The pristine Linux source: the linux-source package of Debian, or what the user names with --linux."""
 
+import contextlib
+import errno
 import hashlib
 import json
+import lzma
 import os
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from terrace import stored
 from terrace.errors import BuildError, MissingError, UsageError
 from terrace.host import clean_env, require_packages
 from terrace.output import Progress
-from terrace.paths import cache_dir
+from terrace.paths import cache_dir, make_cache_dir
 
 SERIES = "6.12"
 PACKAGE = f"linux-source-{SERIES}"
 _TARBALL = Path(f"/usr/src/{PACKAGE}.tar.xz")
 # What a tree that somebody builds in holds besides its source.
 _NOT_SOURCE = (".git", "out", "build", "debian")
+#: Names the source of every command, as --linux does.
+VARIABLE = "TERRACE_LINUX"
+_ALLOWED = f"allowed are a folder or a tarball of Linux {SERIES}.y, and Debian's package {PACKAGE}_{SERIES}.N-1_all.deb"
+#: For distributions without the package.
+WHERE_ELSE = f"""\
+  Debian 13 has it, and Debian 12 in its security and backports archives. Elsewhere download one of these, and name it
+  with --linux FILE, or in the environment: export {VARIABLE}=FILE
+    https://packages.debian.org/trixie/{PACKAGE}   (the .deb)
+    https://www.kernel.org   (linux-{SERIES}.N.tar.xz)"""
 
 
 @dataclass(frozen=True)
@@ -45,34 +60,108 @@ class Source:
 
 
 def find(linux: Path | None = None) -> Source:
-    """The source to use: the folder `linux`, or Debian's package (installed when missing).
+    """Return the source to use: `linux`, else $TERRACE_LINUX, else Debian's package (installed when missing).
 
-    Raises UsageError when `linux` is not a 6.12 tree, MissingError when the package cannot be had.
+    The first two name a folder, a tarball (``linux-6.12.9.tar.xz``, ``linux_6.12.9.orig.tar.xz``) or Debian's binary
+    package (``linux-source-6.12_6.12.9-1_all.deb``).
+
+    Raises UsageError when what is named is no Linux 6.12.y, MissingError when the package cannot be installed.
     """
-    if linux is not None:
-        return _find_folder(linux)
+    named = linux or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+    if named is not None:
+        return _find_named(named)
     if not _TARBALL.is_file():
         try:
             require_packages([PACKAGE], "build a kernel")
         except MissingError as error:
-            raise MissingError(
-                f"{error}\n  Debian 12 has it in its security and backports archives."
-                f" Any other {SERIES}.y tree serves too: --linux PATH"
-            ) from None
+            raise MissingError(f"{error}\n{WHERE_ELSE}") from None
     if not _TARBALL.is_file():
-        raise MissingError(f"{_TARBALL} is missing: install Debian's {PACKAGE}, or name a tree with --linux PATH")
+        raise MissingError(f"{_TARBALL} is missing: reinstall {PACKAGE}.\n{WHERE_ELSE}")
     sha = _tarball_sha(_TARBALL)
-    return Source(_TARBALL, _tarball_version(_TARBALL, sha), sha)
+    return Source(_TARBALL, _package_version(_TARBALL, sha), sha)
 
 
-def _find_folder(linux: Path) -> Source:
-    path = linux.expanduser().resolve()
+def _find_named(linux: Path) -> Source:
+    path = linux.resolve()
+    if path.is_dir():
+        return _find_folder(linux, path)
+    if not path.is_file():
+        raise UsageError(f"--linux {linux}: no such file or folder; {_ALLOWED}")
+    with _readable(linux):
+        if path.suffix == ".deb":
+            return _find_tarball(linux, _from_package(linux, path))
+        return _find_tarball(linux, path)
+
+
+@contextlib.contextmanager
+def _readable(linux: Path) -> Iterator[None]:
+    """Turn errors of a file that is no archive, or a damaged one, into UsageError."""
+    try:
+        yield
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UsageError(f"--linux {linux}: cannot be read as an archive ({error}); {_ALLOWED}") from error
+
+
+def _find_folder(linux: Path, path: Path) -> Source:
     if not (path / "Makefile").is_file() or not (path / "mm" / "Kconfig").is_file():
         raise UsageError(f"--linux {linux}: not a Linux source tree (no Makefile and mm/Kconfig in it)")
-    version = _makefile_version((path / "Makefile").read_text())
+    version = _require_series(linux, _makefile_version((path / "Makefile").read_text(errors="replace")))
+    return Source(path, version, _folder_sha(path))
+
+
+def _find_tarball(linux: Path, path: Path) -> Source:
+    sha = _tarball_sha(path)
+    return Source(path, _require_series(linux, _tarball_version(path, sha)), sha)
+
+
+def _require_series(linux: Path, version: str) -> str:
+    if not version:
+        raise UsageError(f"--linux {linux}: no Linux source in it (no Makefile with a VERSION at its top)")
     if not version.startswith(SERIES + ".") and version != SERIES:
         raise UsageError(f"--linux {linux}: is Linux {version}; the hooks are for {SERIES}.y")
-    return Source(path, version, _folder_sha(path))
+    return version
+
+
+def _from_package(linux: Path, package: Path) -> Path:
+    """Return the tarball in Debian's binary package, copied into the cache once."""
+    if shutil.which("dpkg-deb") is None:
+        raise MissingError(f"--linux {linux}: needs dpkg-deb to be unpacked; {_ALLOWED}")
+    with package.open("rb") as stream:
+        sha = hashlib.file_digest(stream, "sha256").hexdigest()
+    target = make_cache_dir() / "sources" / sha[:24] / _TARBALL.name
+    if target.is_file():
+        return target
+    target.parent.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent.parent, prefix=".new-") as scratch:
+        fresh = Path(scratch) / "new"
+        fresh.mkdir()
+        words = ["dpkg-deb", "--fsys-tarfile", str(package)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean_env()) as unpacker:
+            assert unpacker.stdout
+            if not _copy_member(unpacker.stdout, f"usr/src/{_TARBALL.name}", fresh / _TARBALL.name):
+                raise UsageError(f"--linux {linux}: no usr/src/{_TARBALL.name} in this package; {_ALLOWED}")
+            unpacker.stdout.read()
+        if unpacker.returncode:
+            raise UsageError(f"--linux {linux}: dpkg-deb cannot unpack it (exit code {unpacker.returncode})")
+        stored.sync_folder(fresh)
+        shutil.rmtree(target.parent, ignore_errors=True)
+        fresh.rename(target.parent)
+    return target
+
+
+def _copy_member(archive: IO[bytes], name: str, target: Path) -> bool:
+    """Copy one file of a tar stream; False when the stream has no such file."""
+    with tarfile.open(fileobj=archive, mode="r|") as members:
+        for member in members:
+            if member.isfile() and member.name.removeprefix("./") == name:
+                content = members.extractfile(member)
+                assert content
+                with target.open("wb") as copy:
+                    shutil.copyfileobj(content, copy)
+                return True
+    return False
 
 
 def unpack(source: Source, target: Path) -> None:
@@ -178,8 +267,8 @@ def _tarball_sha(tarball: Path) -> str:
     return content["sha"]
 
 
-def _tarball_version(tarball: Path, sha: str) -> str:
-    """The version inside the tarball: dpkg knows it at once, else the Makefile near its beginning does."""
+def _package_version(tarball: Path, sha: str) -> str:
+    """Return the version inside the tarball of Debian's package: dpkg has it at once."""
     note, content = _remembered(tarball, sha)
     if "version" not in content:
         asked = subprocess.run(
@@ -193,3 +282,22 @@ def _tarball_version(tarball: Path, sha: str) -> str:
         content["version"] = match[0]
         _remember(note, content)
     return content["version"]
+
+
+def _tarball_version(tarball: Path, sha: str) -> str:
+    """Return the version of the Makefile at the top of a tarball; empty when there is none."""
+    note, content = _remembered(tarball, sha)
+    if "version" not in content:
+        content["version"] = _version_inside(tarball)
+        _remember(note, content)
+    return content["version"]
+
+
+def _version_inside(tarball: Path) -> str:
+    with tarfile.open(tarball, mode="r|*") as members:
+        for member in members:
+            if member.isfile() and re.fullmatch(r"(?:\./)?[^/]+/Makefile", member.name):
+                content = members.extractfile(member)
+                assert content
+                return _makefile_version(content.read(1 << 20).decode(errors="replace"))
+    return ""

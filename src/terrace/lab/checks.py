@@ -12,6 +12,7 @@ from pathlib import Path
 
 from terrace.host import missing_packages
 from terrace.kernel.build import PACKAGES
+from terrace.kernel.source import VARIABLE
 from terrace.ops.checks import Check, Status
 from terrace.sysfs import KernelFiles
 from terrace.units import format_size
@@ -84,11 +85,16 @@ def _tools() -> Check:
 
 
 def _kernel_source(files: KernelFiles) -> Check:
+    if named := os.environ.get(VARIABLE):
+        status: Status = "ok" if Path(named).exists() else "fail"
+        return Check("kernel-source", "lab", status, f"${VARIABLE}: {named}", "" if status == "ok" else "no such file")
     found = [name for name in files.names("usr/src") if re.fullmatch(r"linux-source-6\.12(\.tar\.\w+)?", name)]
     if found:
         return Check("kernel-source", "lab", "ok", f"/usr/src/{found[-1]}")
     return _to_install(
-        "kernel-source", "linux-source-6.12 is not installed (or give a 6.12.y tree: --linux PATH)", "linux-source-6.12"
+        "kernel-source",
+        "linux-source-6.12 is not installed (or name a Linux 6.12.y: --linux PATH)",
+        "linux-source-6.12",
     )
 
 

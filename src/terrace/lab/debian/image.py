@@ -105,7 +105,7 @@ class Image:
 def find() -> Image:
     """The image, made when the cache has none for Debian's present kernel. Raises BuildError, MissingError."""
     # A kernel of ours that is older than the image's own would not be the one that the boot menu starts.
-    recipe = (source.find(None).version, RELEASE, *PACKAGES, SIZE_BYTES, *_FILES.items(), _IN_CHROOT, _FIRST_BOOT)
+    recipe = (source.find().version, RELEASE, *PACKAGES, SIZE_BYTES, *_FILES.items(), _IN_CHROOT, _FIRST_BOOT)
     key = hashlib.sha256(repr(recipe).encode()).hexdigest()[:16]
     parent = cache_dir() / "debian"
     parent.mkdir(exist_ok=True)

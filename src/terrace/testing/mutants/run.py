@@ -46,7 +46,7 @@ def main(wanted: Selector, expression: str | None, deadline: float) -> tuple[int
         raise UsageError(f"-k '{expression}' picks no mutant; terrace test --mutants --list shows their names")
     require_guest_tools()
     require_tools(drives=True)
-    assembled = Assembled(tree.assemble(linux_source.find(None)))
+    assembled = Assembled(tree.assemble(linux_source.find()))
     for mutant in mutants:
         assembled.changed([mutant])
     lab = Lab(
