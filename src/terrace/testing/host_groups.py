@@ -9,12 +9,13 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from terrace import venv
 from terrace.host import clean_env
 from terrace.paths import make_dir, repo_root
+from terrace.testing.links import link_problems
 from terrace.testing.results import TestResult
 from terrace.testing.select import Selector
 from terrace.testing.static_list import static_tests
@@ -115,7 +116,7 @@ def run_pytest(
     if without is not None:
         chosen += ["--hypothesis-profile=gate", *(f"--deselect={name}" for name in without)]
     with tempfile.TemporaryDirectory(prefix="terrace-test-") as scratch:
-        # What tests leave in the folder for temporary files goes with it; a guest's root reads what others may read.
+        # Temporary files of the tests are deleted with this folder. The root of a guest reads it as any other user.
         Path(scratch).chmod(0o755)
         report = Path(scratch) / "report.xml"
         words = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *chosen]
@@ -152,7 +153,7 @@ def _read_junit(group: str, report: Path) -> Iterator[TestResult]:
 
 
 def _node_id(case: ElementTree.Element) -> str:
-    """The test's name as pytest takes it, so that it can be asked for: FILE::CLASS::NAME.
+    """The name of a test on pytest's command line: FILE::CLASS::NAME.
 
     Not by the report's `file`, which for a state machine of hypothesis is a file of hypothesis.
     """
@@ -168,7 +169,7 @@ def _node_id(case: ElementTree.Element) -> str:
 
 
 def lint_checks() -> dict[str, list[str]]:
-    """The checks by name, each a command whose exit code says whether all is well."""
+    """The checks by name, each a command that exits with 0 when it finds nothing; of _OF_FILES no command."""
     python = [sys.executable, "-m"]
     return {
         "ruff": [*python, "ruff", "check", "--no-cache", "."],
@@ -177,7 +178,7 @@ def lint_checks() -> dict[str, list[str]]:
         "vulture": [*python, "vulture"],
         "codespell": [*python, "codespell_lib", *_spelled()],
         "shellcheck": ["shellcheck", *_shell_scripts()],
-        "house": [],
+        **{name: [] for name in _OF_FILES},
     }
 
 
@@ -187,8 +188,8 @@ def run_lint(wanted: Selector, group: str = "lint") -> Iterator[TestResult]:
         if not wanted(f"{group}/{name}"):
             continue
         began = time.monotonic()
-        if name == "house":
-            problems = house_problems(repo_root(), _tracked())
+        if name in _OF_FILES:
+            problems = _OF_FILES[name](repo_root(), _tracked())
             yield TestResult(group, name, "fail" if problems else "pass", "\n".join(problems))
             continue
         program = _tool(words[0])
@@ -252,6 +253,10 @@ def house_problems(root: Path, names: Sequence[str]) -> list[str]:
         if not exempt and lines and not any("SPDX-License-Identifier" in line for line in lines[:5]):
             problems.append(f"{name}: no SPDX-License-Identifier in the first 5 lines")
     return problems
+
+
+# Checks without a command: functions of the root and the names of all files that return problems.
+_OF_FILES: dict[str, Callable[[Path, Sequence[str]], list[str]]] = {"house": house_problems, "links": link_problems}
 
 
 # ---- the decision code in user space ----
