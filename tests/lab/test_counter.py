@@ -19,7 +19,7 @@ def runs(vmlinux: Path) -> list[Outcome]:
     """The same load twice."""
     if "mtier_burst_thread" not in read_symbols(vmlinux):
         pytest.skip("this kernel has no promotion engine")
-    kernel = Kernel(vmlinux, vmlinux, "", "", "terrace", "")
+    kernel = Kernel(vmlinux, vmlinux, "", "", "terrace", "", "")
     twice = [cases.Case(name, name, "terrace", ON) for name in ("first", "second")]
     return run_cases(twice, LOAD, {"terrace": kernel}, "abench twice")
 

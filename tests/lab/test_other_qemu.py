@@ -36,7 +36,7 @@ def measure(vmlinux: Path, folder: Path) -> Measured:
     for node in ("0", "1"):
         (folder / node).mkdir()
         timed[node] = test_timing.run(vmlinux, folder / node, "--start-node", node, *WORK, drives=True)
-    kernel = Kernel(vmlinux, vmlinux, "", "", "terrace", "")
+    kernel = Kernel(vmlinux, vmlinux, "", "", "terrace", "", "")
     case = next(case for case in cases.MAIN if case.name == "stock-0")
     (counted,) = run_cases([case], LOAD, {case.flavour: kernel}, "abench")
     return Measured(find_emulator().version, timed, counted)

@@ -51,7 +51,7 @@ def test_what_cannot_be_told_is_said_first_and_the_clear_loss_is_shown() -> None
     assert "with the best other policy in 3 tables" in text
     assert "- 1 of them rest on one seed" in text
     assert "In the other 2 the 95 % interval of the difference gives: ahead in 0, behind in 1, unclear in 1." in text
-    assert "measured with 1 different builds" in text
+    assert "They were measured before 2026-11-29, with 1 build of the Terrace kernel." in text
     lines = text.splitlines()
     first = lines.index("- x, 32M, DRAM for 1/2 of it: stock-2 74.8 ± 3.2 %, Terrace 49.8 ± 3.2 % (clearly behind)")
     assert lines[first + 1].endswith("(unclear)")

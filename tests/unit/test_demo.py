@@ -209,7 +209,7 @@ def _demo(words: list[str], outcomes: list[runner.Outcome], monkeypatch: pytest.
     picture = types.ModuleType("terrace.demo.picture")
     picture.draw = lambda *_: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "terrace.demo.picture", picture)
-    kernel = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc")
+    kernel = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc", "5eed")
     monkeypatch.setattr(verb, "kernels_for", lambda *_: {"stock": kernel})
     monkeypatch.setattr(verb, "run_cases", lambda *_: outcomes)
     parser = argparse.ArgumentParser()
@@ -218,11 +218,16 @@ def _demo(words: list[str], outcomes: list[runner.Outcome], monkeypatch: pytest.
 
 
 def test_the_json_says_how_to_measure_it_again_and_follows_its_schema() -> None:
-    kernel = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc")
+    kernel = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc", "5eed")
     document = report.as_json(cases.Workload(64 << 20), {"stock": kernel}, list(_outcomes().values()))
     again = json.loads(json.dumps(document))
     assert (again["kind"], again["version"]) == ("demo", 1)
-    assert again["kernels"]["stock"] == {"version": "6.12.1", "config_hash": "c0ffee", "content_hash": "abc"}
+    assert again["kernels"]["stock"] == {
+        "version": "6.12.1",
+        "config_hash": "c0ffee",
+        "content_hash": "abc",
+        "source_hash": "5eed",
+    }
     assert [case["name"] for case in again["cases"]] == [case.name for case in cases.MAIN]
     schema = json.loads((repo_root() / "docs/reference/schema/demo.schema.json").read_text())
     strict_schema.validate(again, schema)

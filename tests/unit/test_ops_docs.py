@@ -153,7 +153,7 @@ def test_json_follows_its_schema(
 def test_json_of_the_lab_and_the_kernel_follows_its_schema(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    built = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc")
+    built = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc", "5eed")
     checked = [Result("hooks", (), 0.5), Result("size", ("grows",), 1.5, (Size("mm/follow", 29000, 4096, 8),))]
     monkeypatch.setattr("terrace.kernel.build.build", lambda name, **_: built)
     monkeypatch.setattr("terrace.kernel.check.run_checks", lambda names, **_: checked)

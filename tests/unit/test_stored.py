@@ -146,7 +146,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> build._Plan:
     for name in ("vmlinux", ".config", "System.map"):
         (out / name).write_bytes(DATA)
     (tmp_path / "cache").mkdir()
-    wanted = build._Plan(config.FLAVOURS["terrace"], Source(tmp_path, "6.12.1", "sha"), {}, "0123456789abcdef")
+    wanted = build._Plan(config.FLAVOURS["terrace"], Source(tmp_path, "6.12.1", "sha"), {}, "0123456789abcdef", "5eed")
     build._into_cache(wanted, out)
     monkeypatch.setattr(build, "_plan", lambda *_: wanted)
     monkeypatch.setattr(build, "require_packages", lambda *_: None)

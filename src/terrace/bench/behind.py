@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from terrace.bench import tables
+from terrace.bench import store, tables
 from terrace.bench.blocks import with_block
 from terrace.bench.experiment import Experiment
 from terrace.bench.policies import POLICIES
@@ -118,7 +118,8 @@ def _reach(compared: Sequence[Compared], docs: str) -> list[str]:
     """Sum up the outcomes of all tables and the data below them."""
     verdicts = [one.verdict for one in compared]
     single = verdicts.count(Verdict.ONE_SEED)
-    builds = {document["kernel"]["content_hash"] for one in compared for document in one.group.good(OURS)}
+    ours = [document for one in compared for document in one.group.good(OURS)]
+    builds = len({document["kernel"]["content_hash"] for document in ours})
     return [
         f"**How far the results go.** Terrace is compared with the best other policy in {_count(compared)}, by the gap",
         "that each closes between all memory slow (0 %) and all of it DRAM (100 %).",
@@ -127,7 +128,8 @@ def _reach(compared: Sequence[Compared], docs: str) -> list[str]:
         f"- In the other {len(compared) - single} the 95 % interval of the difference gives: ahead in "
         f"{verdicts.count(Verdict.AHEAD)}, behind in {verdicts.count(Verdict.BEHIND)}, unclear in "
         f"{verdicts.count(Verdict.UNCLEAR)}.",
-        f"- They were measured with {len(builds)} different builds of the Terrace kernel.",
+        f"- They were measured {store.measured(ours)}, with {builds} build{'' if builds == 1 else 's'} of the Terrace "
+        "kernel.",
         f"- The other policies run with the settings that [bench]({docs}reference/bench.md#policies) lists; they are "
         "not tuned.",
     ]

@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,9 @@ def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], re
             "version": kernel.version,
             "content_hash": kernel.content_hash,
             "config_hash": kernel.config_hash,
+            "source_hash": kernel.source_hash,
         },
+        "date": datetime.now(UTC).date().isoformat(),
         "machine": {
             "topology": machine.name,
             "memory": [node.memory for node in machine.nodes],

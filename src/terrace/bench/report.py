@@ -163,7 +163,7 @@ def _checks(item: Experiment, documents: Sequence[Document]) -> list[str]:
 
 
 def _setup(item: Experiment, documents: Sequence[Document]) -> str:
-    """What was measured with: kernels, machine, clock, load, seeds."""
+    """The setup: kernels, machine, clock, load, seeds, days."""
     good = [doc for doc in documents if doc["status"] == store.OK]
     kernels = sorted({f"{doc['kernel']['flavour']} {doc['kernel']['content_hash']}" for doc in good})
     versions = sorted({doc["kernel"]["version"] for doc in good})
@@ -174,7 +174,7 @@ def _setup(item: Experiment, documents: Sequence[Document]) -> str:
     return (
         f"Linux {', '.join(versions)} ({', '.join(kernels)}), QEMU {', '.join(qemus)}, machine `{item.topology}`; "
         f"`{_command(item)}`{_beside(item)}, all memory {start} at first; "
-        f"seeds {seeds}; policies: {policies}."
+        f"seeds {seeds}; policies: {policies}; measured {store.measured(good)}."
     )
 
 

@@ -3,7 +3,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ VERSION = 2
 OK = "ok"
 FAILED = "failed"
 _POINTS = 40
-# One line a key, so that a change shows as a few lines; these have one line for each of their own keys, too.
+# Documents of earlier days have no date.
+_FIRST_DATE = "2026-11-29"
+# One line a key, so that a change shows as a few lines; of these each key of the next level has a line.
 _TALL = ("figures",)
 
 
@@ -35,6 +37,15 @@ def write(folder: Path, document: Mapping[str, Any]) -> Path:
     fresh.write_text(compact(small) + "\n")
     fresh.replace(path)
     return path
+
+
+def measured(documents: Iterable[Mapping[str, Any]]) -> str:
+    """The days of these measurements in words."""
+    found = sorted({document.get("date", "") for document in documents})
+    days = [day for day in found if day]
+    known = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}" if days else ""
+    early = f"before {_FIRST_DATE}" if len(days) < len(found) else ""
+    return " and ".join(filter(None, [early, known]))
 
 
 def compact(document: Mapping[str, Any]) -> str:

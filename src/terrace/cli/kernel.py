@@ -78,6 +78,7 @@ def _kernel_facts(kernel: builder.Kernel) -> dict[str, str]:
         "config": str(kernel.config),
         "config_hash": kernel.config_hash,
         "content_hash": kernel.content_hash,
+        "source_hash": kernel.source_hash,
     }
 
 

@@ -34,6 +34,7 @@ from terrace.testing.select import Selector, parse_selector
 from terrace.testing.selftest import OVERTIME, SelftestRun, run_selftests
 from terrace.testing.skips import Skips, load_skips
 from terrace.testing.soak import BUSY_LOOPS, Soak, busy_loops
+from terrace.testing.stale import print_stale
 from terrace.testing.suites import run_suites, suite_names
 from terrace.units import parse_time_ns, whole_number
 from terrace.words import did_you_mean
@@ -147,9 +148,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for every test")
     answer.add_arguments(parser)
     add_linux(parser)
-    parser.add_argument(
-        "--vmlinux", type=Path, metavar="FILE", help="boot this kernel instead of building the flavours"
-    )
+    parser.add_argument("--vmlinux", type=Path, metavar="FILE", help="boot this kernel, and build none")
     parser.add_argument(
         "--stretch",
         type=whole_number("--stretch", 1, 1000),
@@ -455,6 +454,7 @@ def _may_have(group: Group, wanted: Selector) -> bool:
 
 
 def _tell_left_out(gate: Gate) -> None:
+    print_stale()
     programs = len(find_programs())
     others = [group.name for group in GROUPS.values() if not group.in_gate and not group.named_only]
     parts = [f"{programs - len(gate.selftests)} of {programs} programs of selftest", *others]

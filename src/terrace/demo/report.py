@@ -84,7 +84,7 @@ def headers() -> list[str]:
 
 
 def quiet_rows(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
-    """What it costs when there is nothing to promote, and when it is off; empty when that was not run."""
+    """The table of the cost with nothing to promote, and switched off; empty when these cases were not run."""
     found = [outcomes[name].figures for name in quiet_headers()[1:] if name in outcomes]
     if not found:
         return []
@@ -110,7 +110,7 @@ def _aligned(table: list[list[str]], head: list[str]) -> list[list[str]]:
 
 
 def verdicts(outcomes: Mapping[str, Outcome]) -> list[Verdict]:
-    """What was expected, and whether it came."""
+    """The expectations, each met or missed."""
     base, stock, ours = (outcomes[name].figures for name in (BASE, STOCK, OURS))
     limit = stock.elapsed_s if stock.to_50_s is None else stock.to_50_s / 2
     kind = "the whole stock run" if stock.to_50_s is None else "half of stock-2's time to 50 %"
@@ -151,7 +151,7 @@ def doubts(outcomes: Mapping[str, Outcome]) -> list[str]:
 
 def caption(workload: Workload, kernels: Mapping[str, Kernel]) -> str:
     """In one line what was measured: load, machine, kernels."""
-    versions = ", ".join(f"{name} {kernel.content_hash}" for name, kernel in kernels.items())
+    versions = ", ".join(f"{name} {kernel.source_hash}" for name, kernel in kernels.items())
     version = next(iter(kernels.values())).version
     return (
         f"abench {format_size(workload.size)}, {workload.threads} threads, seed {workload.seed}; {TOPOLOGY}, "
@@ -172,7 +172,12 @@ def as_json(workload: Workload, kernels: Mapping[str, Kernel], outcomes: Sequenc
         "icount_shift": ICOUNT_SHIFT,
         "workload": asdict(workload),
         "kernels": {
-            name: {"version": k.version, "config_hash": k.config_hash, "content_hash": k.content_hash}
+            name: {
+                "version": k.version,
+                "config_hash": k.config_hash,
+                "content_hash": k.content_hash,
+                "source_hash": k.source_hash,
+            }
             for name, k in kernels.items()
         },
         "expected": [asdict(verdict) for verdict in verdicts(by_name)] if complete else [],

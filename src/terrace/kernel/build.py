@@ -57,7 +57,8 @@ _FIXED = {
 class Kernel:
     """A finished kernel: `vmlinux` boots through PVH, `config` is its full configuration, `version` as in 6.12.117.
 
-    `config_hash` identifies the configuration and `content_hash` everything that went in (12 hex digits each).
+    `config_hash` identifies the configuration and `content_hash` everything that went in (12 hex digits each);
+    `source_hash` leaves out the compiler and the linker, so that it is the same on every distribution.
     """
 
     vmlinux: Path
@@ -66,16 +67,18 @@ class Kernel:
     config_hash: str
     flavour: str
     content_hash: str
+    source_hash: str
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """One build: what is asked for, and the hash of it."""
+    """One build: its inputs, the hash of all of them, and of all but the tools."""
 
     flavour: Flavour
     source: Source
     wishes: dict[str, Wish]
     key: str
+    source_key: str
 
     @property
     def cached(self) -> Path:
@@ -83,7 +86,7 @@ class _Plan:
 
 
 def build(flavour: str, *, jobs: int | None = None) -> Kernel:
-    """The kernel of `flavour`, from the cache when nothing changed, else built.
+    """The kernel of `flavour`, from the cache when nothing changed, newly built otherwise.
 
     `jobs` defaults to the number of CPUs.
     Raises UsageError (no such flavour), MissingError (packages), BuildError (with the compiler's own words).
@@ -103,8 +106,8 @@ def build(flavour: str, *, jobs: int | None = None) -> Kernel:
 
 
 def find_built(flavour: str) -> Kernel | None:
-    """The kernel of `flavour` as `build` would return it, or None when it would have to be built."""
-    # The compiler is part of what identifies a kernel: it has to be there to find one.
+    """The kernel of `flavour` as `build` would return it, or None when the cache lacks it."""
+    # The compiler is part of what identifies a kernel: without it none is found.
     require_packages(PACKAGES, "build a kernel")
     return _from_cache(_plan(config.flavour(flavour), linux_source.find()))
 
@@ -113,6 +116,12 @@ def content_key(flavour: str) -> str:
     """A hash of all that goes into the kernel of `flavour`, what compiles it included."""
     require_packages(PACKAGES, "build a kernel")
     return _plan(config.flavour(flavour), linux_source.find()).key
+
+
+def source_hash(flavour: str) -> str:
+    """The `source_hash` that the kernel of `flavour` has when it is built from this checkout; builds nothing."""
+    chosen = config.flavour(flavour)
+    return _source_key(chosen, linux_source.find(), config.wishes_of(chosen.fragments))
 
 
 @contextmanager
@@ -173,11 +182,17 @@ def _plan(chosen: Flavour, source: Source) -> _Plan:
         digest.update(part.encode() + b"\0")
     if chosen.patched:
         digest.update(tree.content_hash(NOT_BUILT).encode())
-    return _Plan(chosen, source, wishes, digest.hexdigest()[:24])
+    return _Plan(chosen, source, wishes, digest.hexdigest()[:24], _source_key(chosen, source, wishes))
+
+
+def _source_key(chosen: Flavour, source: Source, wishes: Mapping[str, Wish]) -> str:
+    parts = [chosen.name, source.sha, config.render(wishes)]
+    parts += [tree.content_hash(NOT_BUILT)] if chosen.patched else []
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def tools() -> tuple[str, ...]:
-    """What compiles and links, each with its version."""
+    """The compiler and the linker, each with its version."""
     return _tool_version("gcc"), _tool_version("ld")
 
 
@@ -206,6 +221,7 @@ def _from_cache(plan: _Plan) -> Kernel | None:
         config_hash=config_hash,
         flavour=plan.flavour.name,
         content_hash=plan.key[:12],
+        source_hash=plan.source_key,
     )
 
 
@@ -333,7 +349,7 @@ def _is_step(line: str) -> bool:
 
 
 def excerpt(log: str) -> str:
-    """What a person needs of a failed build's output: the lines of the first failing target."""
+    """The lines of the first failing target in the output of a build."""
     lines = log.splitlines()
     stars = next((i for i, line in enumerate(lines) if re.match(r"make(\[\d+\])?: \*\*\* ", line)), len(lines))
     start = stars
