@@ -81,7 +81,7 @@ def test_a_text_of_another_kind_is_refused(option: str, tmp_path: Path, capsys: 
 
 def test_a_configuration_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config").write_text("# a comment\nCONFIG_SMP=y\n")
-    monkeypatch.setattr(linux_source, "find", lambda path: None)
+    monkeypatch.setattr(linux_source, "find", lambda: None)
     asked: list[kernel.Base] = []
 
     def make(source: object, base: kernel.Base, jobs: int | None) -> list[Path]:

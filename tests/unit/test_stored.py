@@ -153,7 +153,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> build._Plan:
     monkeypatch.setattr(build, "build_dir", lambda: tmp_path)
     monkeypatch.setattr(build, "_prepared", lambda _: out)
     monkeypatch.setattr(build, "run_make", lambda *_: None)
-    monkeypatch.setattr(source, "find", lambda _: wanted.source)
+    monkeypatch.setattr(source, "find", lambda: wanted.source)
     return wanted
 
 
