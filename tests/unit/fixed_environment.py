@@ -42,7 +42,8 @@ def fix() -> None:
     for name in list(os.environ):
         if name not in KEPT and not name.startswith(KEPT_PREFIX):
             del os.environ[name]
-    os.environ.update(FIXED, HOME=_home.name, TERRACE_CACHE=cache)
+    # Without a folder of its own matplotlib writes into HOME.
+    os.environ.update(FIXED, HOME=_home.name, TERRACE_CACHE=cache, MPLCONFIGDIR=f"{cache}/matplotlib")
     time.tzset()
     os.umask(UMASK)
     Path(_home.name).chmod(0o755)

@@ -49,7 +49,7 @@ def signals_of(status: str) -> tuple[int, int]:
 
 def test_this_process() -> None:
     unknown = {name for name in os.environ if name not in KEPT | FIXED.keys() and not name.startswith(KEPT_PREFIX)}
-    assert unknown == {"HOME", "TERRACE_CACHE"}
+    assert unknown == {"HOME", "MPLCONFIGDIR", "TERRACE_CACHE"}
     assert {name: os.environ[name] for name in FIXED} == FIXED
     assert list(Path(os.environ["HOME"]).iterdir()) == []
     assert time.strftime("%Z", time.localtime(0)) == "UTC"

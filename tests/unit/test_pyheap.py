@@ -83,7 +83,8 @@ def test_it_prints_one_result_that_follows_the_schema(run: Run) -> None:
     assert result["workload"] == "pyheap"
     assert result["ops"] == 20000 == sum(thread["ops"] for thread in result["threads"])
     assert [thread["ops"] for thread in result["threads"]] == [6666, 6667, 6667]
-    assert all(thread["cpu_ns"] > 0 for thread in result["threads"])
+    # Not of each: on 2026-11-29 a loaded host counted no time of one interpreter that had done its 6,667 operations.
+    assert sum(thread["cpu_ns"] for thread in result["threads"]) > 0
     assert result["elapsed_ns"] == max(thread["elapsed_ns"] for thread in result["threads"])
     placed = result["placed_first"]
     assert placed["pages"] == placed["absent"] + sum(placed["by_node"].values())
