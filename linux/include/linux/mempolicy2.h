@@ -160,6 +160,19 @@ static inline struct mempolicy *mpol2_dup_alloc(struct kmem_cache *cache,
 }
 
 /**
+ * mpol2_spare_alloc - Room for a policy that may be freed before it is written
+ * @cache: where policies without weights come from
+ *
+ * mpol2_free() reads the flags, so they must say that there are no weights.
+ *
+ * Return: policy of zeros, NULL without memory.
+ */
+static inline struct mempolicy *mpol2_spare_alloc(struct kmem_cache *cache)
+{
+	return kmem_cache_zalloc(cache, GFP_KERNEL);
+}
+
+/**
  * mpol2_copy - Give a copied policy the weights of its original
  * @new: from mpol2_dup_alloc(), struct mempolicy copied already
  * @old: original, protected as it is for that copy
@@ -271,6 +284,11 @@ static inline bool mpol2_free(struct mempolicy *pol)
 
 static inline struct mempolicy *mpol2_dup_alloc(struct kmem_cache *cache,
 						struct mempolicy *old)
+{
+	return kmem_cache_alloc(cache, GFP_KERNEL);
+}
+
+static inline struct mempolicy *mpol2_spare_alloc(struct kmem_cache *cache)
 {
 	return kmem_cache_alloc(cache, GFP_KERNEL);
 }
