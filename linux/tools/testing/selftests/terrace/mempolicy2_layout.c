@@ -345,25 +345,27 @@ static int page_cache(void)
 	return MT_PASS;
 }
 
-/* Pages of the vmalloc area that holds zram's table, by node */
+/* Pages of the largest vmalloc area of zram, its table, by node; false without any */
 static bool zram_table(long *on0, long *on1)
 {
 	FILE *f = fopen("/proc/vmallocinfo", "re");
-	bool found = false;
 	char line[512];
 
-	while (f && !found && fgets(line, sizeof(line), f)) {
+	while (f && fgets(line, sizeof(line), f)) {
 		char *zero = strstr(line, " N0="), *one = strstr(line, " N1=");
+		long here0 = zero ? strtol(zero + 4, NULL, 10) : 0;
+		long here1 = one ? strtol(one + 4, NULL, 10) : 0;
 
 		if (!strstr(line, "zram") && !strstr(line, "disksize_store"))
 			continue;
-		*on0 = zero ? strtol(zero + 4, NULL, 10) : 0;
-		*on1 = one ? strtol(one + 4, NULL, 10) : 0;
-		found = true;
+		if (here0 + here1 <= *on0 + *on1)
+			continue;
+		*on0 = here0;
+		*on1 = here1;
 	}
 	if (f)
 		fclose(f);
-	return found;
+	return *on0 + *on1 > 0;
 }
 
 static int bulk_with(const char *own, long share0, long share1)

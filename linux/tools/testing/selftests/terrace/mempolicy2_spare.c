@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Policies of shared memory: mbind() of the middle of a range allocates a policy
- * for the range's second half, and drops it if another process has split the
- * range by then.  Nothing was written to that policy, so nothing in it may be
- * read.  The slab is filled with 0x6b (slab_debug=P), in which the flag of a
- * policy with weights is set: to drop it as one follows a bad pointer.
+ * for the range's second half.  If another process has split the range since,
+ * the policy is freed.  Nothing was written to that policy, so nothing in it may
+ * be read.  The slab is filled with 0x6b (slab_debug=P).  In 0x6b the flag of a
+ * policy with weights is set: code that reads the flags follows a bad pointer.
  *
  * lab: topology=dram-cxl append="slab_debug=P,numa_policy" timeout=120s
  */
@@ -32,8 +32,8 @@ struct race {
 };
 
 /*
- * Give a range a policy.  A mapping that has this policy already tells its file
- * nothing, so each round has another one.
+ * Give a range a policy.  If the mapping has this policy already, mbind() does
+ * not look at the file, so each round uses a different policy.
  */
 static void bind(struct race *r, char *start, size_t size, unsigned int round)
 {

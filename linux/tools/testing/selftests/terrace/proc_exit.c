@@ -10,7 +10,10 @@
  *
  * The last check reads all files again and again until the process is gone.
  *
+ * The hog takes the reader's CPU from another one, so both have to run at once.
+ *
  * lab: topology=two-socket-cxl append="slab_debug=P,task_struct,mm_struct,kmalloc-*" timeout=240s
+ * lab: static-keys=no
  */
 #define _GNU_SOURCE
 #include <errno.h>

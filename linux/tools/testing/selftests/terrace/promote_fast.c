@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that move by address space (promote/move_fast): more of them than any
- * constant of the code, of many cgroups, and with the switch turned meanwhile.
+ * Pages that move by address space (promote/move_fast): more pages than any
+ * constant of the code, pages of many cgroups, and the switch turned on and off
+ * during the moves.
  *
  * lab: topology=dram-cxl timeout=500s debug=yes
  */
@@ -16,37 +17,62 @@
 
 /* Of each of two processes, in many batches */
 #define LARGE	(40 * MT_MB)
+/* LARGE and SMALL are multiples of it. */
+#define PART	(16 * MT_PAGE)
 /* More cgroups than a move counts apart */
 #define CGROUPS	20
 #define SMALL	MT_MB
 
 static struct mt_snap before;
 
-/* To ask where it is takes longer than to use it, on a kernel that checks itself. */
+/* One process starts bursts.  If every process did, bursts would use all CPU time. */
+static void hurries(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		mt_hurry();
+		mt_nap(100);
+	}
+}
+
 static void use(char *p, size_t size)
 {
 	int i;
 
-	mt_hurry();
 	for (i = 0; i < 16; i++)
 		mt_touch(p, size, true);
 }
 
-static bool used_until_fast(char *p, size_t size, unsigned int ms)
+/* Look at one part at a time: is all memory before @at, and from there on, fast? */
+static bool all_fast(const char *p, size_t size, size_t *at)
 {
-	mt_settle();
-	return MT_WAIT(({ use(p, size);
-			  mt_all_on(p, size, mt_fast_node()); }), ms);
+	while (*at < size && mt_all_on(p + *at, PART, mt_fast_node()))
+		*at += PART;
+	return *at == size;
 }
 
-/* Memory of a process of its own that ends well if all of it went up unchanged. */
+/*
+ * Use memory until all of it is on the fast node.  On the debug kernel, move_pages() takes
+ * much longer than the use, and memory that is used seldom does not move.  So all_fast()
+ * does not look again at the parts that it has seen there.
+ */
+static bool used_until_fast(char *p, size_t size, unsigned int ms)
+{
+	size_t at = 0;
+
+	mt_settle();
+	return MT_WAIT(({ use(p, size); all_fast(p, size, &at); }), ms) &&
+	       mt_all_on(p, size, mt_fast_node());
+}
+
+/* A process that fills memory and exits with 0 if all of it was promoted unchanged. */
 static void large_one(void *arg)
 {
 	char *p = mt_fill(LARGE, mt_slow_node(), false);
 	size_t off;
 
 	(void)arg;
-	if (!p || !used_until_fast(p, LARGE, 2 * MT_MOVE_MS))
+	if (!p || !used_until_fast(p, LARGE, 4 * MT_MOVE_MS))
 		_exit(2);
 	for (off = 0; off < LARGE; off += MT_PAGE)
 		if (*(size_t *)(p + off) != off + 1)
@@ -56,20 +82,24 @@ static void large_one(void *arg)
 static int two_large_ones(bool turn)
 {
 	long long pages = 2 * LARGE / MT_PAGE;
-	pid_t pid[2];
+	pid_t pid[2], asks;
 	int i, bad = 0;
 
 	mt_fast();
 	mt_snap(&before);
 	mt_on();
+	asks = mt_spawn(hurries, NULL);
 	for (i = 0; i < 2; i++)
 		pid[i] = mt_spawn(large_one, NULL);
 	while (turn && mt_since(&before, "pgpromote_success") < pages / 2)
 		mt_set("promote/move_fast", ++i & 1);
 	for (i = 0; i < 2; i++)
 		bad |= mt_reap(pid[i]);
+	mt_kill(asks);
 	mt_note("of %lld pages %lld by address space", pages,
 		mt_since(&before, "mtier_fast_moved"));
+	if (bad)
+		mt_note_since(&before);
 	MT_ASSERT(!bad, "a process ended with %d", bad);
 	mt_off();
 	MT_ASSERT(mt_since(&before, "mtier_promoted_anon") ==
@@ -86,7 +116,7 @@ static int all_of_a_large_one(void)
 
 	if (two_large_ones(false))
 		return MT_FAIL;
-	/* What is in per-CPU batches of LRU lists is not: some pages of 20,480. */
+	/* Some pages of 20,480 are in per-CPU batches of LRU lists; these pages cannot move. */
 	MT_ASSERT(mt_since(&before, "mtier_fast_moved") > pages * 9 / 10,
 		  "not most of them");
 	return MT_PASS;
@@ -115,14 +145,14 @@ static void member_lives(void *arg)
 	p = mt_fill(SMALL, mt_slow_node(), false);
 	if (!p || write(m->ready[1], &byte, 1) != 1)
 		_exit(3);
-	if (!used_until_fast(p, SMALL, 2 * MT_MOVE_MS))
+	if (!used_until_fast(p, SMALL, 4 * MT_MOVE_MS))
 		_exit(4);
 	if (mt_filled(p, SMALL) || write(m->ready[1], &byte, 1) != 1 ||
 	    read(m->go[0], &byte, 1) != 1)
 		_exit(5);
 }
 
-/* Anonymous memory on a cgroup's LRU lists of a node, as they say */
+/* Anonymous memory on a cgroup's LRU lists of a node, in bytes */
 static long long listed(const struct member *m, int node)
 {
 	char line[256], path[160], sign[16];
@@ -189,6 +219,7 @@ static int cgroups(int fast)
 	static struct member m[CGROUPS];
 	int i, ret, bad = 0;
 	char byte = 0;
+	pid_t asks;
 
 	mt_fast();
 	mt_set("promote/move_fast", fast);
@@ -200,14 +231,18 @@ static int cgroups(int fast)
 			"no cgroups");
 		MT_ASSERT(!pipe(m[i].ready) && !pipe(m[i].go), "no pipe");
 		m[i].pid = mt_spawn(member_lives, &m[i]);
+		/* If the child dies, read() of the pipe returns 0. */
+		close(m[i].ready[1]);
 	}
 	for (i = 0; i < CGROUPS; i++)
 		MT_ASSERT(read(m[i].ready[0], &byte, 1) == 1, "no memory");
 	mt_snap(&before);
 	mt_on();
+	asks = mt_spawn(hurries, NULL);
 	for (i = 0; i < CGROUPS; i++)
 		MT_ASSERT(read(m[i].ready[0], &byte, 1) == 1,
 			  "cgroup %d did not go up", i);
+	mt_kill(asks);
 	mt_off();
 	ret = each_is_counted(m, CGROUPS);
 	mt_note("%lld pages by address space, %lld busy",
