@@ -137,7 +137,11 @@ def full_folders(*more: Path) -> list[Path]:
     from terrace import paths
 
     found: list[Path] = []
-    for folder in (*more, *paths.written_folders(), Path(tempfile.gettempdir()), Path()):
+    temporary: list[Path] = []
+    with contextlib.suppress(OSError):
+        # Raised when no temporary folder can be written to, as on a full disk.
+        temporary.append(Path(tempfile.gettempdir()))
+    for folder in (*more, *paths.written_folders(), *temporary, Path()):
         with contextlib.suppress(OSError):
             state = os.statvfs(folder)
             # A file system that is mounted read-only has no room either.

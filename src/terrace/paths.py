@@ -183,7 +183,15 @@ def written_folders() -> list[Path]:
     found = [repo_root() / "build"]
     with contextlib.suppress(UsageError):
         found.append(cache_path())
-    return [path for path in found if path.is_dir()]
+    return [path for path in found if _is_folder(path)]
+
+
+def _is_folder(path: Path) -> bool:
+    """False also where nobody can look: Path.is_dir() raises an error for a folder in another user's home."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def cache_dir() -> Path:

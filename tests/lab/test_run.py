@@ -261,13 +261,17 @@ def test_time_limit(vmlinux: Path) -> None:
     assert time.monotonic() - began < 20
 
 
-def test_what_does_not_boot_is_125(vmlinux: Path, tmp_path: Path) -> None:
+def test_what_does_not_boot_is_125(vmlinux: Path) -> None:
     result = lab(vmlinux, "true", options=["--append", "init=/nonesuch rdinit=/nonesuch"])
     assert result.returncode == 125
     assert b"did not boot" in result.stderr
+
+
+def test_a_file_that_is_no_kernel_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vmlinux").write_bytes(b"not a kernel")
     result = lab(tmp_path / "vmlinux", "true")
-    assert result.returncode == 125
+    assert result.returncode == 2
+    assert b"no vmlinux" in result.stderr
 
 
 def test_icount_makes_guest_time_a_count_of_instructions(vmlinux: Path) -> None:

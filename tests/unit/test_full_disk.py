@@ -196,3 +196,32 @@ def test_a_user_without_a_home_is_told_of_the_cache(monkeypatch: pytest.MonkeyPa
     with pytest.raises(UsageError, match="no home folder: name a cache folder with TERRACE_CACHE"):
         paths.cache_dir()
     assert all("build" in str(path) for path in paths.written_folders())
+
+
+def test_a_cache_that_nobody_can_look_at_is_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache in another user's home is one. A name that is too long gives root an error, too."""
+    monkeypatch.setenv("TERRACE_CACHE", f"/{'x' * 300}/terrace")
+    assert all("build" in str(path) for path in paths.written_folders())
+    assert isinstance(files.full_folders(), list)
+
+
+def test_without_a_temporary_folder_the_others_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1,) * 4 + (0,) + (1,) * 6))
+    assert tmp_path in files.full_folders(tmp_path)
+
+
+def test_an_error_is_told_though_the_cache_cannot_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERRACE_CACHE", f"/{'x' * 300}/terrace")
+
+    def missing(_: list[str]) -> int:
+        raise MissingError("there is none")
+
+    monkeypatch.setattr(door, "_run", missing)
+    assert door._outcome([]) == MissingError.exit_code
+    assert "there is none" in capsys.readouterr().err
