@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where things are: the files of the lab, the folder for what is built, and the cache shared by all checkouts.
+"""Paths: the files of the lab, the build folder, and the cache that all checkouts share.
 
-The tool is one of three things, and `installation` says which:
+The tool is installed in one of three ways, and `installation` returns which:
 
 - a checkout: everything is there, may be edited, and is built in its build/;
 - installed from a checkout (pipx, uv, pip): the folders that pyproject.toml names came along in the package. They are
@@ -23,7 +23,7 @@ _VAR_TMP = Path("/var/tmp")
 
 
 class Installation(StrEnum):
-    """What this tool is, in words for a person."""
+    """How this tool is installed, in words."""
 
     CHECKOUT = "checkout"
     WHEEL = "installed from a checkout"
@@ -31,7 +31,7 @@ class Installation(StrEnum):
 
 
 def installation() -> Installation:
-    """Which of the three this is."""
+    """Return how this tool is installed."""
     if _came_along().is_dir():
         return Installation.WHEEL
     return Installation.CHECKOUT if (repo_root() / "hooks").is_dir() else Installation.DEBIAN
@@ -78,7 +78,7 @@ def front_door() -> Path:
 
 
 def _installed_program() -> Path:
-    """What the installer noted that it made. Not beside the interpreter: that may be of a verb's own environment."""
+    """The program that the installer has recorded. The interpreter's folder can be that of a verb's environment."""
     # Only here: it takes longer than all else that most verbs do.
     from importlib.metadata import distributions
 
@@ -92,28 +92,27 @@ def _installed_program() -> Path:
 
 
 def command() -> str:
-    """How a person starts this program."""
+    """The command that starts this program."""
     return "./terrace" if in_checkout() else "terrace"
 
 
 def document(name: str) -> str:
-    """Where a person finds `name`, a path below docs/."""
+    """The path of `name`, a file below docs/, for messages."""
     if in_checkout():
         return f"docs/{name}"
     return str(repo_root() / "docs" / name) if has_lab() else f"/usr/share/doc/terrace-tools/{name}"
 
 
 def build_dir() -> Path:
-    """The one folder of this checkout for everything built; made when missing.
+    """The folder of this checkout for all builds; made when missing.
 
-    It is ignored by git. Where the checkout is read-only, or the tool is installed, it is a folder of its own in the
-    cache.
+    Git ignores it. If the checkout is read-only, or the tool is installed, it is a folder in the cache.
     """
     path = repo_root() / "build"
     if installation() is not Installation.WHEEL:
         with contextlib.suppress(OSError):
             path.mkdir(exist_ok=True)
-            # Not by the permissions alone: those say nothing of a file system that is mounted read-only.
+            # os.access() also finds a file system that is mounted read-only; the mode bits do not.
             if os.access(path, os.W_OK):
                 return path
     path = cache_dir() / "checkouts" / _own_name()
@@ -129,13 +128,13 @@ def writable(folder: Path) -> Path:
 
 
 def measured(folder: Path) -> Path:
-    """The results of a `folder`: those written here, else those that came along."""
+    """The results of `folder`: those written on this machine, or those of the package."""
     own = writable(folder)
     return own if own.is_dir() else folder
 
 
 def trees_dir() -> Path:
-    """Where kernel trees are: `build_dir`, or a folder of this checkout's own where make can have it."""
+    """The folder of kernel trees: `build_dir`, or `make_dir` if make cannot build in its path."""
     path = build_dir()
     return path if _fit_for_make(path) else make_dir("trees")
 
@@ -195,7 +194,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def cache_dir() -> Path:
-    """What checkouts share: $TERRACE_CACHE, else terrace/ in the user's cache folder; made when missing."""
+    """The cache: $TERRACE_CACHE, or terrace/ in the user's cache folder if that is not set; made when missing."""
     path = cache_path()
     path.mkdir(parents=True, exist_ok=True)
     return path

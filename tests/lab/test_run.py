@@ -208,8 +208,8 @@ def test_hang_is_found_and_asked_where_it_is(vmlinux: Path) -> None:
 @pytest.mark.parametrize(
     ("crash", "verdicts", "words"),
     [
-        # Interrupts off on one CPU, and on the other one somebody who waits for it, or nobody might notice: RCU's
-        # detector does, or that of hung tasks. Who runs these, or beats, may wait, too: then the NMI has the last word.
+        # One CPU has interrupts off, and a task on the other CPU waits for it. The detector of RCU or that of hung
+        # tasks reports this. The tasks that run the detectors may themselves wait: then the NMI reports it.
         ("HARDLOCKUP", {"panic", "hang"}, r"rcu_|hung_task|soft lockup|NMI"),
         ("EXCEPTION", {"panic"}, r"Oops"),
         ("PANIC", {"panic"}, r"Kernel panic - not syncing: dumptest"),

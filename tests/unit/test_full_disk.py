@@ -150,7 +150,7 @@ def _as_file(folder: Path) -> Path:
     ],
 )
 def test_a_cache_that_cannot_be_used_is_named(make: Callable[[Path], Path], why: str, tmp_path: Path) -> None:
-    """As `terrace test --list` would meet it, in a process of its own."""
+    """`terrace test --list` prints it; run in a new process."""
     cache = make(tmp_path)
     source = str(Path(__file__).parents[2] / "src")
     done = subprocess.run(
@@ -199,7 +199,7 @@ def test_a_user_without_a_home_is_told_of_the_cache(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_cache_that_nobody_can_look_at_is_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache in another user's home is one. A name that is too long gives root an error, too."""
+    """Such a cache can be in another user's home. A name that is too long is an error for root also."""
     monkeypatch.setenv("TERRACE_CACHE", f"/{'x' * 300}/terrace")
     assert all("build" in str(path) for path in paths.written_folders())
     assert isinstance(files.full_folders(), list)

@@ -106,13 +106,13 @@ static int follows_global(void)
 	mt_write(MP_DIR "node1", "6");
 	mp_touch(p, SIZE);
 	ok &= laid_out(p, SIZE, "0:2,1:6");
-	/* Without weights of its own: the global ones as ever. */
+	/* A policy without weights follows the global weights. */
 	mp_bind(p, SIZE, "0,1", 0);
 	madvise(p, SIZE, MADV_DONTNEED);
 	mt_write(MP_DIR "node0", "4");
 	mp_touch(p, SIZE);
 	ok &= laid_out(p, SIZE, "0:4,1:6");
-	/* Weights of its own do not care. */
+	/* A policy with weights does not follow the global ones. */
 	mp_bind(p, SIZE, "0:1,1:2", 0);
 	madvise(p, SIZE, MADV_DONTNEED);
 	mp_touch(p, SIZE);
@@ -243,7 +243,7 @@ static int sysv(void)
 	return MT_PASS;
 }
 
-/* What mremap moves keeps policy and index, so later faults fit in. */
+/* mremap() keeps policy and index of a mapping, so later faults continue the order. */
 static int moved_mapping(void)
 {
 	char *p = mp_map(SIZE), *to = mp_map(SIZE), *q;
@@ -380,7 +380,7 @@ static int bulk_with(const char *own, long share0, long share1)
 	mt_write("/sys/block/zram0/reset", "1");
 	MT_NEED(found && on0 + on1 > 400, "no zram table of some size");
 	want0 = (on0 + on1) * share0 / (share0 + share1);
-	/* Page tables and slabs take turns, too. */
+	/* Page tables and slabs also take turns of the interleaving. */
 	MT_ASSERT(labs(on0 - want0) < 16 + share0 + share1,
 		  "%s: %ld on 0, %ld on 1", own, on0, on1);
 	return MT_PASS;

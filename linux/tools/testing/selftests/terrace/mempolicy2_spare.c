@@ -6,7 +6,9 @@
  * be read.  The slab is filled with 0x6b (slab_debug=P).  In 0x6b the flag of a
  * policy with weights is set: code that reads the flags follows a bad pointer.
  *
- * lab: topology=dram-cxl append="slab_debug=P,numa_policy" timeout=120s
+ * The processes wait for each other in loops: both have to run at once.
+ *
+ * lab: topology=dram-cxl append="slab_debug=P,numa_policy" timeout=120s static-keys=no
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -56,7 +58,8 @@ static void other(void *arg)
 	struct race *r = arg;
 	unsigned int round, seed = 2;
 
-	mt_run_on_cpu(1);
+	if (mt_run_on_cpu(1))
+		atomic_fetch_add(&r->failed, 1);
 	for (round = 1; round <= ROUNDS; round++) {
 		while (atomic_load(&r->begun) < round)
 			;
