@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pages that follow whoever uses them to another node: the calls that mbind(), page
- * faults, the scheduler and cpusets make.  All of them are empty without
- * CONFIG_NUMA_FOLLOW, and a nop until somebody asks for it.  See mm/follow/where.c for
- * where pages belong, and the three that move them there: mm/follow/mbind.c, tick.c and
- * fault.c.
+ * Pages that follow their users to another node: the calls that mbind(), page faults, the
+ * scheduler and cpusets make.  Without CONFIG_NUMA_FOLLOW they are empty; with it they are
+ * a nop until a program or a cpuset switches them on.  mm/follow/where.c finds the target
+ * node of a page; mm/follow/mbind.c, tick.c and fault.c move pages to it.
  */
 #ifndef _LINUX_NUMA_FOLLOW_H
 #define _LINUX_NUMA_FOLLOW_H
@@ -26,7 +25,7 @@ struct task_struct;
 /* What cpuset.migrate_on_fault may be: less than this */
 #define NUMA_FOLLOW_LEVELS	4
 
-/* Pages of a file that nobody asks about, wherever they are */
+/* Fault-around may map pages of every node */
 #define NUMA_FOLLOW_NONE	(-2)
 
 #ifdef CONFIG_NUMA_FOLLOW
@@ -39,11 +38,11 @@ struct task_struct;
  * Unlike MPOL_F_MOF it does not have NUMA balancing look for such pages.
  */
 #define MPOL_F_LAZY		BIT(8)
-/* With it: what other processes map moves, too. */
+/* With it: pages that other processes map move as well. */
 #define MPOL_F_LAZY_ALL		BIT(9)
 
 /*
- * In mm->flags, beside those of linux/sched/coredump.h: the address space has had marked
+ * In mm->flags, with those of linux/sched/coredump.h: the address space has had marked
  * pages.
  */
 #define MMF_NUMA_FOLLOW		63
@@ -65,13 +64,13 @@ void __numa_follow_mark(struct mm_struct *mm, unsigned long start,
 			unsigned long end);
 
 /**
- * numa_follow_request - Take MPOL_MF_LAZY out of what mbind() was asked for
- * @mode: of the policy
- * @mode_flags: of the policy; MPOL_F_LAZY is added, and MPOL_F_LAZY_ALL
- * @flags: of the call; what would move pages now is removed
- * @lazy: set to whether anybody asked for it
+ * numa_follow_request - Take MPOL_MF_LAZY out of the flags of mbind()
+ * @mode: mode of the policy
+ * @mode_flags: mode flags of the policy; MPOL_F_LAZY and MPOL_F_LAZY_ALL are added
+ * @flags: flags of the call; the flags that move pages at once are removed
+ * @lazy: set to whether the call has MPOL_MF_LAZY
  *
- * Return: false if it cannot be done with the rest of the request.
+ * Return: false if MPOL_MF_LAZY contradicts the rest of the call.
  */
 static inline bool numa_follow_request(unsigned short mode,
 				       unsigned short *mode_flags,
@@ -82,11 +81,11 @@ static inline bool numa_follow_request(unsigned short mode,
 }
 
 /**
- * numa_follow_takes - Can the pages of a range be marked?
+ * numa_follow_takes - Check whether the pages of a range can be marked
  * @mm: address space, locked for writing
  * @start: first byte
  * @end: end of the range
- * @lazy: what numa_follow_request() said; if false, nobody asks
+ * @lazy: from numa_follow_request(); if false, nothing is checked
  *
  * Return: 0 or -EINVAL.
  */
@@ -97,13 +96,13 @@ static inline int numa_follow_takes(struct mm_struct *mm, unsigned long start,
 }
 
 /**
- * numa_follow_mark - Have misplaced pages move when they are used next
+ * numa_follow_mark - Mark misplaced pages: their next access moves them
  * @mm: address space, not locked
  * @start: first byte
  * @end: end of the range
- * @lazy: what numa_follow_request() said; if false, nothing is done
+ * @lazy: from numa_follow_request(); if false, nothing is done
  *
- * Marks where the policy of the range asks for it.
+ * Marks the pages whose policy is lazy.
  */
 static inline void numa_follow_mark(struct mm_struct *mm, unsigned long start,
 				    unsigned long end, bool lazy)
@@ -112,22 +111,24 @@ static inline void numa_follow_mark(struct mm_struct *mm, unsigned long start,
 		__numa_follow_mark(mm, start, end);
 }
 
-/* ---- hint faults: what is marked is used ---- */
+/* ---- hint faults of marked pages ---- */
 
 bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 			     struct folio *folio, int *nid);
 int __numa_follow_prepare(struct vm_fault *vmf, struct folio *folio, int nid);
 void __numa_follow_pulled(struct vm_fault *vmf, int nr_pages, int nid);
 void __numa_follow_failed(struct vm_fault *vmf, int nr_pages);
+void numa_follow_promoted(struct lruvec *lruvec, int from, int nid,
+			  unsigned int nr_pages);
 
 /**
- * numa_follow_misplaced - Is it for us to say where a page should be?
+ * numa_follow_misplaced - Find the target node of a marked page
  * @pol: policy of the page
  * @ilx: where interleaving is
  * @folio: folio of a hint fault, under its page table lock
- * @nid: set to the node if so; NUMA_NO_NODE: where it is
+ * @nid: set to the target node; NUMA_NO_NODE: the page stays
  *
- * Return: true if it is: NUMA balancing is not asked.
+ * Return: true if @nid is set, false if NUMA balancing has to decide.
  */
 static inline bool numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 					 struct folio *folio, int *nid)
@@ -139,11 +140,11 @@ static inline bool numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 /**
  * numa_follow_prepare - A hint fault is about to move a folio
  * @vmf: fault
- * @vma: its VMA; what the caller has in a register is not loaded again
+ * @vma: its VMA; the caller has it in a register
  * @folio: folio, under its page table lock
- * @nid: where it should be
+ * @nid: target node
  *
- * Return: as migrate_misplaced_folio_prepare(), which it calls.
+ * Return: that of migrate_misplaced_folio_prepare(), which it calls.
  */
 static inline int numa_follow_prepare(struct vm_fault *vmf,
 				      struct vm_area_struct *vma,
@@ -160,7 +161,7 @@ static inline int numa_follow_prepare(struct vm_fault *vmf,
  * @nr_pages: pages of the folio
  * @nid: where it is now
  *
- * Counts it if it was marked for this, and pulls its neighbours, too.
+ * If the folio was marked by us, counts it and moves its marked neighbours.
  */
 static inline void numa_follow_pulled(struct vm_fault *vmf, int nr_pages,
 				      int nid)
@@ -170,7 +171,7 @@ static inline void numa_follow_pulled(struct vm_fault *vmf, int nr_pages,
 }
 
 /**
- * numa_follow_failed - A hint fault could not move what was isolated
+ * numa_follow_failed - A hint fault could not move the isolated folio
  * @vmf: fault; no page table is locked
  * @nr_pages: pages of the folio
  */
@@ -180,13 +181,13 @@ static inline void numa_follow_failed(struct vm_fault *vmf, int nr_pages)
 		__numa_follow_failed(vmf, nr_pages);
 }
 
-/* ---- what is marked is listed ---- */
+/* ---- numa_maps ---- */
 
 void __numa_follow_show(struct seq_file *m, struct vm_area_struct *vma,
 			struct task_struct *task);
 
 /**
- * numa_follow_show - Add what is marked of a mapping to its line in numa_maps
+ * numa_follow_show - Add the marked pages of a mapping to its line in numa_maps
  * @m: the file
  * @vma: the mapping, locked
  * @task: a thread of the process
@@ -205,7 +206,7 @@ void __numa_follow_dup_mm(struct mm_struct *mm);
 void __numa_follow_exit_mm(struct mm_struct *mm);
 
 /**
- * numa_follow_init_mm() - Begin without marks
+ * numa_follow_init_mm() - Clear the flag of a new mm
  * @mm: a new mm, its flags set
  *
  * MMF_INIT_MASK is an int with bit 31 set (MMF_TOPDOWN_MASK): extended to the width of
@@ -217,7 +218,7 @@ static inline void numa_follow_init_mm(struct mm_struct *mm)
 }
 
 /**
- * numa_follow_dup_mm() - Account for marks that fork has copied
+ * numa_follow_dup_mm() - Count an mm whose marks fork has copied
  * @mm: the copy
  * @oldmm: mm of the current task
  */
@@ -230,7 +231,7 @@ static inline void numa_follow_dup_mm(struct mm_struct *mm,
 }
 
 /**
- * numa_follow_exit_mm() - Account for marks that are gone with the page tables
+ * numa_follow_exit_mm() - Uncount an mm whose page tables are freed
  * @mm: mm without users
  */
 static inline void numa_follow_exit_mm(struct mm_struct *mm)
@@ -247,7 +248,7 @@ void numa_follow_free(struct task_struct *p);
 void __numa_follow_tick(struct task_struct *p);
 
 /**
- * numa_follow_tick - See where the task is that a tick interrupts
+ * numa_follow_tick - Note the node of the task that a tick interrupts
  * @p: task that runs on this CPU
  *
  * Called with interrupts off and without locks.
@@ -267,7 +268,7 @@ bool numa_follow_limits_of(struct task_struct *p,
 unsigned int __numa_follow_level(void);
 
 /**
- * numa_follow_level - What do faults of the current task move?
+ * numa_follow_level - Get cpuset.migrate_on_fault of the current task
  *
  * Return: the level, 0 to 3.
  */
@@ -278,7 +279,7 @@ static inline unsigned int numa_follow_level(void)
 	return 0;
 }
 
-/* ---- by faults that map what nobody maps ---- */
+/* ---- faults on pages that are not mapped yet ---- */
 
 bool __numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret,
 			 unsigned int level);
@@ -289,12 +290,11 @@ struct folio *__numa_follow_swap(struct vm_fault *vmf, swp_entry_t entry,
 				 struct folio *folio, unsigned int level);
 
 /**
- * numa_follow_fault - A fault has got a page from a file: was it moved?
+ * numa_follow_fault - Move the page that a fault has got from a file, if misplaced
  * @vmf: fault; no page table is locked
- * @ret: what the file's ->fault() has returned
+ * @ret: return value of the file's ->fault()
  *
- * Return: true if the page was given back to be moved: ->fault() has to be called
- * again.
+ * Return: true if the page was put and moved: the caller calls ->fault() again.
  */
 static inline bool numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret)
 {
@@ -304,11 +304,11 @@ static inline bool numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret)
 }
 
 /**
- * numa_follow_around - Which pages of a file may fault-around map?
+ * numa_follow_around - Get the node whose pages fault-around may map
  * @vmf: fault; no page table is locked
  *
- * Return: the node whose pages it may; of others numa_follow_later() has to be
- * asked, one by one; NUMA_FOLLOW_NONE if it may map all of them.
+ * Return: the node, and numa_follow_later() decides for each page of another node;
+ * NUMA_FOLLOW_NONE if fault-around may map all pages.
  */
 static inline int numa_follow_around(struct vm_fault *vmf)
 {
@@ -318,7 +318,7 @@ static inline int numa_follow_around(struct vm_fault *vmf)
 }
 
 /**
- * numa_follow_leaves() - Check whether fault-around has to leave out a page
+ * numa_follow_leaves() - Check whether fault-around leaves out a page
  * @place: node from numa_follow_around()
  * @vma: VMA that the page is about to be mapped in, locked
  * @addr: address
@@ -338,7 +338,7 @@ static inline bool numa_follow_leaves(int place, struct vm_area_struct *vma,
  * @place: node from numa_follow_around()
  * @nr_pages: number of pages
  *
- * All of them were compared with @place, or with the node that their policy wants.
+ * Each of them was compared with @place, or with the target node of its policy.
  */
 static inline void numa_follow_mapped(int place, unsigned long nr_pages)
 {
@@ -347,12 +347,12 @@ static inline void numa_follow_mapped(int place, unsigned long nr_pages)
 }
 
 /**
- * numa_follow_swap - A fault has looked into the swap cache
+ * numa_follow_swap - Move the folio that a fault has found in the swap cache, if misplaced
  * @vmf: fault; no page table is locked
- * @entry: what it has looked for
- * @folio: what it has found, with a reference, or NULL
+ * @entry: its swap entry
+ * @folio: the folio, with a reference, or NULL
  *
- * Return: the folio to go on with, with a reference; NULL if there is none.
+ * Return: the folio that the fault uses, with a reference, or NULL.
  */
 static inline struct folio *numa_follow_swap(struct vm_fault *vmf,
 					     swp_entry_t entry,
@@ -378,6 +378,7 @@ static inline struct folio *numa_follow_swap(struct vm_fault *vmf,
 	migrate_misplaced_folio_prepare(folio, vma, nid)
 #define numa_follow_pulled(vmf, nr_pages, nid)			do { } while (0)
 #define numa_follow_failed(vmf, nr_pages)			do { } while (0)
+#define numa_follow_promoted(lruvec, from, nid, nr_pages)	((void)(from))
 #define numa_follow_show(m, vma, task)				do { } while (0)
 #define numa_follow_init_mm(mm)					do { } while (0)
 #define numa_follow_dup_mm(mm, oldmm)				do { } while (0)

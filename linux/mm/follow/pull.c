@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow: a page that was marked is used, and moves.
+ * Migration of marked pages: the hint fault of a marked page moves it.
  *
- * The hint fault is NUMA balancing's, which works with kernel.numa_balancing at 0, too.
- * mpol_misplaced() asks here first where the page should be: for lazy policies, and for
- * what a tick has marked.  The latter moves to the home of whichever thread uses it, at
- * the first access: NUMA balancing would wait for a second one, and a mark is good for
- * one only.  While that marks pages, too, most marks are its own, so ours are those where
- * the task has come from, for one interval.
+ * The hint faults are those of NUMA balancing, whose code also works with
+ * kernel.numa_balancing at 0.  mpol_misplaced() first calls this file for the target node,
+ * for pages with a lazy policy and for pages that a tick has marked.  A page that a tick
+ * has marked moves to the home node of the thread that uses it, at the first access: NUMA
+ * balancing would wait for a second access, and a mark causes one fault only.  While NUMA
+ * balancing marks pages as well, most marks are not ours.  Then the marks on the task's
+ * former nodes count as ours, for one interval.
  *
- * Then it is told here what became of the page, and marked neighbours that should go to
- * the same node, for the same reason, go along.  What is refused is made accessible
- * again by the fault and stays where it is.
+ * After the migration the fault reports the result here, and marked neighbours that
+ * should move to the same node for the same reason move with the page.  The fault makes a
+ * refused page accessible again, and the page stays on its node.
  *
- * Locks: the VMA is locked by the fault; in it, a page table lock.
+ * Locks: the fault has the VMA locked; in it, a page table lock.
  */
 #include <linux/cpuset.h>
 #include <linux/jiffies.h>
@@ -35,16 +36,16 @@
 /* A lazy policy can move a folio with a time in its flags from slow memory to fast. */
 static_assert(STALE_CPUPID);
 
-/* ---- where it should be ---- */
+/* ---- the target node ---- */
 
-/* Not where a cgroup has opted out: all marks are ours then. */
+/* False if the cgroup has opted out of NUMA balancing: then all marks are ours. */
 static bool balancing_marks(void)
 {
 	return READ_ONCE(sysctl_numa_balancing_mode) & NUMA_BALANCING_NORMAL &&
 	       !numa_scan_off(current->mm);
 }
 
-/* Has a tick marked it, for this task if NUMA balancing marks pages, too? */
+/* Has a tick marked the page, for this task if NUMA balancing also marks pages? */
 static bool is_marked(const struct follow_trip *trip, int nid)
 {
 	if (!balancing_marks())
@@ -53,7 +54,7 @@ static bool is_marked(const struct follow_trip *trip, int nid)
 	       time_before(jiffies, trip->until);
 }
 
-/* Does a folio that this task touches follow it to where it is now? */
+/* Does a folio that this task uses move to the node of the task? */
 static bool folio_follows(const struct numa_follow_task *state,
 			  struct folio *folio)
 {
@@ -64,7 +65,7 @@ static bool folio_follows(const struct numa_follow_task *state,
 	    !follow_is_of_program(state))
 		return false;
 	to = state->place.node;
-	/* Not to where it is for a moment only */
+	/* Not to a node on which the task runs for a moment only */
 	if (now == to || numa_node_id() != to || !is_marked(&state->trip, now))
 		return false;
 	/* Slow memory is promoted by how hot it is, at a limited rate. */
@@ -74,7 +75,7 @@ static bool folio_follows(const struct numa_follow_task *state,
 	       !follow_shared_folio(folio, limits.max_mapcount);
 }
 
-/* Only by the policy of those who have none: others ask for NUMA balancing. */
+/* With the default policy only: every other policy leaves the page to NUMA balancing. */
 static bool starts_pull(const struct mempolicy *pol, struct folio *folio)
 {
 	struct numa_follow_task *state = current->numa_follow;
@@ -85,7 +86,7 @@ static bool starts_pull(const struct mempolicy *pol, struct folio *folio)
 	return pulls;
 }
 
-/* Nobody but us has marked it, and it does not follow: off is off. */
+/* Only we have marked the page, and it does not follow: NUMA balancing is off. */
 static bool stays(const struct mempolicy *pol, struct folio *folio)
 {
 	return follow_by_default(pol) && !balancing_marks() &&
@@ -100,13 +101,13 @@ static bool is_pulling(void)
 }
 
 /**
- * __numa_follow_misplaced - Is it for us to say where a page should be?
+ * __numa_follow_misplaced - Find the target node of a marked page
  * @pol: policy of the page
  * @ilx: where interleaving is
  * @folio: folio of a hint fault, under its page table lock
- * @nid: set to the node if so; NUMA_NO_NODE: where it is
+ * @nid: set to the target node; NUMA_NO_NODE: the page stays
  *
- * Return: true if it is: NUMA balancing is not asked.
+ * Return: true if @nid is set, false if NUMA balancing has to decide.
  */
 bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 			     struct folio *folio, int *nid)
@@ -119,7 +120,7 @@ bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 		return stays(pol, folio);
 	count_vm_events(NUMA_FOLLOW_CHECKED, folio_nr_pages(folio));
 	if (pulls)
-		/* As NUMA balancing notes who has used a page last */
+		/* NUMA balancing also notes the last user of a page */
 		folio_xchg_last_cpupid(folio,
 				       cpu_pid_to_cpupid(raw_smp_processor_id(),
 							 current->pid));
@@ -130,7 +131,7 @@ bool __numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 	return true;
 }
 
-/* ---- what became of it ---- */
+/* ---- the result of a migration ---- */
 
 static void refused(unsigned long addr, int from, int nid,
 		    enum follow_verdict reason, unsigned long pages)
@@ -151,7 +152,7 @@ static void pulled(unsigned long addr, int nid, unsigned long pages,
 		current->numa_follow->trip.moved = true;
 }
 
-/* Others map a folio, and its policy asks only for what they do not. */
+/* Do other processes map a folio that its policy moves only while they do not? */
 static bool is_others(const struct follow_said *said, struct folio *folio)
 {
 	return !said->all && folio_likely_mapped_shared(folio);
@@ -161,11 +162,11 @@ static bool is_others(const struct follow_said *said, struct folio *folio)
  * __numa_follow_prepare - A hint fault is about to move a folio
  * @vmf: fault
  * @folio: folio, under its page table lock
- * @nid: where it should be
+ * @nid: target node
  *
- * What was of one process when it was marked may be of several by now.
+ * Since the page was marked, other processes may have mapped it.
  *
- * Return: 0 if it may, and is isolated; else it stays.
+ * Return: 0 if the folio is isolated and may move; a negative error if it stays.
  */
 int __numa_follow_prepare(struct vm_fault *vmf, struct folio *folio, int nid)
 {
@@ -197,9 +198,26 @@ void __numa_follow_failed(struct vm_fault *vmf, int nr_pages)
 			nr_pages);
 }
 
-/* ---- what goes along ---- */
+/**
+ * numa_follow_promoted - Count a promotion that NUMA balancing leaves out
+ * @lruvec: of the folio, on its new node
+ * @from: node that the folio was on
+ * @nid: its new node
+ * @nr_pages: pages that have moved
+ *
+ * migrate_misplaced_folio() counts promotions in the mode of memory tiering alone.
+ */
+void numa_follow_promoted(struct lruvec *lruvec, int from, int nid,
+			  unsigned int nr_pages)
+{
+	if (!(sysctl_numa_balancing_mode & NUMA_BALANCING_MEMORY_TIERING) &&
+	    !node_is_toptier(from) && node_is_toptier(nid))
+		mod_lruvec_state(lruvec, PGPROMOTE_SUCCESS, nr_pages);
+}
 
-/* Does a marked neighbour go to @nid, for the same reason as the page touched? */
+/* ---- neighbours ---- */
+
+/* Does a marked neighbour move to @nid for the same reason as the page of the fault? */
 static bool goes_along(struct vm_area_struct *vma, unsigned long addr,
 		       struct folio *folio, int nid)
 {
@@ -215,7 +233,7 @@ static bool goes_along(struct vm_area_struct *vma, unsigned long addr,
 	       !is_others(&said, folio);
 }
 
-/* What is refused stays marked: its own fault will count it. */
+/* A refused page stays marked: its own fault counts the refusal. */
 static void take(struct follow_batch *batch, struct vm_area_struct *vma,
 		 unsigned long addr, pte_t pte)
 {
@@ -241,8 +259,8 @@ static void take_neighbours(struct follow_batch *batch, struct vm_fault *vmf)
 	first = pte_offset_map_lock(vma->vm_mm, vmf->pmd, w.start, &ptl);
 	if (!first)
 		return;
-	__acquire(ptl);			/* which sparse cannot see */
-	/* The page of the fault is no longer marked. */
+	__acquire(ptl);			/* sparse cannot see it */
+	/* The page of the fault has lost its mark. */
 	for (addr = w.start, pte = first; addr != w.end;
 	     addr += PAGE_SIZE, pte++)
 		take(batch, vma, addr, ptep_get(pte));
