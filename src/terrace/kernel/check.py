@@ -142,10 +142,15 @@ def _timed(check: Check, source: Source) -> Result:
 
 
 def _check_hooks(source: Source) -> list[str]:
-    """Every hook applies without fuzz, at the very lines it names, and says why it is there."""
+    """Every hook applies without fuzz, and says why it is there.
+
+    It applies at the lines that it names, if the file is the one for which it was written.
+    """
     assembled = tree.assemble(source)
     stack = patches.hooks()
-    states = patches.stack_states(tree.pristine_of(assembled, stack), stack)
+    pristine = tree.pristine_of(assembled, stack)
+    states = patches.stack_states(pristine, stack)
+    exact = patches.written_for(pristine, stack)
     problems = []
     for hook, before, after in zip(stack, states, states[1:], strict=False):
         title, body = patches.message(hook)
@@ -153,16 +158,15 @@ def _check_hooks(source: Source) -> list[str]:
             problems.append(f"hooks/{hook.name}: the subject has {len(title)} characters, 75 are allowed")
         if len(re.sub(r"^\S+-by: .*$", "", body, flags=re.MULTILINE).split()) < 5:
             problems.append(f"hooks/{hook.name}: the message does not say why the hook is there")
-        fresh = patches.rendered(hook, before, after) or ""
-        if source.is_debian and _places(fresh) != _places(hook.diff):
-            problems.append(
-                f"hooks/{hook.name}: applies at other lines than it names; `terrace kernel refresh` mends that"
-            )
+        named, found = (
+            patches.lines_by_file(text) for text in (hook.diff, patches.rendered(hook, before, after) or "")
+        )
+        problems += [
+            f"hooks/{hook.name}: {name}: applies at other lines than it names; run `terrace kernel refresh`"
+            for name in sorted(exact & named.keys())
+            if named[name] != found.get(name)
+        ]
     return problems
-
-
-def _places(text: str) -> list[str]:
-    return re.findall(r"^@@ -\S+", text, re.MULTILINE)
 
 
 def _check_budget(source: Source) -> list[str]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Hooks: small patches in mail format to existing Linux files. Reading, applying and writing them."""
 
+import hashlib
 import re
 import subprocess
 import tempfile
@@ -123,6 +124,36 @@ def rendered(hook: Hook, before: Mapping[str, bytes], after: Mapping[str, bytes]
     # Without an index git cannot tell that a/x and b/x are one file, and says so in the table.
     stat = re.sub(r"^ \{a => b\}/|^ a/\S+ => b/", " ", stat, flags=re.MULTILINE)
     return f"{_message_text(hook).rstrip()}\n---\n{stat}\n{diff}"
+
+
+def lines_by_file(diff: str) -> dict[str, list[str]]:
+    """The places in each file at which a diff changes it, as its hunks name them."""
+    return {name: re.findall(r"^@@ -\S+", part, re.MULTILINE) for name, part in _parts(diff)}
+
+
+def written_for(pristine: Mapping[str, bytes], stack: Sequence[Hook]) -> set[str]:
+    """The files whose first hook was written for this very content: the hook has its hash in the `index` line.
+
+    Another 6.12.y moves lines, and the hooks apply to it all the same.
+    """
+    first: dict[str, str] = {}
+    for hook in stack:
+        for name, part in _parts(hook.diff):
+            first.setdefault(name, part)
+    found = set()
+    for name, part in first.items():
+        blob = hashlib.sha1(b"blob %d\0" % len(pristine[name]) + pristine[name], usedforsecurity=False).hexdigest()
+        noted = re.search(r"^index ([0-9a-f]{7,})\.\.", part, re.MULTILINE)
+        if noted and blob.startswith(noted[1]):
+            found.add(name)
+    return found
+
+
+def _parts(diff: str) -> list[tuple[str, str]]:
+    """A diff by file: the path of each, and the part of the diff that changes it."""
+    parts = re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)
+    named = ((_DIFF_PATH.search(part), part) for part in parts)
+    return [(path[1], part) for path, part in named if path]
 
 
 def changes_something_else(hook: Hook, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> bool:
