@@ -18,7 +18,7 @@ from terrace.cli import answer
 from terrace.cli.linux import add_linux
 from terrace.errors import UsageError
 from terrace.host import cpu_count
-from terrace.kernel.build import build, find_built
+from terrace.kernel.build import build, find_built, prepare_all
 from terrace.output import format_duration, say
 from terrace.paths import measured, repo_root, require_checkout, writable
 from terrace.units import format_size, parse_size, parse_time_ns, whole_number
@@ -100,7 +100,7 @@ def main(args: argparse.Namespace) -> int:
     from terrace.bench.report import write_all, write_excerpts
 
     written = write_all(args.output or repo_root() / "docs" / "results.md")
-    # What is written elsewhere is for a look, and leaves the checkout as it is.
+    # Tables in another file leave the README as it is.
     written = written if args.output else [*written, *write_excerpts()]
     return _give_files(args, written)
 
@@ -136,12 +136,13 @@ def _run(args: argparse.Namespace) -> int:
     open_for_s = parse_time_ns(args.within) / 1e9 if args.within else None
     for item, _, folder in picked:
         item.require_memory()
-        # A file that is no result is to be known now.
+        # A file that is no result is an error before the first build.
         store.read_all(folder)
     if args.dry_run:
         return _dry_run(args, [cell for _, cells, _ in picked for cell in cells])
     require_instruments()
     flavours = {name for _, cells, _ in picked for name in flavours_of(cells)}
+    prepare_all(sorted(flavours))
     session = Session({flavour: build(flavour) for flavour in _announced(sorted(flavours))})
     for item, cells, folder in picked:
         session.plan(item, cells, folder, args.again)

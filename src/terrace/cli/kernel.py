@@ -60,7 +60,9 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
 
 def _build(args: argparse.Namespace) -> int:
     kernels = []
-    for name in [config.flavour(name).name for name in args.flavours or ["terrace"]]:
+    names = [config.flavour(name).name for name in args.flavours or ["terrace"]]
+    builder.prepare_all(names)
+    for name in names:
         start = time.monotonic()
         kernel = builder.build(name, jobs=args.jobs)
         took = output.format_duration(time.monotonic() - start)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Run the cases: kernels first, then guests side by side, each in a process of its own."""
+"""Run the cases: build the kernels, then run guests side by side, one process for each."""
 
 import json
 import multiprocessing
@@ -19,7 +19,7 @@ from terrace.demo.figures import Figures, figures_of
 from terrace.demo.functions import read_functions
 from terrace.errors import TerraceError, UsageError
 from terrace.host import cpu_count
-from terrace.kernel.build import Kernel, build, find_built
+from terrace.kernel.build import Kernel, build, find_built, prepare_all
 from terrace.lab.plugin import compile_plugin, counter_argument, read_symbols, require_tools
 from terrace.lab.qemu import host_memory, require_host_memory
 from terrace.lab.run import require_guest_tools, run_in_guest
@@ -29,7 +29,7 @@ from terrace.output import Progress, format_duration, say
 from terrace.paths import cache_dir
 from terrace.units import format_size
 
-# Seconds on two cores of an ordinary server, until this machine has times of its own.
+# Seconds on two cores of an ordinary server; used until this machine has measured times.
 _USUAL_BUILD_S = 330.0
 _USUAL_BOOT_S = 12.0
 _USUAL_INSNS_PER_S = 6e7
@@ -80,6 +80,7 @@ def kernels_for(cases: Sequence[Case], workload: Workload) -> dict[str, Kernel]:
         say(f"terrace: {kernels}, about {once}, this once; then {len(cases)} guests, about {format_duration(guests)}")
     else:
         say(f"terrace: {len(cases)} guests to run, about {format_duration(guests)}")
+    prepare_all(missing)
     return {flavour: build(flavour) for flavour in flavours}
 
 
@@ -131,7 +132,7 @@ def run_cases(
 
 
 class _Worker:
-    """One guest in a process of its own: signals end it, and a failure there is a failure here."""
+    """A process that runs one guest: signals end it, and its failure is raised here."""
 
     def __init__(self, job: _Job) -> None:
         context = multiprocessing.get_context("spawn")
@@ -147,7 +148,7 @@ class _Worker:
         return time.monotonic() - self._began
 
     def outcome(self) -> Outcome:
-        """What came of it; call when there is an answer. Raises what the process raised for a person."""
+        """Return the outcome, once there is an answer. Raises the errors of the process that a user can read."""
         try:
             value = self.answer.recv()
         except EOFError as error:
@@ -176,7 +177,7 @@ def _work(job: _Job, answer: Connection) -> None:
 
 
 def _run(job: _Job) -> Outcome:
-    """One guest, start to end; runs in a process of its own."""
+    """Run one guest from start to end, in the worker process."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="terrace-demo-") as folder:
         out, blocks = Path(folder) / "counts.json", Path(folder) / "blocks"
@@ -206,7 +207,7 @@ def _run(job: _Job) -> Outcome:
 
 
 def parse_result(text: bytes) -> dict[str, Any]:
-    """What abench printed. Raises UsageError for anything else."""
+    """Parse the output of abench. Raises UsageError if it cannot be parsed."""
     try:
         result = json.loads(text)
         schema = result["schema"]
@@ -235,7 +236,7 @@ def _times() -> dict[str, float]:
 
 
 def _expected_s(case: Case, workload: Workload, known: Mapping[str, float]) -> float:
-    """Host seconds of a case: as measured here before, else by the size of the load."""
+    """Estimate the host seconds of a case: those of the last run on this machine, or by the size of the load."""
     measured = known.get(f"{case.name} {workload.size}")
     if measured:
         return measured

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -246,6 +246,16 @@ def prepare(flavour: str) -> Path:
     require_packages(PACKAGES, "build a kernel")
     with _tree_lock(chosen):
         return _prepared(_plan(chosen, linux_source.find()))
+
+
+def prepare_all(flavours: Iterable[str]) -> None:
+    """Make the trees and configurations of those kernels that the cache lacks, without building.
+
+    With several kernels to build, a hook that does not apply to the last one is told in seconds, and not after the
+    minutes that the others take. Raises what `build` raises.
+    """
+    for flavour in [name for name in flavours if find_built(name) is None]:
+        prepare(flavour)
 
 
 def _prepared(plan: _Plan) -> Path:

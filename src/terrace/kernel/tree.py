@@ -109,7 +109,10 @@ def assemble(source: Source, folder: str = "linux-terrace") -> Path:
     _write_state(tree, _State(state.source, sorted({*names, *state.overlay}), state.hooked, state.hooks))
     for name in names:
         _write_if_different(tree / name, (overlay_dir() / name).read_bytes(), (overlay_dir() / name).stat().st_mode)
-    hooked, mark = _apply_hooks(tree, state, set(names))
+    try:
+        hooked, mark = _apply_hooks(tree, state, set(names))
+    except BuildError as error:
+        raise BuildError(f"{error}\n(Linux {source.version} of {source.path})") from None
     _write_state(tree, _State(state.source, names, hooked, mark))
     return tree
 
