@@ -17,11 +17,11 @@ from terrace import __main__ as door
 from terrace import cli, venv
 from terrace.bench.session import Session
 from terrace.cli import answer
-from terrace.cli import test as test_verb
 from terrace.errors import TerraceError, UsageError
 from terrace.kernel import edit
 from terrace.lab import qemu
 from terrace.paths import repo_root
+from terrace.testing import groups
 from terrace.testing.results import TestResult
 from terrace.words import Parser
 
@@ -193,7 +193,7 @@ def test_of_a_test_run_stdout_has_the_document_alone(
 ) -> None:
     monkeypatch.setattr(venv, "enter", lambda needs, words: None)
     found = [TestResult("lint", "ruff", "pass"), TestResult("lint", "mypy", "fail", "why")]
-    monkeypatch.setattr(test_verb, "run_lint", lambda wanted: iter(found))
+    monkeypatch.setattr(groups, "run_lint", lambda wanted: iter(found))
     file = tmp_path / "tests.json"
     for words in (["--json"], ["-o", str(file)], ["--json", "-o", str(file)]):
         assert door._run(["test", "--group", "lint", *words]) == 1

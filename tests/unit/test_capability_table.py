@@ -6,6 +6,7 @@ import re
 
 from terrace.cli import test as verb
 from terrace.paths import repo_root
+from terrace.testing.groups import GROUPS
 from terrace.testing.programs import find_programs
 
 _HEAD = "| Capability | Gate | Suite |"
@@ -32,11 +33,11 @@ def test_each_name_is_a_group_or_a_program_and_in_the_column_where_it_runs() -> 
     wrong = []
     for capability, gate, suite in _rows():
         for name in gate:
-            group = verb.GROUPS.get(name)
+            group = GROUPS.get(name)
             if not (group.in_gate if group else name in in_gate):
                 wrong.append(f"{capability}: {name} is not in the gate")
         for name in suite:
-            group = verb.GROUPS.get(name)
+            group = GROUPS.get(name)
             found = set(fnmatch.filter(programs, name))
             if group.in_gate if group else not found - in_gate:
                 wrong.append(f"{capability}: {name} is not in the suite alone")

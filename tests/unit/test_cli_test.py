@@ -15,7 +15,7 @@ import pytest
 from terrace.cli import test as verb
 from terrace.kernel.check import CHECKS
 from terrace.paths import repo_root
-from terrace.testing import host_groups, journal, needs
+from terrace.testing import groups, host_groups, journal, needs
 from terrace.testing.gate import load_gate
 from terrace.testing.programs import MachineKey, Program, find_programs
 from terrace.testing.results import TestResult
@@ -32,7 +32,7 @@ def test_without_make_the_group_fails_and_the_run_goes_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(needs, "require_packages", lambda packages, why: None)
-    monkeypatch.setattr(verb, "run_lint", lambda wanted: iter([TestResult("lint", "ruff", "pass")]))
+    monkeypatch.setattr(groups, "run_lint", lambda wanted: iter([TestResult("lint", "ruff", "pass")]))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run("--group", "policy", "--group", "lint") == 1
     said = capsys.readouterr().out
@@ -71,10 +71,11 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     (tmp_path / "gate.toml").write_text(LEFT)
     monkeypatch.setattr(verb, "load_gate", partial(load_gate, path=tmp_path / "gate.toml"))
     monkeypatch.setattr(journal, "build_dir", lambda: tmp_path)
-    monkeypatch.setattr(verb, "find_programs", lambda: PROGRAMS)
-    monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
-    monkeypatch.setattr(verb, "run_selftests", run_them)
-    monkeypatch.setattr(verb, "GROUPS", {name: verb.GROUPS[name] for name in ("selftest", "selftest-debug")})
+    for module in (verb, groups):
+        monkeypatch.setattr(module, "find_programs", lambda: PROGRAMS)
+    monkeypatch.setattr(groups, "kernel_for", lambda request, flavour: Path("vmlinux"))
+    monkeypatch.setattr(groups, "run_selftests", run_them)
+    monkeypatch.setattr(verb, "GROUPS", {name: groups.GROUPS[name] for name in ("selftest", "selftest-debug")})
     return names
 
 
@@ -115,23 +116,23 @@ def test_the_suite_has_everything(
 
 def test_every_check_is_in_the_gate_or_in_the_suite_alone() -> None:
     """Nothing got lost when gate and suite were split."""
-    assert [group.name for group in verb.GROUPS.values() if group.in_gate] == [
+    assert [group.name for group in groups.GROUPS.values() if group.in_gate] == [
         *("lint", "unit", "policy", "patches", "kunit", "selftest"),
     ]
-    checks = [*verb.GROUPS["patches"].names(), *verb.GROUPS["checks"].names()]
+    checks = [*groups.GROUPS["patches"].names(), *groups.GROUPS["checks"].names()]
     assert sorted([*checks, "matrix"]) == sorted([*(check.name for check in CHECKS), "mutants"])
-    assert "configs" in verb.GROUPS  # which runs the matrix, one configuration at a time
+    assert "configs" in groups.GROUPS  # which runs the matrix, one configuration at a time
     gate = verb._gate()
     everything = {program.name for program in find_programs()}
     assert gate.selftests < everything
-    assert set(verb._names(verb.GROUPS["selftest"], None)) == everything
-    assert set(verb._names(verb.GROUPS["selftest"], gate)) == gate.selftests
+    assert set(verb._names(groups.GROUPS["selftest"], None)) == everything
+    assert set(verb._names(groups.GROUPS["selftest"], gate)) == gate.selftests
 
 
 def test_nothing_is_begun_when_the_time_is_over(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verb, "run_lint", lambda wanted: iter([TestResult("lint", "ruff", "pass")]))
+    monkeypatch.setattr(groups, "run_lint", lambda wanted: iter([TestResult("lint", "ruff", "pass")]))
     assert run("--group", "lint", "--group", "selftest", "--within", "0s") == 0
     said = capsys.readouterr().out
     assert "skipped: the time of --within is over" in said
@@ -142,14 +143,15 @@ def test_no_kernel_is_built_that_there_is_no_time_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     built: list[str] = []
-    monkeypatch.setattr(verb, "find_programs", lambda: PROGRAMS)
+    for module in (verb, groups):
+        monkeypatch.setattr(module, "find_programs", lambda: PROGRAMS)
 
-    def build(request: verb.Request, flavour: str) -> Path:
+    def build(request: groups.Request, flavour: str) -> Path:
         built.append(flavour)
         return Path("vmlinux")
 
-    monkeypatch.setattr(verb, "_kernel", build)
-    monkeypatch.setattr(verb, "run_selftests", lambda run, programs: iter([TestResult(run.group, "x", "pass")]))
+    monkeypatch.setattr(groups, "kernel_for", build)
+    monkeypatch.setattr(groups, "run_selftests", lambda run, programs: iter([TestResult(run.group, "x", "pass")]))
     monkeypatch.setattr("terrace.kernel.build.find_built", lambda flavour: None)
     assert run("--group", "selftest-debug", "--within", "20min") == 0
     assert (built, capsys.readouterr().out.splitlines()[-1]) == ([], "0 passed, 0 failed, 2 skipped")
@@ -211,10 +213,10 @@ def test_what_a_group_compiles_and_boots_with_is_installed_before_it_runs(
 
     monkeypatch.setattr(needs, "require_packages", packages)
     monkeypatch.setattr(needs, "require_qemu", lambda: order.append("qemu"))
-    monkeypatch.setattr(verb, "run_pytest", ran)
-    monkeypatch.setattr(verb, "run_policy", ran)
-    monkeypatch.setattr(verb, "policy_names", list)
-    monkeypatch.setattr(verb, "search_path", lambda package, program: order.append(package))
+    monkeypatch.setattr(groups, "run_pytest", ran)
+    monkeypatch.setattr(groups, "run_policy", ran)
+    monkeypatch.setattr(groups, "policy_names", list)
+    monkeypatch.setattr(groups, "search_path", lambda package, program: order.append(package))
     assert run("--group", group) == 0
     assert order == [
         "gcc",

@@ -11,7 +11,7 @@ import pytest
 
 from terrace.cli import test as verb
 from terrace.errors import MissingError, UsageError
-from terrace.testing import journal
+from terrace.testing import groups, journal
 from terrace.testing.journal import Journal, tree_hash
 from terrace.testing.lanes import run_lanes
 from terrace.testing.programs import MachineKey, Program
@@ -43,11 +43,12 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Host:
     made = Host()
     monkeypatch.setattr(journal, "build_dir", lambda: tmp_path)
     monkeypatch.setattr(verb, "tree_hash", lambda: "the tree")
-    monkeypatch.setattr(verb, "find_programs", lambda: PROGRAMS)
-    monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
-    monkeypatch.setattr(verb, "run_selftests", made.run)
+    for module in (verb, groups):
+        monkeypatch.setattr(module, "find_programs", lambda: PROGRAMS)
+    monkeypatch.setattr(groups, "kernel_for", lambda request, flavour: Path("vmlinux"))
+    monkeypatch.setattr(groups, "run_selftests", made.run)
     names = ("selftest", "selftest-debug", "suites")
-    monkeypatch.setattr(verb, "GROUPS", {name: verb.GROUPS[name] for name in names})
+    monkeypatch.setattr(verb, "GROUPS", {name: groups.GROUPS[name] for name in names})
     return made
 
 
@@ -102,7 +103,7 @@ def test_a_group_that_is_over_does_not_run_again(host: Host) -> None:
         yield from original(run, programs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verb, "run_selftests", killed)
+        patch.setattr(groups, "run_selftests", killed)
         with pytest.raises(KeyboardInterrupt):
             run("--all")
     assert run("--all") == 0

@@ -17,7 +17,7 @@ from terrace.lab import emulator, plugin
 from terrace.lab import run as lab_run
 from terrace.packages import kernel as kernel_packages
 from terrace.packages import tools
-from terrace.testing import needs, suites
+from terrace.testing import groups, needs, suites
 from terrace.testing.mutants import run as mutants
 from terrace.testing.results import Reporter
 from terrace.testing.select import parse_selector
@@ -178,7 +178,7 @@ NEEDED = {
 
 
 def test_every_group_that_compiles_or_boots_is_in_the_list() -> None:
-    assert set(test_verb.GROUPS) - set(NEEDED) == {"lint", "packages"}
+    assert set(groups.GROUPS) - set(NEEDED) == {"lint", "packages"}
 
 
 @pytest.mark.parametrize(("group", "package"), [(group, name) for group, names in NEEDED.items() for name in names])
@@ -208,8 +208,8 @@ def test_a_run_needs_nothing_for_tests_that_are_not_in_it(
     group: str, words: str | None, absent: str, host: Callable[[str], Missing]
 ) -> None:
     found = host("nothing")
-    request = test_verb.Request(parse_selector(words), words is None, Reporter(), None)
-    test_verb._require([test_verb.GROUPS[group]], request)
+    request = groups.Request(parse_selector(words), words is None, Reporter(), None)
+    test_verb._require([groups.GROUPS[group]], request)
     assert absent not in found.wanted
 
 

@@ -13,7 +13,7 @@ import strict_schema
 from terrace.cli import test as verb
 from terrace.lab.run import GuestResult
 from terrace.paths import repo_root
-from terrace.testing import journal, kunit, selftest
+from terrace.testing import groups, journal, kunit, selftest
 from terrace.testing.gate import Gate, load_gate
 from terrace.testing.kunit import KunitRun
 from terrace.testing.programs import MachineKey, Program
@@ -59,10 +59,11 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     (tmp_path / "gate.toml").write_text(GATE)
     monkeypatch.setattr(verb, "load_gate", partial(load_gate, path=tmp_path / "gate.toml"))
     monkeypatch.setattr(journal, "build_dir", lambda: tmp_path)
-    monkeypatch.setattr(verb, "find_programs", lambda: PROGRAMS)
-    monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
-    monkeypatch.setattr(verb, "run_selftests", made.run)
-    monkeypatch.setattr(verb, "GROUPS", {"selftest": verb.GROUPS["selftest"]})
+    for module in (verb, groups):
+        monkeypatch.setattr(module, "find_programs", lambda: PROGRAMS)
+    monkeypatch.setattr(groups, "kernel_for", lambda request, flavour: Path("vmlinux"))
+    monkeypatch.setattr(groups, "run_selftests", made.run)
+    monkeypatch.setattr(verb, "GROUPS", {"selftest": groups.GROUPS["selftest"]})
     return made
 
 
@@ -145,11 +146,12 @@ def test_a_group_without_a_guest_has_none(lab: Lab, monkeypatch: pytest.MonkeyPa
     """A test of `unit` that passes on a second try depends on its host, or on the tests before it: that is a fault."""
     ran: list[bool] = []
 
-    def unit(request: verb.Request) -> Iterator[TestResult]:
+    def unit(request: groups.Request) -> Iterator[TestResult]:
         ran.append(True)
         yield TestResult("unit", "tests/unit/test_x.py::test_y", "pass" if len(ran) > 1 else "fail")
 
-    monkeypatch.setitem(verb.GROUPS, "unit", verb.Group("unit", "no guest", list, unit, in_gate=True))
+    chosen = {**groups.GROUPS, "unit": groups.Group("unit", "no guest", list, unit, in_gate=True)}
+    monkeypatch.setattr(verb, "GROUPS", {name: chosen[name] for name in ("unit", "selftest")})
     assert run() == 1
     assert ran == [True]
 
@@ -163,10 +165,10 @@ def test_a_case_of_kunit_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None
         yield TestResult("kunit", "suite.one", "pass")
         yield TestResult("kunit", "suite.two", "pass" if again else "fail")
 
-    monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
-    monkeypatch.setattr(verb, "run_kunit", ran)
-    monkeypatch.setattr(verb, "kunit_names", lambda: ["suite.one", "suite.two"])
-    monkeypatch.setattr(verb, "GROUPS", {"kunit": verb.GROUPS["kunit"]})
+    monkeypatch.setattr(groups, "kernel_for", lambda request, flavour: Path("vmlinux"))
+    monkeypatch.setattr(groups, "run_kunit", ran)
+    monkeypatch.setattr(groups, "kunit_names", lambda: ["suite.one", "suite.two"])
+    monkeypatch.setattr(verb, "GROUPS", {"kunit": groups.GROUPS["kunit"]})
     monkeypatch.setattr(verb, "_gate", lambda: Gate(frozenset(), frozenset()))
     assert run() == 0
     assert globs == ["", "suite.two"]

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from terrace.cli import test as verb
 from terrace.lab.initramfs import GuestConfig, encode_config
 from terrace.lab.run import GuestResult, guest_environment
-from terrace.testing import selftest
+from terrace.testing import groups, selftest
 from terrace.testing.programs import MachineKey, Program
 from terrace.testing.results import Reporter
 from terrace.testing.select import parse_selector
@@ -104,10 +103,10 @@ def test_the_environment_arrives_in_the_guest() -> None:
 
 @pytest.mark.parametrize("group", ["selftest", "selftest-debug", "selftest-static-keys"])
 def test_the_option_reaches_the_programs(group: str, guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "find_programs", lambda: [PROGRAM])
-    monkeypatch.setattr(verb, "require_qemu", lambda: None)
-    request = verb.Request(parse_selector(None), True, Reporter(), Path("vmlinux"), stretch=10)
-    list(verb.GROUPS[group].run(request))
+    monkeypatch.setattr(groups, "find_programs", lambda: [PROGRAM])
+    monkeypatch.setattr(groups, "require_qemu", lambda: None)
+    request = groups.Request(parse_selector(None), True, Reporter(), Path("vmlinux"), stretch=10)
+    list(groups.GROUPS[group].run(request))
     assert guest.env["TERRACE_STRETCH"] == "10"
     assert guest.argv[4] == ("7200" if group == "selftest-debug" else "1800")
     assert guest.one_thread == (group == "selftest-static-keys")

@@ -13,7 +13,7 @@ from terrace.cli import test as verb
 from terrace.errors import MissingError, UsageError
 from terrace.lab.run import GuestResult
 from terrace.paths import repo_root
-from terrace.testing import debian_program, journal, selftest
+from terrace.testing import debian_program, groups, journal, selftest
 from terrace.testing.debian_program import search_path
 from terrace.testing.gate import load_gate
 from terrace.testing.kunit import KunitRun, kunit_names, policy_names
@@ -110,7 +110,7 @@ def test_a_mistake_in_the_file_is_named(text: str, problem: str, tmp_path: Path)
 
 def test_our_entries_name_checks_that_there_are() -> None:
     programs = {program.name for program in find_programs()}
-    for entry in load_skips(list(verb.GROUPS)).entries:
+    for entry in load_skips(list(groups.GROUPS)).entries:
         for group in entry.groups:
             if group.startswith("selftest"):
                 assert entry.name.partition(":")[0] in programs, entry.name
@@ -178,10 +178,10 @@ class Kernel:
 def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kernel:
     """The gate as it is, with its own two files, on a kernel that is not there."""
     fake = Kernel()
-    groups = list(verb.GROUPS)
-    monkeypatch.setattr(verb, "GROUPS", {"selftest": verb.GROUPS["selftest"]})
-    monkeypatch.setattr(verb, "load_gate", lambda names, programs: load_gate(groups, programs))
-    monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
+    known = list(groups.GROUPS)
+    monkeypatch.setattr(verb, "GROUPS", {"selftest": groups.GROUPS["selftest"]})
+    monkeypatch.setattr(verb, "load_gate", lambda names, programs: load_gate(known, programs))
+    monkeypatch.setattr(groups, "kernel_for", lambda request, flavour: Path("vmlinux"))
     monkeypatch.setattr(journal, "build_dir", lambda: tmp_path)
     monkeypatch.setattr(selftest, "run_in_guest", fake.run)
     monkeypatch.setattr(selftest, "compile_static", lambda *names: Path("/batch"))
@@ -247,12 +247,12 @@ def test_kunit_fails_when_a_case_is_missing(
     def ran(run: KunitRun, missing: str) -> Iterator[TestResult]:
         return (TestResult("kunit", name, "pass") for name in names if name != missing and "late_look" not in name)
 
-    monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
-    monkeypatch.setattr(verb, "kunit_names", lambda: names)
-    monkeypatch.setattr(verb, "run_kunit", partial(ran, missing=""))
+    monkeypatch.setattr(groups, "kernel_for", lambda request, flavour: Path("vmlinux"))
+    monkeypatch.setattr(groups, "kunit_names", lambda: names)
+    monkeypatch.setattr(groups, "run_kunit", partial(ran, missing=""))
     assert gate("--group", "kunit") == 0
     assert f"{len(names) - 1} passed, 0 failed, 1 skipped" in capsys.readouterr().out
-    monkeypatch.setattr(verb, "run_kunit", partial(ran, missing=lost))
+    monkeypatch.setattr(groups, "run_kunit", partial(ran, missing=lost))
     assert gate("--group", "kunit") == 1
     assert f"FAIL kunit/{lost}" in capsys.readouterr().out
 

@@ -12,6 +12,7 @@ import strict_schema
 from terrace.cli import test as verb
 from terrace.errors import UsageError
 from terrace.paths import repo_root
+from terrace.testing import groups
 from terrace.testing.programs import MachineKey, Program
 from terrace.testing.results import TestResult
 from terrace.testing.selftest import OVERTIME, SelftestRun
@@ -41,11 +42,12 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[SelftestRun]:
             bad = len(made) == 3
             yield TestResult(run.group, f"{program.name}:y", "fail" if bad else "pass", "7 of 9\nmore" if bad else "")
 
-    monkeypatch.setattr(verb, "find_programs", lambda: PROGRAMS)
-    monkeypatch.setattr(verb, "_kernel", lambda request, flavour: Path("vmlinux"))
-    monkeypatch.setattr(verb, "run_selftests", ran)
+    for module in (verb, groups):
+        monkeypatch.setattr(module, "find_programs", lambda: PROGRAMS)
+    monkeypatch.setattr(groups, "kernel_for", lambda request, flavour: Path("vmlinux"))
+    monkeypatch.setattr(groups, "run_selftests", ran)
     names = ("selftest", "selftest-debug")
-    monkeypatch.setattr(verb, "GROUPS", {name: verb.GROUPS[name] for name in names})
+    monkeypatch.setattr(verb, "GROUPS", {name: groups.GROUPS[name] for name in names})
     return made
 
 
@@ -77,7 +79,7 @@ def test_what_is_final_needs_no_count(
         rounds.append(run)
         yield TestResult(run.group, "a", "fail", "the kernel reported: WARN", final=True)
 
-    monkeypatch.setattr(verb, "run_selftests", ran)
+    monkeypatch.setattr(groups, "run_selftests", ran)
     assert run("--soak", "50", "-k", "a") == 1
     assert len(rounds) == 1
     assert "ended early" in capsys.readouterr().out
