@@ -13,9 +13,12 @@ from terrace.bench.cluster import Cluster
 from terrace.bench.deaths import Deaths
 from terrace.bench.schedule import Answer, Task, run_tasks
 
+# Terminals, sockets, signals: one at a time, after the tests that share the CPUs.
+pytestmark = pytest.mark.clock
+
 
 def work(payload: tuple[str, str]) -> dict[str, Any]:
-    """Runs in a worker. What is to die kills its worker, once or whenever it is tried."""
+    """Runs in a worker. A task that is named for it kills its worker, once or each time."""
     name, folder = payload
     seen = Path(folder) / name
     tries = len(list(Path(folder).glob(f"{name}*")))
@@ -39,7 +42,7 @@ def test_a_killed_worker_takes_down_only_what_is_killed_again(tmp_path: Path) ->
         run_tasks(tasks, cluster, lambda task: (task.name, str(tmp_path)), ended)
     died = found.pop("dies-always")
     assert died.startswith("its worker died: killed by SIGKILL (out of memory?)"), died
-    # What it had of memory is there if anybody looked before it died, which is at once here.
+    # Its memory is known only if it was measured before the death, and here it dies at once.
     assert ", the host has " in died, died
     found["dies-always"] = "its worker died"
     assert found == {
@@ -93,7 +96,7 @@ def test_workers_that_are_slow_to_end_do_not_fail_a_run_that_is_over(monkeypatch
 
 
 def test_the_workers_are_all_there_though_the_client_looks_for_them_at_the_same_time() -> None:
-    """Every 2 s it asks for totals alone; in between, every guest of ours counted as one whose worker had died."""
+    """For a moment every 2 s Dask lists no workers, and the worker of each guest counted as dead."""
     with Cluster(work, None, 2) as cluster:
         client: Any = cluster._client
         sync = client.sync

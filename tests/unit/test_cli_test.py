@@ -2,6 +2,7 @@
 """terrace test as a command: what it needs is there before it runs, and nothing keeps it from its summary."""
 
 import argparse
+import os
 import shutil
 import subprocess
 import tempfile
@@ -58,7 +59,7 @@ seen = "1 of 50 failed"
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """What is run of PROGRAMS, whose gate is LEFT; `quick` has a check of which the gate does not want to know."""
+    """The programs of PROGRAMS that run; the gate has LEFT, and one check of `quick` has left it."""
     names: list[str] = []
 
     def run_them(run: SelftestRun, programs: Sequence[Program]) -> Iterator[TestResult]:
@@ -80,7 +81,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def test_the_gate_has_what_its_file_says(ran: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A check that left fails, and the gate passes; what it has not is told."""
+    """A check that left fails, and the gate passes and names the checks that left."""
     assert run() == 0
     assert ran == ["selftest/quick", "selftest/never_debug"]
     said = capsys.readouterr().out.splitlines()
@@ -97,7 +98,7 @@ def test_the_gate_has_what_its_file_says(ran: list[str], capsys: pytest.CaptureF
     ("words", "names"),
     [
         (["--all"], EVERYTHING),
-        # Whoever names tests gets them, and all that is in them.
+        # Named tests run as a whole.
         (["--group", "selftest-debug"], EVERYTHING[3:]),
         (["-k", "quick"], ["selftest/quick", "selftest-debug/quick"]),
     ],
@@ -178,6 +179,39 @@ def test_pytest_leaves_out_what_left_the_gate(tmp_path: Path, monkeypatch: pytes
     assert [r.status for r in suite] == ["fail", "fail"]
 
 
+PARALLEL = """\
+import os, pathlib, pytest
+def note(name): pathlib.Path(__file__).with_name(name).write_text(os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+def test_shares(): note("shares")
+@pytest.mark.clock
+def test_by_the_clock(): note("clock")
+"""
+
+
+@pytest.mark.parametrize(("cpus", "shares"), [(1, "alone"), (2, "gw")])
+def test_tests_by_the_clock_run_alone_and_the_others_share_the_cpus(
+    cpus: int, shares: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tests/unit"
+    folder.mkdir(parents=True)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = clock: x\n")
+    (folder / "test_x.py").write_text(PARALLEL)
+    monkeypatch.setattr(host_groups, "repo_root", lambda: tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
+    found = list(host_groups.run_pytest("unit", "tests/unit", lambda name: True, True))
+    names = {f"tests/unit/test_x.py::{name}" for name in ("test_shares", "test_by_the_clock")}
+    assert ({result.name for result in found}, {result.status for result in found}) == (names, {"pass"})
+    assert (folder / "clock").read_text() == "alone"
+    assert (folder / "shares").read_text().startswith(shares)
+
+
+def test_no_test_at_all_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tests/unit").mkdir(parents=True)
+    monkeypatch.setattr(host_groups, "repo_root", lambda: tmp_path)
+    [only] = host_groups.run_pytest("unit", "tests/unit", lambda name: True, True)
+    assert (only.name, only.status) == ("pytest", "fail") and "pytest ended with" in only.detail
+
+
 def test_the_temporary_trees_of_tests_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three runs' worth of them stayed in /tmp, and what a test made there without pytest for ever."""
     folder = tmp_path / "tests/unit"
@@ -228,7 +262,10 @@ def test_what_a_group_compiles_and_boots_with_is_installed_before_it_runs(
     ]
 
 
-def test_a_run_of_pytest_that_takes_too_long_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_a_run_of_pytest_that_takes_too_long_keeps_what_it_has(
+    cpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was killed, and all results of half an hour with it."""
     folder = tmp_path / "tests/unit"
     folder.mkdir(parents=True)
@@ -242,14 +279,19 @@ def test_a_run_of_pytest_that_takes_too_long_keeps_what_it_has(tmp_path: Path, m
 
     def ends(child: subprocess.Popen[bytes], limit_s: float | None) -> tuple[int, str]:
         """The limit of a run is over once its second test hangs, however slow the host."""
-        if limit_s != host_groups._PYTEST_LIMIT_S["unit"]:
+        whole = limit_s is not None and limit_s == host_groups._PYTEST_LIMIT_S["unit"]
+        if limit_s is None or not whole or (isinstance(child.args, list) and "clock" in child.args):
             return end(child, limit_s)
         while not (tmp_path / "hangs").exists() and child.poll() is None:
             time.sleep(0.01)
         raise subprocess.TimeoutExpired(child.args, limit_s)
 
     monkeypatch.setattr(host_groups, "_end", ends)
-    first, *_, last = list(host_groups.run_pytest("unit", "tests/unit", lambda name: True, True))
-    assert (first.name, first.status) == ("tests/unit/test_x.py::test_passes", "pass")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
+    *before, last = list(host_groups.run_pytest("unit", "tests/unit", lambda name: True, True))
+    passed = ("tests/unit/test_x.py::test_passes", "pass")
+    found = [(result.name, result.status) for result in before]
+    # With two workers the first test may not have come to its end yet.
+    assert found[0] == passed if cpus == 1 else found in ([], [passed])
     assert (last.name, last.status, last.final) == ("pytest", "fail", True)
     assert "did not end within 1500 s" in last.detail

@@ -62,6 +62,7 @@ def test_a_process_that_a_test_starts() -> None:
     assert (signals_of("\n".join(status)), umask) == ((0, 0), "0022")
 
 
+@pytest.mark.clock
 def test_a_program_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its signals have their default effect even where those of Python or of a test do not."""
     monkeypatch.setenv("COLUMNS", "20")

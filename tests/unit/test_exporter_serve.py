@@ -35,6 +35,9 @@ from terrace.exporter.machine import look
 from terrace.paths import repo_root
 from terrace.sysfs import KernelFiles
 
+# Terminals, sockets, signals: one at a time, after the tests that share the CPUs.
+pytestmark = pytest.mark.clock
+
 
 @contextmanager
 def serving(root: Path, listen: str = "127.0.0.1:0", render: server.Render | None = None) -> Iterator[server.Server]:
@@ -52,7 +55,7 @@ def serving(root: Path, listen: str = "127.0.0.1:0", render: server.Render | Non
 
 
 def ask(own: server.Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
-    asked = http.client.HTTPConnection(own.server_name, own.server_port, timeout=20)
+    asked = http.client.HTTPConnection(own.server_name, own.server_port, timeout=60)
     asked.request(method, path, headers=headers)
     answer = asked.getresponse()
     text = answer.read().decode("utf-8")
@@ -190,16 +193,16 @@ def test_being_told_to_end_is_no_failure(number: signal.Signals, tmp_path: Path)
         env={**os.environ, "PYTHONPATH": str(repo_root() / "src")},
         stderr=subprocess.PIPE,
         text=True,
-        # Else Ctrl-C is ignored where this test itself runs in the background of a shell.
+        # A background job of a shell, which this test can be, ignores Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
     )
     assert own.stderr is not None
     said = own.stderr.readline()
     port = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", said)
     assert port, said
-    with socket.create_connection(("127.0.0.1", int(port[1])), timeout=20):
+    with socket.create_connection(("127.0.0.1", int(port[1])), timeout=60):
         own.send_signal(number)
-        assert own.wait(timeout=20) == 0
+        assert own.wait(timeout=60) == 0
     assert "Traceback" not in own.stderr.read()
     own.stderr.close()
 
@@ -225,7 +228,7 @@ def test_a_file_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytes
     file.write_text("old")
 
     def full_disk(number: int) -> None:
-        # What a reader of the folder sees meanwhile: nothing else that ends in .prom.
+        # Meanwhile a reader of the folder sees one file that ends in .prom.
         assert [path.name for path in tmp_path.glob("*.prom")] == ["terrace.prom"]
         raise OSError(28, "No space left on device")
 

@@ -139,7 +139,7 @@ def test_what_is_like_nothing_gets_none() -> None:
 def test_yes_is_taken_where_options_are_and_not_from_a_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`bench list --yes` was refused, and `exec -- apt --yes` agreed to what nobody had asked it."""
+    """`bench list --yes` was refused, and `exec -- apt --yes` counted as a yes to the tool."""
     for words in (["--yes", "lab", "list"], ["lab", "--yes", "list"], ["lab", "list", "--yes"]):
         monkeypatch.delenv("TERRACE_YES", raising=False)
         assert door._run(words) == 0
@@ -161,6 +161,7 @@ def test_old_python_is_refused_in_words(tmp_path: Path) -> None:
     assert "no Python of at least 3.11" in done.stderr
 
 
+@pytest.mark.clock
 def test_ends_in_order_when_told_to() -> None:
     code = (
         "import os, signal, sys, time; sys.path.insert(0, 'src'); from terrace import __main__ as door\n"
@@ -174,7 +175,7 @@ def test_ends_in_order_when_told_to() -> None:
 
 
 def _into_a_closed_pipe(cwd: Path, *words: str, stream: str = "stdout") -> "subprocess.CompletedProcess[str]":
-    """Run with `stream` into a pipe that nobody reads any more: no race with a reader."""
+    """Run with `stream` into a pipe whose read end is closed: no race with a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: writer}

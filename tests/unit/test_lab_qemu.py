@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A QEMU that dies of itself is told from a kernel that goes down; a program in its place does what is asked of it."""
+"""The death of QEMU is distinguished from the crash of a kernel; a program in QEMU's place follows a plan."""
 
 import os
 import sys
@@ -10,6 +10,9 @@ import pytest
 from terrace.lab import run as lab
 from terrace.lab.machine import QEMU
 from terrace.lab.run import GuestResult, run_in_guest
+
+# Terminals, sockets, signals: one at a time, after the tests that share the CPUs.
+pytestmark = pytest.mark.clock
 
 # Starts count in `starts`; the Nth does the Nth line of `plan`: how far it gets, and the signal that ends it, if any.
 FAKE = """#!{python}

@@ -13,6 +13,9 @@ from terrace.errors import TerraceError
 from terrace.testing import lanes
 from terrace.testing.lanes import deal, lanes_for, run_lanes
 
+# Terminals, sockets, signals: one at a time, after the tests that share the CPUs.
+pytestmark = pytest.mark.clock
+
 GIB = 1 << 30
 
 

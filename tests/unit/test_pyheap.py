@@ -26,9 +26,13 @@ from terrace.lab.workloads import ALL_WORKLOADS, WORKLOADS, find_workload
 from terrace.paths import repo_root
 
 PYTHON = Path("/usr/bin/python3")
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None or not PYTHON.exists(), reason=f"no gcc, or no {PYTHON}, which guests have, too"
-)
+# Signals end its processes: one test at a time, after those that share the CPUs.
+pytestmark = [
+    pytest.mark.clock,
+    pytest.mark.skipif(
+        shutil.which("gcc") is None or not PYTHON.exists(), reason=f"no gcc, or no {PYTHON}, which guests have, too"
+    ),
+]
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SMALL = ["--size", "1M", "--ops", "20000"]
@@ -132,7 +136,7 @@ def test_so_many_look_ups_write(percent: str, low: int, high: int, run: Run) -> 
 def test_the_heap_is_as_large_as_was_asked(threads: int, run: Run) -> None:
     size = 8 << 20
     result = result_of(run, "--size", "8M", "--threads", str(threads), "--ops", "100")
-    # 1.01 with CPython 3.11. What is there before the heap is not in it, and the same for any size.
+    # 1.01 with CPython 3.11. The memory of the interpreter before the heap is left out, and is the same for any size.
     assert result["heap_bytes"] == pytest.approx(size, rel=0.15)
     small = result_of(run, "--size", "1M", "--threads", str(threads), "--ops", "100")
     assert result["rss_bytes"] - small["rss_bytes"] == pytest.approx(size - (1 << 20), rel=0.15)
@@ -140,7 +144,7 @@ def test_the_heap_is_as_large_as_was_asked(threads: int, run: Run) -> None:
 
 @pytest.mark.parametrize("theta", [0.0, 0.5, 0.99, 1.0, 1.3])
 def test_look_ups_are_zipfian(theta: float, script: ModuleType) -> None:
-    """Every look-up writes, so a record's version says how often it was looked up; rank r is object r * stride."""
+    """Every look-up writes, so a record's version counts its look-ups; rank r is object r * stride."""
     cache = script.Cache(1 << 20)
     count, ops = cache.objects, 40_000
     writes, wrong, _ = cache.serve(Random(1), ops, theta, 100)

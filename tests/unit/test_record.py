@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace record: with a trace-cmd that only says what it was told, on a machine of files."""
+"""terrace record on a machine of files, with a trace-cmd that prints its arguments."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ from terrace.trace import leftovers, look
 from terrace.trace.lines import EVENTS
 from terrace.trace.store import read
 from terrace.trace.summary import summarize
+
+# Terminals, sockets, signals: one at a time, after the tests that share the CPUs.
+pytestmark = pytest.mark.clock
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/reference/schema/record.schema.json").read_text(encoding="utf-8")
@@ -61,7 +64,7 @@ def _use(machine: Path, monkeypatch: pytest.MonkeyPatch, *, ours: bool = True) -
 
 
 def left(root: Path) -> list[str]:
-    """What is beside the machine, and instances in it."""
+    """The files beside the machine, and the trace instances in it."""
     beside = [path.name for path in root.parent.iterdir() if path != root]
     return beside + [path.name for path in (root / "sys/kernel/tracing/instances").iterdir()]
 
@@ -81,7 +84,7 @@ def test_a_time_is_recorded(root: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_the_diagnosis_of_both_ends_is_recorded(root: Path) -> None:
-    """The engine is switched off while the program runs: `terrace status` would say so, and so does the recording."""
+    """The engine is switched off while the program runs: the recording notes it, like `terrace status`."""
     off = root / "sys/kernel/mm/mtier/enabled"
     assert run("record", "sh", "-c", f"echo 0 > '{off}'") == 0
     recording = read(Path("terrace.data"))
@@ -119,7 +122,7 @@ def test_ctrl_c_ends_it_early_and_keeps_what_there_is(root: Path) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt, daemon=True)
-    # Where this runs in the background of a shell it is ignored.
+    # A background job of a shell ignores it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         thread.start()
@@ -264,7 +267,7 @@ def test_bad_words_are_refused(words: list[str], problem: str, root: Path) -> No
 
 
 def test_report_needs_nothing_of_the_machine(tmp_path: Path) -> None:
-    """No module of the engine's files, of trace-cmd or of /sys is asked: a copy elsewhere says the same."""
+    """A report uses no file of the engine, of trace-cmd or of /sys: it is the same on another machine."""
     file = trace_fake.write(tmp_path / "a")
     source = Path(__file__).parents[2] / "src"
     done = subprocess.run(

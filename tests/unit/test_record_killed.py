@@ -20,6 +20,9 @@ import trace_fake
 from terrace.sysfs import KernelFiles
 from terrace.trace import leftovers
 
+# Terminals, sockets, signals: one at a time, after the tests that share the CPUs.
+pytestmark = pytest.mark.clock
+
 #: `terrace record` on a machine of files, in a thread where the last word is "thread".
 _RECORD = """
 import sys, threading
@@ -182,6 +185,7 @@ def test_a_living_one_is_left_alone(root: Path) -> None:
         "terrace-mine",
         "somebodys",
     ],
+    ids=["owner lives", "other container", "no number", "no prefix"],
 )
 def test_what_may_live_or_is_not_ours_stays(name: str, root: Path) -> None:
     (root / INSTANCES / name).mkdir()
@@ -189,7 +193,7 @@ def test_what_may_live_or_is_not_ours_stays(name: str, root: Path) -> None:
     assert names(root) == [name]
 
 
-@pytest.mark.parametrize("number", [4194305, os.getpid()])
+@pytest.mark.parametrize("number", [4194305, os.getpid()], ids=["never given", "given again"])
 def test_a_number_that_was_given_again_is_not_the_owner(number: int, root: Path) -> None:
     name = f"terrace-{number}-1-{leftovers._pid_namespace()}"
     (root / INSTANCES / name).mkdir()

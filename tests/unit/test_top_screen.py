@@ -14,6 +14,9 @@ import pytest
 from pty_screen import Terminal, terrace
 from test_ops_top import machine
 
+# Terminals, sockets, signals: one at a time, after the tests that share the CPUs.
+pytestmark = pytest.mark.clock
+
 Start = Callable[..., Terminal]
 
 
@@ -138,7 +141,7 @@ class Shell:
         assert "stty" not in self.terminal.text
 
     def run(self, line: str) -> None:
-        # The word is not in what is typed, which is on the screen, too.
+        # The typed line is on the screen as well, and does not have the word.
         self.runs += 1
         self.terminal.press(f"{line}; echo run''-{self.runs}\r")
         self.terminal.until(lambda: f"run-{self.runs}".encode() in self.terminal.sent, line)
@@ -152,7 +155,7 @@ class Shell:
         assert f"stty -g > {tmp_path}/before"[:30] in self.terminal.text and "F10Quit" not in self.terminal.text
 
     def go_on_and_quit(self, tmp_path: Path, done: Callable[[], bool] | None = None) -> None:
-        """`fg` after Ctrl-Z and one check; quit once `done` says that all is on the screen again."""
+        """`fg` after Ctrl-Z and one check; quit once `done` finds the whole picture on the screen."""
         terminal = self.terminal
         terminal.press("fg\r")
         terminal.until(done or (lambda: terminal.sent.count(b"\033[?1049h") == 2), "the screen again")
@@ -182,7 +185,7 @@ def test_the_terminal_is_left_as_it_was(how: str, start: Start, tmp_path: Path) 
 
 
 def waits_at(process: int) -> str:
-    """The arguments of the system call that it waits in; skips the test where the host tells nobody."""
+    """The arguments of the system call in which it waits; skips the test on a host that hides them."""
     try:
         return Path(f"/proc/{process}/syscall").read_text().partition(" ")[2]
     except PermissionError as error:

@@ -27,7 +27,7 @@ from terrace.testing.skips import Skips, load_skips
 from terrace.testing.suites import run_suites, suite_names
 
 _SLOW_DEBUG = 4
-# What a kernel that only one group wants takes to build on two slow cores: not begun when --within leaves less.
+# Build time on two slow cores of a kernel that one group alone boots: no build begins when --within leaves less.
 _BUILD_S = {"debug": 24 * 60.0, "static-keys": 8 * 60.0}
 # Those of `kernel check` that need no kernel built from end to end; that of the series has checkpatch in it.
 _PATCH_CHECKS = ("hooks", "budget", "exports", "symbols", "kernel-doc", "abi", "series", "sparse")
@@ -39,9 +39,9 @@ _WITHOUT_KERNEL = ("lint", "unit", "policy", "patches", "packages", "configs", "
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for, as every group gets it.
+    """The options of the command line for a group.
 
-    `gate` is None when all there is of a group runs; nothing is begun behind `deadline`, a time of time.monotonic().
+    `gate` is None when a group runs as a whole; nothing begins after `deadline`, a time of time.monotonic().
     """
 
     wanted: Selector
@@ -55,7 +55,7 @@ class Request:
     kunit: str = ""
     #: In the form that the gate has, whatever is picked: properties with the same input each time.
     soak: bool = False
-    #: What a run of the suite that was cut off has come to.
+    #: The results of a run of the suite that was cut off.
     journal: Journal | None = None
     #: The skips that are no failures.
     skips: Skips = field(default_factory=lambda: load_skips(_NAMES))
@@ -84,7 +84,7 @@ class Group:
     named_only: bool = False
     #: The kernel that it boots.
     flavour: str = ""
-    #: What of a check's name says with which others it is tried once more; all of a group together: "".
+    #: The part of a check's name that is common to the checks of one second try; "": the whole group.
     unit: Callable[[str], str] = lambda name: ""
 
     def results(self, request: Request) -> Iterator[TestResult]:
@@ -215,7 +215,7 @@ def _selftest_static_keys(request: Request) -> Iterator[TestResult]:
 
 
 def _selftest_on(flavour: str, run: SelftestRun, there: list[Program], request: Request) -> Iterator[TestResult]:
-    """What is picked of a group's programs, on a flavour that it alone needs; `run` says how."""
+    """Run the selected programs of a group on a flavour that it alone boots; `run` says how."""
     programs = _picked(run.group, there, request)
     if not programs:
         return iter([])

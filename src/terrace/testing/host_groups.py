@@ -29,6 +29,10 @@ _TOOL_LIMIT_S = 600
 _LAST_WORDS_S = 60
 _TAIL_LINES = 40
 _PYTEST = (sys.executable, "-m", "pytest")
+# More workers than this take memory and gain nothing: some tests take as long as a share of the others.
+_MAX_WORKERS = 8
+# pytest's exit code when it has found no test.
+_NO_TESTS = 5
 
 
 def _run(
@@ -115,17 +119,41 @@ def run_pytest(
             return
     if without is not None:
         chosen += ["--hypothesis-profile=gate", *(f"--deselect={name}" for name in without)]
+    parts = _parts(len(os.sched_getaffinity(0))) if group == "unit" and all_wanted else [()]
+    empty = 0
+    for part in parts:
+        code, text, results = _run_part(group, [*part, *chosen], extra or {})
+        yield from results
+        # No test of this kind.
+        if code == _NO_TESTS and empty < len(parts) - 1:
+            empty += 1
+            continue
+        failed = any(result.status == "fail" for result in results)
+        if code not in (0, 1) or (code == 1 and not failed) or not results:
+            yield TestResult(group, "pytest", "fail", f"pytest ended with {code}\n{_tail(text)}", final=True)
+
+
+def _parts(cpus: int) -> list[tuple[str, ...]]:
+    """The options of each run of pytest that the unit group takes on so many CPUs.
+
+    First the tests that share the CPUs, then those with terminals, sockets and signals (pytest.mark.clock), one at a
+    time. With one CPU there is nothing to share.
+    """
+    if cpus == 1:
+        return [()]
+    workers = min(cpus, _MAX_WORKERS)
+    return [(f"--numprocesses={workers}", "--dist=worksteal", "-m", "not clock"), ("-m", "clock")]
+
+
+def _run_part(group: str, words: Sequence[str], extra: Mapping[str, str]) -> tuple[int, str, list[TestResult]]:
+    """Run pytest once: its exit code, its output, and the result of each test."""
     with tempfile.TemporaryDirectory(prefix="terrace-test-") as scratch:
         # Temporary files of the tests are deleted with this folder. The root of a guest reads it as any other user.
         Path(scratch).chmod(0o755)
         report = Path(scratch) / "report.xml"
-        words = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *chosen]
-        code, text = _run(words, _PYTEST_LIMIT_S[group], {**(extra or {}), "TMPDIR": scratch})
-        results = list(_read_junit(group, report)) if report.exists() else []
-    yield from results
-    failed = any(result.status == "fail" for result in results)
-    if code not in (0, 1) or (code == 1 and not failed) or not results:
-        yield TestResult(group, "pytest", "fail", f"pytest ended with {code}\n{_tail(text)}", final=True)
+        full = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *words]
+        code, text = _run(full, _PYTEST_LIMIT_S[group], {**extra, "TMPDIR": scratch})
+        return code, text, list(_read_junit(group, report)) if report.exists() else []
 
 
 def run_pytest_in(root: Path, node: str, group: str = "unit") -> list[TestResult]:
@@ -142,6 +170,9 @@ def run_pytest_in(root: Path, node: str, group: str = "unit") -> list[TestResult
 
 def _read_junit(group: str, report: Path) -> Iterator[TestResult]:
     for case in ElementTree.parse(report).iter("testcase"):
+        if case.get("name") is None:
+            # Interrupted before its end.
+            continue
         status, detail = "pass", ""
         for kind, meaning in (("failure", "fail"), ("error", "fail"), ("skipped", "skip")):
             found = case.find(kind)
