@@ -7,10 +7,8 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Literal, Self, TextIO
+from typing import Any, Literal, TextIO
 
 from terrace import cells
 
@@ -28,8 +26,6 @@ _MEASURE = re.compile(
 )
 _UNKNOWN = ("-", "?", "")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_PLAIN_INTERVAL_S = 10.0
-_TTY_INTERVAL_S = 0.1
 
 
 #: Signs in our texts that not every encoding has.
@@ -195,78 +191,3 @@ def format_duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-class Progress:
-    """Progress of long work, on stderr: a bar with the time left on a terminal, a plain line every 10 s elsewhere.
-
-    Use as a context manager; `total` None means that the amount of work is not known (no estimate is shown).
-    """
-
-    def __init__(self, label: str, total: float | None = None, stream: TextIO | None = None) -> None:
-        self.label = label
-        self.total = total
-        self.done = 0.0
-        self._stream = stream or sys.stderr
-        self._tty = self._stream.isatty()
-        self._start = time.monotonic()
-        self._shown = self._start
-
-    def __enter__(self) -> Self:
-        self._start = self._shown = time.monotonic()
-        if self._tty:
-            self._draw("")
-        else:
-            self._print(f"{self.label} …")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._tty:
-            self._stream.write("\r\033[K")
-        took = format_duration(time.monotonic() - self._start)
-        self._print(f"{self.label}: {'done' if kind is None else 'failed'} after {took}")
-
-    def step(self, amount: float = 1.0, note: str = "") -> None:
-        """Add `amount` to the work that is done; `note` names the step at hand."""
-        self.update(self.done + amount, note)
-
-    def update(self, done: float, note: str = "") -> None:
-        """Set the amount of work that is done in all."""
-        self.done = done
-        now = time.monotonic()
-        if now - self._shown < (_TTY_INTERVAL_S if self._tty else _PLAIN_INTERVAL_S):
-            return
-        self._shown = now
-        if self._tty:
-            self._draw(note)
-        else:
-            self._print(f"{self.label}: {self._amount()}{self._left()}")
-
-    def _amount(self) -> str:
-        if not self.total:
-            return f"{self.done:g}"
-        return f"{min(99, int(100 * self.done / self.total))} %"
-
-    def _left(self) -> str:
-        spent = time.monotonic() - self._start
-        if not self.total or self.done <= 0 or spent < 2:
-            return ""
-        if self.done >= self.total:
-            return ", the last steps"
-        left = spent * (self.total - self.done) / self.done
-        return f", about {format_duration(left)} left"
-
-    def _draw(self, note: str) -> None:
-        width = os.get_terminal_size(self._stream.fileno()).columns if self._stream.isatty() else 80
-        bar = ""
-        if self.total:
-            full = int(20 * min(1.0, self.done / self.total))
-            bar = f" [{'#' * full}{'.' * (20 - full)}]"
-        text = f"{self.label}{bar} {self._amount()}{self._left()}  {note}"
-        self._stream.write("\r\033[K" + text[: max(10, width - 1)])
-        self._stream.flush()
-
-    def _print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)

@@ -14,8 +14,8 @@ from pathlib import Path
 from terrace import stored
 from terrace.errors import MissingError
 from terrace.host import require_packages
-from terrace.output import Progress
 from terrace.paths import cache_dir, package_dir, repo_root
+from terrace.progress import Progress
 
 _KEEP = 6
 # As in the front door: the package comes first, the current folder is no place to import from. Where the

@@ -296,22 +296,6 @@ def test_two_that_miss_the_same_package_install_it_once(fake_tools: Path, monkey
     assert (fake_tools / "apt").read_text().count("install --yes") == 1
 
 
-def test_progress_is_plain_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(float(tick) for tick in (0, 0, 5, 20, 20, 40, 40, 60))
-    monkeypatch.setattr("terrace.output.time.monotonic", lambda: next(clock))
-    stream = io.StringIO()
-    with output.Progress("work", 10, stream) as progress:
-        progress.step(1)
-        progress.step(4)
-        progress.update(10)
-    assert stream.getvalue().splitlines() == [
-        "work …",
-        "work: 50 %, about 20 s left",
-        "work: 99 %, the last steps",
-        "work: done after 1 min 0 s",
-    ]
-
-
 def test_table_aligns_numbers() -> None:
     text = output.format_table([("a", 1), ("long", 22)], ("name", "count"))
     assert text == "name  count\na         1\nlong     22"

@@ -18,8 +18,8 @@ from terrace.bench.policies import POLICIES
 from terrace.bench.schedule import Answer, Executor, Plan, Task, run_tasks
 from terrace.errors import BuildError
 from terrace.kernel.build import Kernel
-from terrace.output import Progress
 from terrace.paths import build_dir, cache_dir
+from terrace.progress import Progress
 
 _USUAL_CELL_S = 40.0
 # Of a document, what differs between two runs of the same thing.

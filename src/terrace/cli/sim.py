@@ -11,7 +11,8 @@ from terrace import files, output
 from terrace.cli import answer
 from terrace.errors import TerraceError, UsageError
 from terrace.host import cpu_count
-from terrace.output import Progress, say
+from terrace.output import say
+from terrace.progress import Progress
 from terrace.units import whole_number
 from terrace.words import did_you_mean
 

@@ -25,8 +25,9 @@ from terrace.lab.qemu import host_memory, require_host_memory
 from terrace.lab.run import require_guest_tools, run_in_guest
 from terrace.lab.topology import load_topology
 from terrace.lab.workloads import find_workload
-from terrace.output import Progress, format_duration, say
+from terrace.output import format_duration, say
 from terrace.paths import cache_dir
+from terrace.progress import Progress
 from terrace.units import format_size
 
 # Seconds on two cores of an ordinary server; used until this machine has measured times.

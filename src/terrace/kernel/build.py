@@ -23,8 +23,9 @@ from terrace.kernel import config, patches, tree
 from terrace.kernel import source as linux_source
 from terrace.kernel.config import Flavour, Wish
 from terrace.kernel.source import Source
-from terrace.output import Progress, say
+from terrace.output import say
 from terrace.paths import build_dir, cache_dir
+from terrace.progress import Progress
 from terrace.sysfs import to_int
 
 PACKAGES = (

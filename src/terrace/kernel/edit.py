@@ -21,8 +21,8 @@ from terrace.kernel import patches, tree
 from terrace.kernel import source as linux_source
 from terrace.kernel.patches import Hook, git
 from terrace.kernel.source import Source
-from terrace.output import Progress
 from terrace.paths import repo_root, trees_dir
+from terrace.progress import Progress
 
 _BASE = "terrace-base"
 _START = "terrace-start"

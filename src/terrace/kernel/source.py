@@ -21,8 +21,8 @@ from typing import IO
 from terrace import stored
 from terrace.errors import BuildError, MissingError, UsageError
 from terrace.host import clean_env, require_packages
-from terrace.output import Progress
 from terrace.paths import cache_dir, make_cache_dir
+from terrace.progress import Progress
 
 SERIES = "6.12"
 PACKAGE = f"linux-source-{SERIES}"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from terrace.errors import BuildError, MissingError
 from terrace.host import clean_env, require_packages
-from terrace.output import Progress
 from terrace.paths import build_dir, repo_root
+from terrace.progress import Progress
 
 #: What makes them; debian/control has the same as Build-Depends.
 PACKAGES = (

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from terrace.errors import MissingError
 from terrace.host import clean_env
-from terrace.output import Progress
 from terrace.paths import cache_dir
+from terrace.progress import Progress
 
 
 def search_path(package: str, *programs: str) -> str:

@@ -2,11 +2,13 @@
 """The groups that need no guest: unit tests (pytest), lint, and the decision code in user space."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +17,7 @@ from pathlib import Path
 from terrace import venv
 from terrace.host import clean_env
 from terrace.paths import make_dir, repo_root
+from terrace.progress import Progress
 from terrace.testing.links import link_problems
 from terrace.testing.results import TestResult
 from terrace.testing.select import Selector
@@ -36,10 +39,15 @@ _NO_TESTS = 5
 
 
 def _run(
-    words: Sequence[str], limit_s: float, extra: Mapping[str, str] | None = None, root: Path | None = None
+    words: Sequence[str],
+    limit_s: float,
+    extra: Mapping[str, str] | None = None,
+    root: Path | None = None,
+    watch: Callable[[str], None] | None = None,
 ) -> tuple[int, str]:
     """Exit code and all output of a command in the repository or another folder; 124 when it took over `limit_s`.
 
+    `watch` gets each line when it is printed, in another thread.
     Then it is interrupted, as by Ctrl-C, so that it prints its results so far, and killed when it does not end.
     Signals, umask and Python's own variables are not those of the caller: a verdict does not depend on them.
     """
@@ -54,19 +62,20 @@ def _run(
         umask=0o022,
         preexec_fn=_default_signals,
     ) as child:
+        output = _Output(child, watch)
         try:
-            return _end(child, limit_s)
+            return _end(output, limit_s), output.text()
         except subprocess.TimeoutExpired:
             child.send_signal(signal.SIGINT)
         except BaseException:
             child.kill()
             raise
         try:
-            text = _end(child, _LAST_WORDS_S)[1]
+            _end(output, _LAST_WORDS_S)
         except subprocess.TimeoutExpired:
             child.kill()
-            text = _end(child, None)[1]
-    return 124, f"{text}\ndid not end within {limit_s:g} s"
+            _end(output, None)
+    return 124, f"{output.text()}\ndid not end within {limit_s:g} s"
 
 
 def _default_signals() -> None:
@@ -76,10 +85,38 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _end(child: subprocess.Popen[bytes], limit_s: float | None) -> tuple[int, str]:
-    """Exit code and output of a child, which ends within that time."""
-    output = child.communicate(timeout=limit_s)[0]
-    return child.returncode, output.decode(errors="replace")
+class _Output:
+    """The output of a child, which a thread reads until all who can write to it have closed it."""
+
+    def __init__(self, child: "subprocess.Popen[bytes]", watch: Callable[[str], None] | None) -> None:
+        self.child = child
+        self._lines: list[bytes] = []
+        self._watch = watch
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            self._lines.append(line)
+            if self._watch:
+                self._watch(line.decode(errors="replace"))
+
+    def wait(self, limit_s: float | None) -> int:
+        """The exit code; raises TimeoutExpired if child or output have not ended within that time."""
+        until = None if limit_s is None else time.monotonic() + limit_s
+        self._reader.join(limit_s)
+        if self._reader.is_alive():
+            raise subprocess.TimeoutExpired(self.child.args, limit_s or 0)
+        return self.child.wait(None if until is None else max(0.0, until - time.monotonic()))
+
+    def text(self) -> str:
+        return b"".join(self._lines).decode(errors="replace")
+
+
+def _end(output: _Output, limit_s: float | None) -> int:
+    """Exit code of a child, which ends within that time."""
+    return output.wait(limit_s)
 
 
 def _tail(text: str) -> str:
@@ -152,8 +189,19 @@ def _run_part(group: str, words: Sequence[str], extra: Mapping[str, str]) -> tup
         Path(scratch).chmod(0o755)
         report = Path(scratch) / "report.xml"
         full = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *words]
-        code, text = _run(full, _PYTEST_LIMIT_S[group], {**extra, "TMPDIR": scratch})
+        with Progress(f"{group} tests", 100) as progress:
+            code, text = _run(full, _PYTEST_LIMIT_S[group], {**extra, "TMPDIR": scratch}, watch=_percents(progress))
         return code, text, list(_read_junit(group, report)) if report.exists() else []
+
+
+def _percents(progress: Progress) -> Callable[[str], None]:
+    """Have a progress follow the lines of `pytest -q`, which end with `[ 42%]`."""
+
+    def watch(line: str) -> None:
+        if found := re.search(r"\[ *(\d+)%\]$", line):
+            progress.update(int(found[1]))
+
+    return watch
 
 
 def run_pytest_in(root: Path, node: str, group: str = "unit") -> list[TestResult]:

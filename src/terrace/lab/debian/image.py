@@ -18,9 +18,9 @@ from terrace.kernel import source
 from terrace.lab.debian import disk, session
 from terrace.lab.machine import Machine
 from terrace.lab.topology import MIB, load_topology
-from terrace.output import Progress
 from terrace.packages.kernel import Base
 from terrace.paths import cache_dir
+from terrace.progress import Progress
 
 RELEASE = "bookworm"
 #: What makes it.
