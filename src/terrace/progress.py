@@ -14,7 +14,7 @@ _TTY_INTERVAL_S = 0.1
 #: Lines where there is no terminal: one for each part of known work, one for each interval of other work.
 _PLAIN_PARTS = 10
 _PLAIN_INTERVAL_S = 60.0
-#: The first estimate needs so much of the work, and so many seconds: a build begins with its fastest steps.
+#: The first estimate comes after this part of the work and this time: a build begins with its fastest steps.
 _LEAST_DONE = 0.05
 _LEAST_S = 5.0
 #: The speed is that of the last part of this size.
@@ -39,7 +39,7 @@ class Estimate:
         self._points = deque([(0.0, 0.0)])
 
     def left(self, done: float, spent: float) -> float | None:
-        """Seconds left when `done` of the total took `spent` seconds; None: too early to say, or all is done."""
+        """Estimate the seconds left when `done` took `spent` seconds; None: too early, or all is done."""
         while len(self._points) > 1 and self._points[1][0] <= done - _PART * self.total:
             self._points.popleft()
         since, began = self._points[0]

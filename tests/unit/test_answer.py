@@ -26,7 +26,7 @@ from terrace.testing.results import TestResult
 from terrace.words import Parser
 
 REFERENCE = repo_root() / "docs/reference"
-#: What these print is what a program prints, or nothing.
+#: These print the output of a program, or nothing.
 WITHOUT = {"lab shell", "bench worker"}
 #: -o is where they write what they are for.
 OWN_FILES = {"kernel series", "bench report", "lab run", "lab debian", "record"}
@@ -38,7 +38,7 @@ def validate(document: Any) -> None:
 
 
 def parsers() -> Iterator[tuple[str, Parser]]:
-    """Each verb, and each of its own verbs where it has some."""
+    """Each verb and subverb."""
     for name, verb in cli.verbs().items():
         parser = Parser(prog=f"terrace {name}")
         importlib.import_module(verb.module).add_arguments(parser)

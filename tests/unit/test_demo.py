@@ -96,8 +96,35 @@ def test_cost_per_page_is_what_the_run_without_promotion_does_not_have() -> None
 
 def test_every_case_has_its_column_and_every_row_is_full() -> None:
     rows = report.rows(_outcomes())
-    assert report.headers()[1:] == ["stock-0", "stock-1", "stock-2", "terrace"]
+    assert report.headers(_outcomes())[1:] == ["stock-0", "stock-1", "stock-2", "terrace"]
     assert {len(row) for row in rows} == {5}
+
+
+def _quick(**by_name: Figures) -> dict[str, runner.Outcome]:
+    return {c.name: _outcome(c, by_name.get(c.name.replace("-", "_"), _figures())) for c in cases.QUICK}
+
+
+def test_quick_is_one_kernel_and_two_guests_and_has_no_cost_of_a_page() -> None:
+    assert ({case.flavour for case in cases.QUICK}, len(cases.QUICK)) == ({"terrace"}, 2)
+    outcomes = _quick(numab_2=_figures(to_50_s=2.0, app_kernel_insns=900), terrace=_figures(to_95_s=0.9))
+    rows = report.rows(outcomes)
+    assert report.headers(outcomes)[1:] == ["numab-2", "terrace"]
+    assert {len(row) for row in rows} == {3}
+    assert not any("per page moved" in row[0] for row in rows)
+    assert report.quiet_rows(outcomes) == [] and report.doubts(outcomes) == []
+    texts = [verdict.text for verdict in report.verdicts(outcomes)]
+    assert [verdict.met for verdict in report.verdicts(outcomes)] == [True, True]
+    assert "half of numab-2's time to 50 %" in texts[0] and "than numab-2:" in texts[1]
+    kernel = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "terrace", "abc", "5eed")
+    document = report.as_json(cases.Workload(64 << 20), {"terrace": kernel}, list(outcomes.values()))
+    assert len(document["expected"]) == 2
+
+
+def test_quick_runs_these_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[object] = []
+    outcomes = list(_quick().values())
+    assert _demo([], outcomes, monkeypatch, tmp_path, asked) == 0
+    assert asked == [cases.QUICK]
 
 
 def test_the_cost_of_nothing_to_do_has_its_own_table() -> None:
@@ -146,7 +173,7 @@ def test_counts_that_cannot_be_true_are_no_figures(changes: dict[str, Counts], w
     assert unknown == (None,) * 5
     assert value.per_page(_figures()) is None
     assert _figures().per_page(value) is None
-    # What the guest measured itself stays.
+    # The guest's measurements stay.
     assert value.to_50_s == pytest.approx(1.05)
 
 
@@ -204,14 +231,26 @@ def test_a_demo_that_misses_an_expectation_fails_when_asked_to(
     assert _demo(words, list(good.values()), monkeypatch, tmp_path) == code
 
 
-def _demo(words: list[str], outcomes: list[runner.Outcome], monkeypatch: pytest.MonkeyPatch, folder: Path) -> int:
-    """The exit code of `terrace demo` after these runs."""
+def _demo(
+    words: list[str],
+    outcomes: list[runner.Outcome],
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    asked: list[object] | None = None,
+) -> int:
+    """The exit code of `terrace demo` after these runs; `asked` gets the cases that it ran."""
+
+    def ran(wanted: object, *_: object) -> list[runner.Outcome]:
+        if asked is not None:
+            asked.append(wanted)
+        return outcomes
+
     picture = types.ModuleType("terrace.demo.picture")
     picture.draw = lambda *_: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "terrace.demo.picture", picture)
     kernel = Kernel(Path("vmlinux"), Path("config"), "6.12.1", "c0ffee", "stock", "abc", "5eed")
     monkeypatch.setattr(verb, "kernels_for", lambda *_: {"stock": kernel})
-    monkeypatch.setattr(verb, "run_cases", lambda *_: outcomes)
+    monkeypatch.setattr(verb, "run_cases", ran)
     parser = argparse.ArgumentParser()
     verb.add_arguments(parser)
     return verb.main(parser.parse_args(["--quick", "--picture", str(folder / "p.png"), *words]))

@@ -2,6 +2,7 @@
 """The demo's picture: no text of it overlaps another one or an axis, whatever the runs measured."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,8 +43,9 @@ def _outcome(case: cases.Case, run: Run, elapsed: float) -> Outcome:
 
 
 def _drawn(runs: tuple[Run, ...], elapsed: float, look: Callable[[Figure], None]) -> None:
-    """Draw the picture, and let `look` see it in place of a file."""
-    outcomes = {case.name: _outcome(case, run, elapsed) for case, run in zip(cases.MAIN, runs, strict=True)}
+    """Draw the picture of the demo, or of --quick, and let `look` see it in place of a file."""
+    shown = cases.MAIN if len(runs) == len(cases.MAIN) else cases.QUICK
+    outcomes = {case.name: _outcome(case, run, elapsed) for case, run in zip(shown, runs, strict=True)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(picture, "save", lambda figure, *_: look(figure))
         picture.draw(outcomes, _CAPTION, Path("unused.svg"))
@@ -114,3 +116,19 @@ def test_each_line_has_a_label_and_no_text_overlaps_another_one_or_an_axis(
     runs: tuple[Run, Run, Run, Run], elapsed: float
 ) -> None:
     _drawn(runs, elapsed, _look)
+
+
+def _look_quick(figure: Figure) -> None:
+    _nothing_overlaps(figure)
+    seen = " ".join(text.get_text() for text in figure.axes[0].texts)
+    assert len(figure.axes) == 1 and "terrace" in seen and re.search("numa(b|_balancing)=2", seen)
+
+
+@settings(max_examples=15)
+@given(st.tuples(_RUNS, _RUNS), st.floats(0.5, 12))
+@example(((3.75, 0.2, 1.0, 159_000_000), (0.1, 0.4, 1.0, 78_700_000)), 4.7)
+@example((_IDLE, _IDLE), 2.0)
+@example((_IDLE, (0.1, 0.4, 1.0, 78_700_000)), 2.0)
+@example(((0.5, 0.2, 1.0, 159_000_000), _IDLE), 2.0)
+def test_the_picture_of_quick_has_one_drawing_with_two_labels(runs: tuple[Run, Run], elapsed: float) -> None:
+    _drawn(runs, elapsed, _look_quick)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The suite goes on where it was cut off: nothing runs twice, nothing is lost, and what has not run is told."""
+"""The suite goes on where it was cut off: nothing runs twice, nothing is lost, and the rest is listed."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ PROGRAMS = [Program(name, Path(f"{name}.c"), MachineKey(), 60, debug=True) for n
 
 
 class Host:
-    """Runs programs of two checks each; `cut` says before which program's second check something happens."""
+    """Runs programs of two checks each; `cut` names the program before whose second check something happens."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -68,7 +68,7 @@ def test_one_command_runs_it_to_its_end(host: Host, tmp_path: Path, capsys: pyte
     assert host.ran == ALL
     said = capsys.readouterr().out
     assert said.endswith("not in the suite: suites; --group runs it\n12 passed, 0 failed, 0 skipped\n")
-    # What is over is no part of the next run.
+    # A finished run is no part of the next one.
     assert not list(tmp_path.glob("test/*"))
     assert run("--all") == 0
     assert host.ran == ALL + ALL

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The gate's second try: who gets one, how it is run, and that it is told of."""
+"""The gate's second try: which checks get one, how it runs, and that it is reported."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ seen = "1 of 50"
 
 
 class Lab:
-    """What the programs give in each of their runs, by program; what was run is in `runs`."""
+    """The results of each run, by program; `runs` lists the programs that ran."""
 
     def __init__(self) -> None:
         self.runs: list[tuple[str, ...]] = []
@@ -78,7 +78,7 @@ def test_what_passes_on_a_second_try_passes_and_is_told(
 ) -> None:
     lab.gives("a", [result("a:x"), result("a:y", "fail", "too few")], [result("a:x", "fail"), result("a:y")])
     assert run("-o", str(tmp_path / "out.json")) == 0
-    # Alone: without b. What else is in the program was judged before.
+    # Alone: without b. The other checks of the program have their verdict.
     assert lab.runs == [("a", "b"), ("a",)]
     said = capsys.readouterr().out.splitlines()
     assert said[-2:] == ["1 passed on a second try: selftest/a:y", "3 passed, 0 failed, 0 skipped"]
@@ -113,7 +113,7 @@ def test_what_does_not_pass_then_has_failed(
 
 
 def test_what_is_final_is_never_tried_again(lab: Lab) -> None:
-    """A kernel report decides the run: nor is what failed beside it."""
+    """A kernel report decides the run: failures beside it have no second try either."""
     lab.gives("a", [result("a:x", "fail"), result("a", "fail", "the kernel reported: WARN", final=True)], [])
     assert run() == 1
     assert lab.runs == [("a", "b")]

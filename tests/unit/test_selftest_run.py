@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How selftest programs are handed to the guest: their time limits, and what their environment says of them."""
+"""The start of selftest programs in the guest: their time limits, and the variables for them."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_time_limits_are_stretched_and_the_programs_are_told(
     (result,) = run_selftests(SelftestRun("selftest", Path("vmlinux"), slow=slow, stretch=stretch), [PROGRAM])
     assert guest.argv[4:] == [str(limit), "churn", "/churn"]
     assert guest.timeout_s > limit
-    # What is left in the caller's environment does not make programs run into their limits.
+    # Variables of the caller do not make programs exceed their limits.
     assert guest.env["TERRACE_STRETCH"] == str(stretch)
     assert (result.status, f"did not end within {limit} s of guest time" in result.detail) == ("fail", True)
 

@@ -28,7 +28,7 @@ _TOOL = 2
 
 @dataclass(frozen=True)
 class Planned:
-    """A cell that is to be measured, with where its result goes and what it takes."""
+    """A cell to measure, the file of its result, and its expected time."""
 
     cell: Cell
     folder: Path
@@ -45,7 +45,7 @@ class Pass:
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """Its name in progress and errors."""
         return f"first pass of {self.cell.experiment}/{self.cell.name}"
 
 
@@ -72,7 +72,7 @@ class Session:
                 self.todo.append(Planned(cell, folder, mine, passes))
 
     def run(self, executor: Executor, label: str, open_for_s: float | None = None) -> int:
-        """Measure everything that is to do, or what can be started within `open_for_s`; returns how many are left.
+        """Measure all cells, or those that can start within `open_for_s`; returns how many are left.
 
         A cell that fails is a result, too; `failed` has its name and why.
         """
@@ -225,7 +225,7 @@ def _write_pass(document: Mapping[str, Any]) -> None:
 
 
 def expected_s(cell: Cell) -> float:
-    """Host seconds that a cell takes: as measured here before, else as most do."""
+    """Host seconds that a cell takes: those of its last run on this machine, or those of most cells."""
     return _times().get(_time_key(cell), _USUAL_CELL_S)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace demo: promotion at work, beside what the stock kernel does."""
+"""terrace demo: promotion, compared with the stock kernel."""
 
 import argparse
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 from terrace import output
 from terrace.cli import answer
 from terrace.cli.linux import add_linux
-from terrace.demo.cases import ALL, FUNCTIONS, MAIN, Workload
+from terrace.demo.cases import ALL, FUNCTIONS, QUICK, Workload
 from terrace.demo.functions import functions_headers, functions_rows
 from terrace.demo.report import as_json, caption, doubts, headers, quiet_headers, quiet_rows, rows, verdicts
 from terrace.demo.runner import Outcome, kernels_for, run_cases
@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the timeline here (%(default)s)",
     )
-    parser.add_argument("--quick", action="store_true", help="leave out the runs with nothing to promote and off")
+    parser.add_argument(
+        "--quick", action="store_true", help="one kernel and two guests: the engine, and NUMA balancing in its place"
+    )
     parser.add_argument(
         "--functions",
         action="store_true",
@@ -61,10 +63,10 @@ def main(args: argparse.Namespace) -> int:
     workload = _workload(args)
     if args.functions:
         return _functions(args, workload)
-    # Before anything long starts: a missing package of the picture is to be found now.
+    # Imported before the long work, so that a missing package of the picture ends the demo now.
     from terrace.demo.picture import draw
 
-    cases = MAIN if args.quick else ALL
+    cases = QUICK if args.quick else ALL
     kernels = kernels_for(cases, workload)
     outcomes = run_cases(cases, workload, kernels, "demo")
     by_name = {outcome.case.name: outcome for outcome in outcomes}
@@ -95,7 +97,7 @@ def _functions(args: argparse.Namespace, workload: Workload) -> int:
 
 def _print(args: argparse.Namespace, by_name: Mapping[str, Outcome], line: str) -> None:
     print(line + "\n")
-    output.table(rows(by_name), headers())
+    output.table(rows(by_name), headers(by_name))
     print()
     if quiet := quiet_rows(by_name):
         output.table(quiet, quiet_headers())

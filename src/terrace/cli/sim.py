@@ -94,7 +94,7 @@ def _named(name: str, what: str) -> dict[str, str]:
 
 
 def _cells(args: argparse.Namespace) -> "list[Cell]":
-    """What the words ask for. Raises UsageError, which says what there is."""
+    """Parse the options. Raises UsageError, which lists the choices."""
     from terrace.sim.loads import LOADS
     from terrace.sim.policies import policy_named
     from terrace.sim.runs import Cell

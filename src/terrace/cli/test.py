@@ -141,7 +141,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, wanted: Selector) -> tuple[int, answer.Document]:
-    """The exit code, and all results; they are told as they come."""
+    """The exit code and all results, which are printed when they come."""
     if args.mutants:
         from terrace.testing.mutants import run as mutants
 
@@ -179,14 +179,14 @@ def _run(args: argparse.Namespace, wanted: Selector) -> tuple[int, answer.Docume
 
 
 def _groups(args: argparse.Namespace) -> tuple[list[Group], Gate | None]:
-    """The groups that are asked for, and the gate when it is what runs."""
+    """The chosen groups, and the gate if it runs."""
     groups = _choose(args.group)
     gate = None if args.all or args.k is not None or args.group is not None else _gate()
     return [group for group in groups if gate is None or group.in_gate], gate
 
 
 def _journal(args: argparse.Namespace, groups: Sequence[Group]) -> Journal:
-    """What this very run, of this very tree, has come to so far."""
+    """The results so far of this run of this tree."""
     vmlinux = str(args.vmlinux.absolute()) if args.vmlinux else None
     words = {"groups": [group.name for group in groups], "k": args.k, "stretch": args.stretch, "vmlinux": vmlinux}
     journal = Journal(tree_hash(), words, afresh=args.again)
@@ -242,7 +242,7 @@ def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -
             yield from (result for result in group.results(request) if result.detail != OVERTIME)
 
     print(f"{args.soak} rounds of {', '.join(g.name for g in picked)} beside {BUSY_LOOPS} busy loops …", flush=True)
-    # What a first round has to build or install is not part of it.
+    # The builds and installations of the first round are not part of it.
     _require(picked, request)
     build_kernels(picked, request)
     with busy_loops():
@@ -262,7 +262,7 @@ def _require(groups: Sequence[Group], request: Request) -> None:
     """Have all that the groups need before the first of them begins. Raises MissingError."""
     for group in groups:
         if not request.journal or group.name not in request.journal.ended:
-            # To list the tests of some groups takes tools of its own.
+            # Some groups need further tools to list their tests.
             whole = request.all_wanted and group.name not in BY_TEST
             names = [group.name] if whole else [n for n in group.names() if request.wanted(f"{group.name}/{n}")]
             require_for(group.name, names, builds=request.vmlinux is None)
@@ -339,7 +339,7 @@ def _run_group(group: Group, request: Request, again: bool) -> None:
     except TerraceError as error:
         reporter.add(TestResult(group.name, group.name, "fail", str(error), final=True))
     except OSError as error:
-        # A program that is not there, a full disk: the other groups still run, and the summary is told.
+        # A missing program, a full disk: the other groups still run, and the summary is printed.
         why = f"the group {group.name} could not go on: {error}"
         reporter.add(TestResult(group.name, group.name, "fail", why, final=True))
     reporter.end(group.name)

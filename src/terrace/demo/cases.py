@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the demo runs: kernels, their settings, and the load, the same for all."""
+"""The cases of the demo: kernels, their settings, and one load for all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ RATE_MBPS = 1024
 # abench's loop, and what its threads get done while the kernel moves one page.
 INSNS_PER_VISIT = 42
 _INSNS_WHILE_PAGE_MOVES = 1500
-# DRAM with memory to spare: with less than 1 GiB free, numa_balancing=2 no longer promotes on the first access.
+# DRAM with memory to spare: with less than 1 GiB free, numa_balancing=2 does not promote on the first access.
 _SIZE_FOR_PLAIN_MACHINE = 512 << 20
 
 
 @dataclass(frozen=True)
 class Workload:
-    """abench's options: `size` in bytes, the rest as its --help says."""
+    """abench's options: `size` in bytes, the rest as in its --help."""
 
     size: int
     threads: int = 4
@@ -118,6 +118,8 @@ QUIET = (
 )
 OFF = (Case("terrace-off", "terrace, switched off", "terrace", _stock(0)),)
 ALL = MAIN + QUIET + OFF
+# --quick: one kernel with the engine, and with NUMA balancing in its place, which the engine does not change while off.
+QUICK = (Case("numab-2", "terrace switched off, numa_balancing=2", "terrace", _stock(2)), MAIN[-1])
 # The engine alone, by either way of moving pages.
 FUNCTIONS = (
     Case("by-address-space", "by address space", "terrace", _TERRACE),

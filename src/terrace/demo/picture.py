@@ -8,13 +8,12 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from terrace.demo.cases import MAIN
 from terrace.demo.labels import Label, write
-from terrace.demo.report import BASE, OURS
+from terrace.demo.report import BASE, OURS, PEER, main_cases
 from terrace.demo.runner import Outcome
 from terrace.pictures import STYLE, save
 
-_COLOURS = {"stock-0": "#9a9a9a", "stock-1": "#5b8db8", "stock-2": "#c96a28", "terrace": "#1b7f5c"}
+_COLOURS = {"stock-0": "#9a9a9a", "stock-1": "#5b8db8", "stock-2": "#c96a28", PEER: "#c96a28", "terrace": "#1b7f5c"}
 # Below this share at its end a run has moved nothing.
 _FLAT = 0.005
 
@@ -24,9 +23,12 @@ def draw(outcomes: Mapping[str, Outcome], caption: str, path: Path) -> None:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.5, 5.0), dpi=150, layout="constrained")
         costs = _costs(outcomes)
-        timeline, cost = figure.subplots(1, 2, width_ratios=(3.4, max(1.0, 0.55 * len(costs))))
+        if BASE in outcomes:
+            timeline, cost = figure.subplots(1, 2, width_ratios=(3.4, max(1.0, 0.55 * len(costs))))
+            _draw_cost(cost, costs)
+        else:
+            timeline = figure.subplots()
         labels = _draw_timeline(timeline, outcomes)
-        _draw_cost(cost, costs)
         figure.supxlabel(caption, fontsize=7.5, color="#666666", x=0.01, ha="left")
         write(timeline, labels)
         save(figure, path, "--picture")
@@ -35,9 +37,10 @@ def draw(outcomes: Mapping[str, Outcome], caption: str, path: Path) -> None:
 def _draw_timeline(axes: Axes, outcomes: Mapping[str, Outcome]) -> list[Label]:
     """Draw all but the labels, which need the final layout, and return these."""
     axes.set_title("Pages in DRAM; all start on the slow node")
-    end = max(outcomes[case.name].figures.elapsed_s for case in MAIN)
+    shown = main_cases(outcomes)
+    end = max(outcomes[case.name].figures.elapsed_s for case in shown)
     flat, labels, moving = [], [], [0.0, end]
-    for case in MAIN:
+    for case in shown:
         samples = outcomes[case.name].result["samples"]
         times = [sample[0] / 1e3 for sample in samples]
         shares = [100 * sample[1] for sample in samples]
@@ -73,19 +76,24 @@ def _middle(times: Sequence[float], shares: Sequence[float]) -> tuple[float, flo
 
 def _flat_text(names: Sequence[str]) -> str:
     """The label of the lines that stay at zero."""
+    if PEER in names:
+        names = ["numa_balancing=2", *(name for name in names if name != PEER)]
+        return f"{' and '.join(names)}: nothing moves"
     modes = [name.removeprefix("stock-") for name in names if name != OURS]
     stock = f"stock, numa_balancing={' and '.join(modes)}" if modes else ""
     return f"{' and '.join(filter(None, [stock, OURS if OURS in names else '']))}: nothing moves"
 
 
 def _label(name: str) -> str:
-    return name.replace("stock-", "stock\nnumab=")
+    return name.replace(PEER, "switched off\nnumab=2").replace("stock-", "stock\nnumab=")
 
 
 def _costs(outcomes: Mapping[str, Outcome]) -> list[tuple[str, float]]:
     """Kernel instructions per page of each run that moved pages."""
+    if BASE not in outcomes:
+        return []
     base = outcomes[BASE].figures
-    found = [(case.name, outcomes[case.name].figures.per_page(base)) for case in MAIN]
+    found = [(case.name, outcomes[case.name].figures.per_page(base)) for case in main_cases(outcomes)]
     return [(name, cost) for name, cost in found if cost is not None]
 
 

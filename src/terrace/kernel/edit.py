@@ -26,13 +26,13 @@ from terrace.progress import Progress
 
 _BASE = "terrace-base"
 _START = "terrace-start"
-# What the kernel's own .gitignore would say, had Debian's not put everything on it.
+# The part of the kernel's own .gitignore that matters here; Debian's ignores every file.
 _PRODUCTS = ("out-*/", "*.o", "*.ko", "*.a", "*.cmd", "*.orig", "*.rej", "*~", "*.swp", ".config*", "vmlinux*", "tags")
 
 
 @dataclass
 class Saved:
-    """What `save` did: paths in the repository, by kind."""
+    """The result of `save`: paths in the repository, by kind."""
 
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class _Edit:
 
 
 def default_dir() -> Path:
-    """Where the editable tree is unless the user says otherwise."""
+    """The default place of the editable tree."""
     return trees_dir() / "linux-edit"
 
 
@@ -129,7 +129,7 @@ def _baseline(folder: Path, source: Source) -> None:
         git(folder, "config", "user.name", "Terrace developers")
         git(folder, "config", "user.email", "terrace@localhost")
         git(folder, "config", "gc.auto", "0")
-        # Debian's .gitignore names everything; without -f git would add nothing, and say nothing.
+        # Debian's .gitignore ignores every file; without -f git would silently add none.
         git(folder, "add", "-A", "-f")
         git(folder, "commit", "-q", "-m", f"Linux {source.version}")
         git(folder, "tag", "-f", _BASE)
@@ -171,7 +171,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _note(folder: Path) -> Mapping[str, object]:
-    """What was noted of the tree; empty where the note was cut off."""
+    """The note on the tree; empty if the note was cut off."""
     try:
         note = json.loads((folder / ".git" / "terrace.json").read_bytes())
     except ValueError:

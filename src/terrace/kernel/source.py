@@ -27,7 +27,7 @@ from terrace.progress import Progress
 SERIES = "6.12"
 PACKAGE = f"linux-source-{SERIES}"
 _TARBALL = Path(f"/usr/src/{PACKAGE}.tar.xz")
-# What a tree that somebody builds in holds besides its source.
+# Files that a build adds to a source tree.
 _NOT_SOURCE = (".git", "out", "build", "debian")
 #: Names the source of every command, as --linux does.
 VARIABLE = "TERRACE_LINUX"
@@ -60,7 +60,7 @@ class Source:
 
 
 def find(linux: Path | None = None) -> Source:
-    """Return the source to use: `linux`, else $TERRACE_LINUX, else Debian's package (installed when missing).
+    """Return the source to use: `linux`, or $TERRACE_LINUX, or Debian's package (installed when missing).
 
     The first two name a folder, a tarball (``linux-6.12.9.tar.xz``, ``linux_6.12.9.orig.tar.xz``) or Debian's binary
     package (``linux-source-6.12_6.12.9-1_all.deb``).

@@ -13,7 +13,7 @@ from terrace.host import clean_env, require_packages
 from terrace.paths import build_dir, repo_root
 from terrace.progress import Progress
 
-#: What makes them; debian/control has the same as Build-Depends.
+#: The packages that build them; debian/control has the same as Build-Depends.
 PACKAGES = (
     "debhelper",
     "dh-python",
@@ -87,7 +87,7 @@ def _copy(origin: Path, target: Path) -> None:
         return
     listed = _run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], origin)
     for name in filter(None, listed.split("\0")):
-        # Those removed and not yet committed are on the list, too.
+        # The list also has removed files whose removal is not committed.
         if (origin / name).is_symlink() or (origin / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(origin / name, target / name, follow_symlinks=False)

@@ -23,7 +23,7 @@ from terrace.paths import cache_dir
 from terrace.progress import Progress
 
 RELEASE = "bookworm"
-#: What makes it.
+#: The packages that make it.
 PACKAGES_OF_HOST = ("mmdebstrap",)
 PACKAGES = (
     "dbus",
@@ -43,7 +43,7 @@ SIZE_BYTES = 4096 * MIB
 _UUID = "7e44ace0-0000-4000-8000-000000000001"
 _FIRST_BOOT_LIMIT_S = 1200
 _KEEP = 2
-# What makes a Debian of it whose terminal is a serial port, and that does what the lab asks for.
+# Its packages: a Debian whose terminal is a serial port, with the programs that the lab runs.
 _FILES = {
     "etc/fstab": f"""\
 UUID={_UUID} / ext4 errors=remount-ro 0 1
@@ -58,7 +58,7 @@ GRUB_TERMINAL=serial
 GRUB_SERIAL_COMMAND="serial --speed=115200"
 GRUB_TIMEOUT=2
 """,
-    # QEMU's CPUs say that they can have guests; a kernel for this machine need not be one for that.
+    # QEMU's CPUs claim virtualization, which a kernel for this machine does not need.
     "etc/modprobe.d/lab.conf": "blacklist kvm_amd\nblacklist kvm_intel\n",
     # The lab is nobody's way in: who starts it is root there.
     "etc/systemd/system/serial-getty@ttyS0.service.d/lab.conf": """\
@@ -172,8 +172,8 @@ def _install(work: Path) -> tuple[Path, Path]:
     ]
     words = ["mmdebstrap", "--variant=apt", "--format=directory", f"--include={','.join(PACKAGES)}"]
     words += [f"--customize-hook={hook}" for hook in hooks]
-    # Root's mmdebstrap mounts folders of this host there, /dev among them. Where it is killed they have to go with it:
-    # whoever removes its folder later would remove what is in them.
+    # Root's mmdebstrap mounts folders of this host there, /dev among them. If it is killed, they must be unmounted:
+    # the removal of its folder would delete the host's files.
     words = ["unshare", "--mount", *words, "--mode=root"] if os.geteuid() == 0 else [*words, "--mode=unshare"]
     disk.run([*words, RELEASE, str(root)])
     disk.to_boot_from(root, work / "disk", SIZE_BYTES, _UUID, _inside())
