@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """tests/gate.toml: what it takes, and that a mistake in it is named."""
 
+import datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from terrace.testing.gate import load_gate
 
 GROUPS = ("unit", "kunit", "selftest")
 PROGRAMS = ("a", "b")
-LEFT = '[[left]]\nname = "unit/x.py::y"\ndate = 2026-11-23\nseen = "1 of 50"\n'
+LEFT = '[[left]]\nname = "unit/x.py::y"\ndate = 2026-11-23\nagain = 2026-12-01\nseen = "1 of 50"\n'
 
 
 def test_programs_and_what_has_left(tmp_path: Path) -> None:
@@ -22,6 +23,8 @@ def test_programs_and_what_has_left(tmp_path: Path) -> None:
     assert gate.counts("unit/x.py::z")
     assert gate.left_of("unit") == ["x.py::y"]
     assert gate.left_of("selftest") == ["b:z"]
+    assert gate.due(datetime.date(2026, 11, 30)) == []
+    assert gate.due(datetime.date(2026, 12, 1)) == ["selftest/b:z", "unit/x.py::y"]
 
 
 @pytest.mark.parametrize(
@@ -31,8 +34,8 @@ def test_programs_and_what_has_left(tmp_path: Path) -> None:
         ("gone = 1", "'gone': only selftests and [[left]] are known"),
         ('selftests = "a"', "selftests: has to be a list of names"),
         ('selftests = ["a", "c"]', "selftests: there is no program c"),
-        ('left = ["unit/x"]', "[[left]]: has to have name, date and seen, and nothing else"),
-        (LEFT + 'why = "x"', "[[left]]: has to have name, date and seen, and nothing else"),
+        ('left = ["unit/x"]', "[[left]]: has to have name, date, again and seen, and nothing else"),
+        (LEFT + 'why = "x"', "[[left]]: has to have name, date, again and seen, and nothing else"),
         (
             LEFT.replace("unit/", "lab/"),
             "name 'lab/x.py::y': use GROUP/NAME with one of the groups unit, kunit, selftest",
@@ -44,6 +47,9 @@ def test_programs_and_what_has_left(tmp_path: Path) -> None:
         ('selftests = ["a"]\n' + LEFT.replace("unit/x.py::y", "selftest/b:c"), "selftest/b:c: use selftest/PROGRAM"),
         ("[left]\nx = 1", "left: write [[left]], once for each check"),
         (LEFT.replace("2026-11-23", '"today"'), "unit/x.py::y: date has to be a date (2026-11-23)"),
+        (LEFT.replace("2026-12-01", "2026-12-01T10:00:00"), "unit/x.py::y: again has to be a date (2026-11-23)"),
+        (LEFT.replace("2026-12-01", "2026-11-23"), "unit/x.py::y: again has to be a day after date"),
+        (LEFT.replace("again = 2026-12-01\n", ""), "[[left]]: has to have name, date, again and seen"),
         (LEFT.replace("1 of 50", " "), "unit/x.py::y: seen has to say what was seen"),
     ],
 )

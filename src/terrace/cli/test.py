@@ -2,13 +2,14 @@
 """terrace test: the gate that every change passes, the suite of all there is, or some of it."""
 
 import argparse
+import datetime
 import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from terrace import venv
+from terrace import output, venv
 from terrace.cli import answer
 from terrace.cli.linux import add_linux
 from terrace.errors import TerraceError, UsageError
@@ -381,3 +382,5 @@ def _tell_left_out(gate: Gate) -> None:
     if gate.left:
         parts.append(f"{len(gate.left)} that left (tests/gate.toml)")
     print(f"not in the gate: {', '.join(parts)}; --all runs them, too", flush=True)
+    for name in gate.due(datetime.date.today()):
+        output.warn(f"tests/gate.toml: {name} left the gate and is due to be tried again (--soak 50)")

@@ -6,8 +6,8 @@ Every other check is in the suite only (docs/reference/test.md).
 
 import datetime
 import tomllib
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,18 @@ _NEVER_LEFT = (f"kunit/{KERNEL}", "unit/pytest")
 
 @dataclass(frozen=True)
 class Gate:
-    """The programs of group `selftest` that the gate runs, and the checks (`group/name`) that it does not count."""
+    """The programs of group `selftest` that the gate runs, and the checks (`group/name`) that it does not count.
+
+    `again` has the day on which each of the latter is tried again.
+    """
 
     selftests: frozenset[str]
     left: frozenset[str]
+    again: Mapping[str, datetime.date] = field(default_factory=dict)
+
+    def due(self, today: datetime.date) -> list[str]:
+        """The checks that have left and whose day has come, in order."""
+        return sorted(name for name, day in self.again.items() if day <= today)
 
     def counts(self, check: str) -> bool:
         """Whether the gate hangs on a check, named `group/name`."""
@@ -62,12 +70,14 @@ def _read_gate(text: dict[str, Any], groups: Collection[str], programs: Collecti
     entries = text.get("left", [])
     if not isinstance(entries, list):
         raise UsageError("left: write [[left]], once for each check")
-    return Gate(frozenset(chosen), frozenset(_left_name(entry, groups, chosen) for entry in entries))
+    again = dict(_left(entry, groups, chosen) for entry in entries)
+    return Gate(frozenset(chosen), frozenset(again), again)
 
 
-def _left_name(entry: Any, groups: Collection[str], chosen: Collection[str]) -> str:
-    if not isinstance(entry, dict) or entry.keys() != {"name", "date", "seen"}:
-        raise UsageError("[[left]]: has to have name, date and seen, and nothing else")
+def _left(entry: Any, groups: Collection[str], chosen: Collection[str]) -> tuple[str, datetime.date]:
+    """Name of a check that has left, and the day on which it is tried again."""
+    if not isinstance(entry, dict) or entry.keys() != {"name", "date", "again", "seen"}:
+        raise UsageError("[[left]]: has to have name, date, again and seen, and nothing else")
     name, seen = entry["name"], entry["seen"]
     if not isinstance(name, str) or name.partition("/")[0] not in groups or not name.partition("/")[2]:
         raise UsageError(f"[[left]]: name {name!r}: use GROUP/NAME with one of the groups {', '.join(groups)}")
@@ -77,8 +87,12 @@ def _left_name(entry: Any, groups: Collection[str], chosen: Collection[str]) -> 
     # The name of a program, or of a machine, is that of its crash.
     if group == "selftest" and (check.partition(":")[0] not in chosen or not check.partition(":")[2]):
         raise UsageError(f"[[left]]: {name}: use selftest/PROGRAM:CHECK with a program of selftests, or take that out")
-    if not isinstance(entry["date"], datetime.date):
-        raise UsageError(f"[[left]]: {name}: date has to be a date (2026-11-23)")
+    for key in ("date", "again"):
+        # A time of TOML is a date for Python.
+        if type(entry[key]) is not datetime.date:
+            raise UsageError(f"[[left]]: {name}: {key} has to be a date (2026-11-23)")
+    if entry["again"] <= entry["date"]:
+        raise UsageError(f"[[left]]: {name}: again has to be a day after date")
     if not isinstance(seen, str) or not seen.strip():
         raise UsageError(f"[[left]]: {name}: seen has to say what was seen")
-    return name
+    return name, entry["again"]
