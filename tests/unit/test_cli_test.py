@@ -255,14 +255,14 @@ def test_what_a_group_compiles_and_boots_with_is_installed_before_it_runs(
     monkeypatch.setattr(groups, "run_pytest", ran)
     monkeypatch.setattr(groups, "run_policy", ran)
     monkeypatch.setattr(groups, "policy_names", list)
-    monkeypatch.setattr(groups, "search_path", lambda package, program: order.append(package))
+    monkeypatch.setattr(groups, "search_path", lambda program, *packages: order.append(program))
     assert run("--group", group) == 0
     assert order == [
         "gcc",
         "libc6-dev",
         "make",
         *(["dpkg-dev", "groff-base", "systemd", "e2fsprogs", "fdisk", "qemu"] if group == "unit" else []),
-        *(["prometheus"] if group == "unit" else []),
+        *(["promtool"] if group == "unit" else []),
         "ran",
     ]
 

@@ -275,19 +275,34 @@ def test_a_program_is_taken_from_its_package(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(debian_program, "_run", run)
     for _ in range(2):
-        assert search_path("xyz", "xyz-tool") == f"{tmp_path}/cache/programs/xyz:/usr/bin:/bin"
+        assert (
+            search_path("xyz-tool", "terrace-no-such-package", "xyz") == f"{tmp_path}/cache/programs/xyz:/usr/bin:/bin"
+        )
     assert calls == ["apt-get", "dpkg-deb"]
     assert sorted(path.name for path in (tmp_path / "cache/programs").iterdir()) == ["lock", "xyz"]
     with pytest.raises(MissingError, match="the Debian package xyz has no /usr/bin/xyz-other"):
-        search_path("xyz", "xyz-other")
+        search_path("xyz-other", "xyz")
     # Installed programs are preferred.
-    assert search_path("xyz", "sh") == "/usr/bin:/bin"
+    assert search_path("sh", "xyz") == "/usr/bin:/bin"
+
+
+@pytest.mark.parametrize("known", ["one", "other"])
+def test_the_first_package_that_apt_knows_has_the_program(
+    known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Debian 13 the gate failed: its prometheus has no promtool."""
+    monkeypatch.setenv("TERRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(debian_program, "_is_known", lambda name: name == known)
+    taken: list[str] = []
+    monkeypatch.setattr(debian_program, "_unpack", lambda package, *_: taken.append(package))
+    search_path("xyz-tool", "one", "other")
+    assert taken == [known]
 
 
 def test_a_package_that_cannot_be_had_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERRACE_CACHE", str(tmp_path / "cache"))
     with pytest.raises(MissingError, match=r"apt-get .*download terrace-no-such-package: E: "):
-        search_path("terrace-no-such-package", "terrace-no-such-program")
+        search_path("terrace-no-such-program", "terrace-no-such-package")
 
 
 def test_tests_draw_with_the_packages_that_verbs_draw_with() -> None:

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from terrace.errors import MissingError
@@ -15,37 +14,45 @@ from terrace.paths import cache_dir
 from terrace.progress import Progress
 
 
-def search_path(package: str, *programs: str) -> str:
-    """A PATH with these programs of a package, unpacked into the cache unless they are installed.
+def search_path(program: str, *packages: str) -> str:
+    """A PATH with a program of the first of these packages that apt knows, unpacked into the cache unless installed.
 
-    On a machine without apt the PATH is that of this process. Raises MissingError when the package cannot be had.
+    A program can be in another package in another release: promtool is in prometheus of Debian 12, and in promtool of
+    Debian 13. On a machine without apt the PATH is that of this process. Raises MissingError when the package cannot
+    be had.
     """
     path = os.environ.get("PATH", os.defpath)
-    if all(shutil.which(name) for name in programs) or not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+    if shutil.which(program) or not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         return path
-    folder = cache_dir() / "programs" / package
-    folder.parent.mkdir(exist_ok=True)
-    with open(folder.parent / "lock", "w") as lock:
+    parent = cache_dir() / "programs"
+    parent.mkdir(exist_ok=True)
+    with open(parent / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        missing = [name for name in programs if not (folder / name).exists()]
-        if missing:
-            with Progress(f"{' and '.join(missing)} of the Debian package {package}"):
-                _unpack(package, missing, folder)
+        package = next((name for name in packages[:-1] if _is_known(name)), packages[-1])
+        folder = parent / package
+        if not (folder / program).exists():
+            with Progress(f"{program} of the Debian package {package}"):
+                _unpack(package, program, folder)
     return f"{folder}{os.pathsep}{path}"
 
 
-def _unpack(package: str, programs: Sequence[str], folder: Path) -> None:
+def _is_known(package: str) -> bool:
+    """Whether apt has a package of this name to download."""
+    words = ["apt-cache", "show", "--no-all-versions", package]
+    return subprocess.run(words, capture_output=True, check=False, env=clean_env()).returncode == 0
+
+
+def _unpack(package: str, program: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         # Without the sandbox user of apt, who may not write there.
         _run(["apt-get", "-q", "-o", "APT::Sandbox::User=", "download", package], Path(scratch))
         (file,) = Path(scratch).glob("*.deb")
         _run(["dpkg-deb", "--extract", str(file), "unpacked"], Path(scratch))
-        for name in programs:
-            found = Path(scratch) / "unpacked/usr/bin" / name
-            if not found.is_file():
-                raise MissingError(f"the Debian package {package} has no /usr/bin/{name}")
-            folder.mkdir(exist_ok=True)
-            found.rename(folder / name)
+        found = Path(scratch) / "unpacked/usr/bin" / program
+        if not found.is_file():
+            raise MissingError(f"the Debian package {package} has no /usr/bin/{program}")
+        folder.mkdir(exist_ok=True)
+        found.rename(folder / program)
 
 
 def _run(command: list[str], folder: Path) -> None:

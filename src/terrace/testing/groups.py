@@ -112,7 +112,7 @@ def build_kernels(groups: Sequence[Group], request: Request) -> None:
 def _unit(request: Request) -> Iterator[TestResult]:
     left = request.gate.left_of("unit") if request.gate else []
     without = left if request.as_gate else None
-    found = {"PATH": search_path("prometheus", "promtool")}
+    found = {"PATH": search_path("promtool", "promtool", "prometheus")}
     return run_pytest("unit", "tests/unit", request.wanted, request.all_wanted, found, without)
 
 
