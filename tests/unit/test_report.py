@@ -288,6 +288,16 @@ def test_a_head_of_another_kind_is_refused(field: str, value: object, tmp_path: 
         read(file)
 
 
+@pytest.mark.parametrize("count", [1, 2**31, 2**63 - 2, 2**63 - 1, 2**63])
+def test_a_head_with_more_events_than_there_are_says_so(count: int, tmp_path: Path) -> None:
+    file = trace_fake.write(tmp_path / "a", [])
+    given = json.loads(gzip.decompress(file.read_bytes()))
+    given["events"] = count
+    file.write_bytes(gzip.compress(json.dumps(given).encode()))
+    with pytest.raises(TerraceError, match=f"it has 0 events, and {count} were recorded"):
+        read(file)
+
+
 # ---- lines ----
 
 

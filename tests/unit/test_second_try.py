@@ -28,6 +28,7 @@ selftests = ["a", "b"]
 [[left]]
 name = "selftest/b:left"
 date = 2026-11-23
+again = 2026-12-21
 seen = "1 of 50"
 """
 

@@ -77,12 +77,13 @@ def test_what_is_final_needs_no_count(
 ) -> None:
     def ran(run: SelftestRun, programs: Sequence[Program]) -> Iterator[TestResult]:
         rounds.append(run)
-        yield TestResult(run.group, "a", "fail", "the kernel reported: WARN", final=True)
+        yield TestResult(run.group, "a", "fail", "the kernel reported: WARN\nat mm/x.c", final=True)
 
     monkeypatch.setattr(groups, "run_selftests", ran)
     assert run("--soak", "50", "-k", "a") == 1
     assert len(rounds) == 1
-    assert "ended early" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "ended early" in said and "    round 1: the kernel reported: WARN\n    at mm/x.c\n" in said
 
 
 def test_rounds_that_there_was_no_time_for_are_no_evidence(

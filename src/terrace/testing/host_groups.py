@@ -49,9 +49,10 @@ def _run(
 
     `watch` gets each line when it is printed, in another thread.
     Then it is interrupted, as by Ctrl-C, so that it prints its results so far, and killed when it does not end.
-    Signals, umask and Python's own variables are not those of the caller: a verdict does not depend on them.
+    Signals, umask and the variables of Python and pytest are not those of the caller: a verdict does not depend on
+    them.
     """
-    inherited = {name: value for name, value in clean_env().items() if not name.startswith("PYTHON")}
+    inherited = {name: value for name, value in clean_env().items() if not name.startswith(("PYTHON", "PYTEST_"))}
     with subprocess.Popen(
         words,
         cwd=root or repo_root(),

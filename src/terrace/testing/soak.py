@@ -20,7 +20,7 @@ BUSY_LOOPS = 4
 
 @dataclass
 class Count:
-    """How often one check passed, and what it did else; `seen` is what the first failures said."""
+    """How often one check passed, failed and was skipped; `seen` has the reasons of its failures."""
 
     passed: int = 0
     failed: int = 0
@@ -54,13 +54,14 @@ class Soak:
         else:
             count.failed += 1
             self.final |= result.final
-            count.seen.append(
-                f"round {self.done + 1}: {result.detail.strip().splitlines()[0] if result.detail else ''}"
-            )
+            # The rounds end with a final failure: all of it is needed.
+            lines = result.detail.strip().splitlines()
+            told = "\n    ".join(lines if result.final else lines[:1])
+            count.seen.append(f"round {self.done + 1}: {told}")
 
     @property
     def good(self) -> bool:
-        """Whether all that ran passed in each round that was asked for."""
+        """Whether each check passed in every round."""
         every = [count.passed == self.rounds for count in self.counts.values()]
         return self.done == self.rounds and bool(every) and all(every)
 
@@ -96,7 +97,7 @@ class Soak:
 
 @contextmanager
 def busy_loops(count: int = BUSY_LOOPS) -> Iterator[Sequence["subprocess.Popen[bytes]"]]:
-    """So many processes that do nothing but use a CPU, as long as this lasts."""
+    """Run this number of processes that only use a CPU, until the context ends."""
     loops = []
     try:
         for _ in range(count):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -35,7 +36,7 @@ _MOST = 1 << 64
 
 @dataclass(frozen=True)
 class Head:
-    """All that a recording has beside its events."""
+    """All of a recording but its events."""
 
     kernel: str
     host: str
@@ -64,7 +65,7 @@ class Head:
     cgroups_after: list[Owner] = field(default_factory=list)
     processes_before: list[Owner] = field(default_factory=list)
     processes_after: list[Owner] = field(default_factory=list)
-    #: Whose the threads are that were there at the end, by number.
+    #: The processes of the threads at the end, by number.
     tasks: dict[str, Task] = field(default_factory=dict)
     #: Why the kernel's counts of cgroups are missing; None where they are there, and in files of earlier versions.
     cgroups_problem: str | None = None
@@ -142,7 +143,8 @@ def _read(path: Path, lines: gzip.GzipFile) -> Recording:
     head = _head(path, lines.readline(_LINE_MAX))
     if head.events < 0:
         raise TerraceError(f"{path}:1: the head is not as `terrace record` writes it (events is {head.events})")
-    events = list(islice(_events(path, lines), head.events + 1))
+    # islice() takes no larger number, and no file has as many events.
+    events = list(islice(_events(path, lines), min(head.events, sys.maxsize - 1) + 1))
     if len(events) != head.events:
         raise TerraceError(
             f"{path}: the file is cut off: it has {len(events)} events, and {head.events} were recorded; copy it again"
@@ -166,7 +168,7 @@ def _head(path: Path, line: bytes) -> Head:
 
 
 def _make(given: dict[str, Any]) -> Head:
-    """The head, each part of it of the kind it has to be."""
+    """The head; each part has its type."""
     command = given["command"]
     code = given["exit_code"]
     return Head(
@@ -273,7 +275,7 @@ def _events(path: Path, lines: gzip.GzipFile) -> Iterator[Event]:
 
 
 def _parse(line: bytes) -> object:
-    """What a line of JSON says; None when it is none."""
+    """The value of a line of JSON; None if it is no JSON."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
