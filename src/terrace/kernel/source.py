@@ -37,7 +37,8 @@ WHERE_ELSE = f"""\
   Debian 13 has it, and Debian 12 in its security and backports archives. Elsewhere download one of these, and name it
   with --linux FILE, or in the environment: export {VARIABLE}=FILE
     https://packages.debian.org/trixie/{PACKAGE}   (the .deb)
-    https://www.kernel.org   (linux-{SERIES}.N.tar.xz)"""
+    https://www.kernel.org   (linux-{SERIES}.N.tar.xz)
+  docs/how-to/other-distributions.md says more."""
 
 
 @dataclass(frozen=True)
