@@ -4,6 +4,7 @@
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -234,6 +235,28 @@ def test_the_temporary_trees_of_tests_are_removed(tmp_path: Path, monkeypatch: p
     found = list(host_groups.run_pytest("unit", "tests/unit", lambda name: True, True))
     assert sorted(result.status for result in found) == ["fail", "pass"]
     assert not list(temporary.iterdir())
+
+
+def test_a_child_that_cannot_be_interrupted_and_leaves_a_process_behind_is_no_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker of pytest, say: it keeps the output open when pytest itself was killed."""
+    limits: list[float | None] = []
+
+    def ends(output: host_groups._Output, limit_s: float | None) -> int:
+        limits.append(limit_s)
+        while not output.text():
+            time.sleep(0.01)
+        return output.wait(0.01)
+
+    monkeypatch.setattr(host_groups, "_end", ends)
+    code, text = host_groups._run(["sh", "-c", "trap '' INT; sleep 1000 & echo $!; sleep 1000"], 7)
+    left = int(text.split()[0])
+    try:
+        assert (code, text.splitlines()[-1]) == (124, "did not end within 7 s")
+        assert limits == [7, host_groups._LAST_WORDS_S]
+    finally:
+        os.kill(left, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("group", ["unit", "policy"])

@@ -12,6 +12,7 @@ import threading
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from terrace import venv
@@ -47,13 +48,12 @@ def _run(
 ) -> tuple[int, str]:
     """Exit code and all output of a command in the repository or another folder; 124 when it took over `limit_s`.
 
-    `watch` gets each line when it is printed, in another thread.
-    Then it is interrupted, as by Ctrl-C, so that it prints its results so far, and killed when it does not end.
-    Signals, umask and the variables of Python and pytest are not those of the caller: a verdict does not depend on
-    them.
+    After that time it is interrupted, as by Ctrl-C, so that it prints its results so far, and killed if it does not
+    end. Signals, umask and the variables of Python and pytest are not those of the caller: a verdict does not depend
+    on them. `watch` gets each line of the output when it is printed, in another thread.
     """
     inherited = {name: value for name, value in clean_env().items() if not name.startswith(("PYTHON", "PYTEST_"))}
-    with subprocess.Popen(
+    child = subprocess.Popen(
         words,
         cwd=root or repo_root(),
         env={**inherited, **(extra or {})},
@@ -62,20 +62,18 @@ def _run(
         stderr=subprocess.STDOUT,
         umask=0o022,
         preexec_fn=_default_signals,
-    ) as child:
-        output = _Output(child, watch)
-        try:
-            return _end(output, limit_s), output.text()
-        except subprocess.TimeoutExpired:
-            child.send_signal(signal.SIGINT)
-        except BaseException:
-            child.kill()
-            raise
-        try:
+    )
+    output = _Output(child, watch)
+    try:
+        return _end(output, limit_s), output.text()
+    except subprocess.TimeoutExpired:
+        child.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
             _end(output, _LAST_WORDS_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            _end(output, None)
+    finally:
+        # Without effect on a child that has ended.
+        child.kill()
+        child.wait()
     return 124, f"{output.text()}\ndid not end within {limit_s:g} s"
 
 
@@ -87,7 +85,10 @@ def _default_signals() -> None:
 
 
 class _Output:
-    """The output of a child, which a thread reads until all who can write to it have closed it."""
+    """The output of a child, which a thread reads until all who can write to it have closed it.
+
+    Processes that a killed child leaves behind can keep it open: nothing waits for them.
+    """
 
     def __init__(self, child: "subprocess.Popen[bytes]", watch: Callable[[str], None] | None) -> None:
         self.child = child
@@ -98,10 +99,11 @@ class _Output:
 
     def _read(self) -> None:
         assert self.child.stdout is not None
-        for line in self.child.stdout:
-            self._lines.append(line)
-            if self._watch:
-                self._watch(line.decode(errors="replace"))
+        with self.child.stdout as lines:
+            for line in lines:
+                self._lines.append(line)
+                if self._watch:
+                    self._watch(line.decode(errors="replace"))
 
     def wait(self, limit_s: float | None) -> int:
         """The exit code; raises TimeoutExpired if child or output have not ended within that time."""
