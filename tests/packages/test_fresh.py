@@ -54,11 +54,11 @@ def make(release: str, work: Path, kept: Path) -> None:
     clone(work / "terrace")
     cache = kept.with_name(f"{release}-cache")
     cache.mkdir(exist_ok=True)
-    inside = '"$1"/root/.cache/terrace'
-    shared = " ".join(f'"{inside}/{name}"'.replace('""', '"') for name in _SHARED)
+    inside = '"$1/root/.cache/terrace"'
+    shared = " ".join(f'"$1/root/.cache/terrace/{name}"' for name in _SHARED)
     hooks = [
         f'cp -a -- "{work}/terrace" "$1/root/"',
-        f'mkdir -p {inside} && cp -a --reflink=auto -- "{cache}/." {inside}/',
+        f'mkdir -p {inside} && cp -a --reflink=auto -- "{cache}/." {inside}',
         # A host behind a proxy needs the proxy's certificates.
         f'if [ -f "{_CERTIFICATES}" ]; then cp -- "{_CERTIFICATES}" "$1{_CERTIFICATES}"; fi',
         f'chroot "$1" env -i HOME=/root PATH="$PATH" PIP_CERT={_CERTIFICATES} sh {_INSIDE}',
