@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Words of the command line: what a mistyped one was meant to be, and a parser that says it."""
+"""Words of the command line: the nearest known word to a wrong one, and a parser that suggests it."""
 
 import argparse
+import contextlib
 import difflib
 import os
 import re
@@ -10,9 +11,9 @@ from typing import Any, NoReturn
 
 
 def did_you_mean(word: str, known: Iterable[str], meaning: Mapping[str, str] = {}) -> str:
-    """`did you mean X or Y? ` with those of `known` that are near to `word`; empty when none is.
+    """`did you mean X or Y? ` with the words of `known` that are near to `word`; empty if none is.
 
-    `meaning` has what to say for those that are other names of something.
+    `meaning` maps other names to the words to suggest for them.
     """
     hits = difflib.get_close_matches(word.lower(), list(known), 2, cutoff=0.65)
     near = dict.fromkeys(meaning.get(hit, hit) for hit in hits)
@@ -38,6 +39,11 @@ class Parser(argparse.ArgumentParser):
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print, and leave a closed stream to the end of the program: Python 3.11.2 raises here, later ones do not."""
+        with contextlib.suppress(OSError):
+            super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2, after usage, message and suggestion."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The front door from outside: any folder, odd paths, clear errors, a clean environment for programs."""
 
+import argparse
 import contextlib
 import io
 import os
@@ -11,6 +12,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -18,7 +20,7 @@ from terrace import __main__ as door
 from terrace import cli, host, output, paths, venv
 from terrace.errors import MissingError, UsageError
 from terrace.lab import qemu
-from terrace.words import did_you_mean
+from terrace.words import Parser, did_you_mean
 
 DOOR = paths.repo_root() / "terrace"
 
@@ -211,6 +213,18 @@ def test_a_mistake_has_its_exit_code_though_nobody_hears_of_it(tmp_path: Path) -
     for words, code in ((["lab", "run"], 2), (["bench", "run", "nothing", "--dry-run"], 2), (["set", "--loud"], 2)):
         done = _into_a_closed_pipe(tmp_path, *words, stream="stderr")
         assert (done.returncode, done.stdout) == (code, ""), words
+
+
+def test_a_mistake_on_a_closed_stream_is_no_other_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Python 3.11.2 of Debian 12, whose argparse raises, a mistake ended as a closed pipe does."""
+
+    def as_in_3_11_2(self: argparse.ArgumentParser, message: str, file: TextIO | None = None) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(argparse.ArgumentParser, "_print_message", as_in_3_11_2)
+    with pytest.raises(SystemExit) as ended:
+        Parser(prog="x").parse_args(["--loud"])
+    assert ended.value.code == 2
 
 
 def test_streams_that_were_closed_from_the_start_are_no_traceback(tmp_path: Path) -> None:
