@@ -50,14 +50,14 @@ _EXEMPT = {
     },
     # checkpatch sees only documentation that the very same patch adds; ours is in a hook.
     re.compile(r"mm/mtier/core\.c"): {"UNDOCUMENTED_SETUP"},
-    # ENOSYS is just what it asks for: is there such a call?
+    # ENOSYS is the expected error of a missing call.
     re.compile(r"tools/testing/selftests/terrace/mempolicy2_"): {"ENOSYS", "MACRO_ARG_REUSE"},
-    # A program that is built for other ABIs has to know which one.
+    # A program that is built for several ABIs checks which one.
     re.compile(r"tools/testing/selftests/terrace/mempolicy2_abi\.c"): {"ARCH_DEFINES"},
     # An empty stub that must not change a byte of its caller.
     re.compile(r"include/linux/(mtier|numa_follow)\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
     re.compile(r"include/linux/tlb_defer(_\w+)?\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
-    # Bitmaps of fixed size instead of cpumasks: it runs in user space, too.
+    # Bitmaps of fixed size instead of cpumasks, as it also runs in user space.
     re.compile(r"mm/tlb_defer/(gen|tests/gen_kunit)\."): {"NR_CPUS"},
     # A flag written as those around it are.
     re.compile(r"include/uapi/linux/mempolicy\.h"): {"SPACING"},
@@ -70,7 +70,7 @@ _CODE = (".c", ".h")
 
 @dataclass(frozen=True)
 class Measured:
-    """What a check returns that has more to show than what is wrong: sizes of our folders, or places of nops."""
+    """The result of a check that has more than problems: sizes of our folders, or places of nops."""
 
     problems: list[str]
     sizes: list[Size] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `run` returns what is wrong, a line each; `slow` ones run only with --full or by name.
+    """One check: `run` returns the problems, a line each; `slow` ones run only with --full or by name.
 
     `packages` are the Debian packages that it needs beside those of a kernel's build.
     """
@@ -267,7 +267,7 @@ def _check_sparse(source: Source) -> list[str]:
 
 
 def _check_size(source: Source) -> Measured:
-    """Our code, as the terrace flavour compiles it, is no larger than hooks/budget.toml says; shows a table."""
+    """Our code, as the terrace flavour compiles it, is no larger than hooks/budget.toml allows; shows a table."""
     out = _terrace_out(source)
     _compile_ours(out)
     built = [f"{name}built-in.a" if name.endswith("/") else name for name in _compiled()]
@@ -279,7 +279,7 @@ def _check_size(source: Source) -> Measured:
 
 
 def _check_nops(source: Source) -> Measured:
-    """Where functions ask for what of ours is off, there is one nop; shows a table, from the disassembly."""
+    """A switch of ours that is off costs one nop in each function that has it; shows a table, from the disassembly."""
     kernel = build.build("static-keys")
     code = [tree.overlay_dir() / name for name in tree.overlay_files() if name.endswith(".c")]
     found = nops.sites(kernel.vmlinux, nops.keys(path.read_text(errors="replace") for path in code))
@@ -291,7 +291,7 @@ def _terrace_out(source: Source) -> Path:
 
 
 def _compile_ours(out: Path, *words: str) -> str:
-    """What make says while it compiles the overlay's own files in an out folder."""
+    """The output of make for the overlay's own files in an out folder."""
     command = [*words, *_compiled()]
     done = subprocess.run(
         [*build.make_command(out, *command), f"-j{cpu_count()}", "-Otarget"],
@@ -307,7 +307,7 @@ def _compile_ours(out: Path, *words: str) -> str:
 
 
 def _compiled() -> list[str]:
-    """What make can build of the overlay by name: folders with a Makefile of ours, and objects in folders of Linux."""
+    """The make targets of the overlay: folders with a Makefile of ours, and objects in folders of Linux."""
     ours = tree.overlay_files()
     folders = sorted(
         f"{Path(name).parent}/"
@@ -333,7 +333,7 @@ def _check_bloat(source: Source) -> list[str]:
 
 
 def _bloat(lines: Sequence[str], refactored: Mapping[str, str]) -> list[str]:
-    """What bloat-o-meter says, or nothing if only functions of `refactored` (name: reason) have changed and shrunk."""
+    """The output of bloat-o-meter, or nothing if only functions of `refactored` (name: reason) have shrunk."""
     head = re.match(r"add/remove: (\d+)/(\d+) grow/shrink: (\d+)/(\d+) ", lines[0])
     if head is None or any(int(count) for count in head.groups()[:3]):
         return list(lines)
@@ -359,7 +359,7 @@ def _check_bisect(source: Source) -> list[str]:
 
 
 def _check_configs(source: Source) -> list[str]:
-    """Every flavour's options are taken by the kernel as its fragments ask for them."""
+    """The kernel's configuration has every option as the fragments of each flavour set it."""
     for name in config.FLAVOURS:
         build.prepare(name)
     return []
@@ -371,7 +371,7 @@ def _check_symbols(source: Source) -> list[str]:
 
 
 def _check_exports(source: Source) -> list[str]:
-    """What inlines of Linux headers call of ours is exported to modules."""
+    """Functions of ours that inlines of Linux headers call are exported to modules."""
     return exports.problems()
 
 

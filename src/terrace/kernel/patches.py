@@ -69,7 +69,7 @@ def subject(hook: Hook) -> str:
 
 
 def apply_patch(name: str, diff: str, folder: Path) -> None:
-    """Apply one patch, without fuzz, to the files in `folder`; BuildError names the patch and what git said."""
+    """Apply one patch, without fuzz, to the files in `folder`; BuildError names the patch and has the output of git."""
     if not diff:
         return
     done = subprocess.run(
@@ -121,7 +121,7 @@ def rendered(hook: Hook, before: Mapping[str, bytes], after: Mapping[str, bytes]
         write_files(folder / "b", {name: after[name] for name in changed})
         stat = _diff(folder, "--stat=72")
         diff = _diff(folder)
-    # Without an index git cannot tell that a/x and b/x are one file, and says so in the table.
+    # Without an index git takes a/x and b/x for two files, and the table shows both.
     stat = re.sub(r"^ \{a => b\}/|^ a/\S+ => b/", " ", stat, flags=re.MULTILINE)
     return f"{_message_text(hook).rstrip()}\n---\n{stat}\n{diff}"
 

@@ -30,7 +30,7 @@ _IGNORED = re.compile(r"(.*~|\..*|.*\.(o|a|so|d|ko|cmd|orig|rej|swp|pyc)|__pycac
 
 @dataclass
 class _State:
-    """What the tree holds, as noted by the last assembly."""
+    """The contents of the tree, noted by the last assembly."""
 
     source: str = ""
     overlay: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ def stock(source: Source) -> Path:
 
 
 def assemble(source: Source, folder: str = "linux-terrace") -> Path:
-    """Our tree in build/, brought up to date with the overlay and the hooks; another folder has one of its own.
+    """Our tree in build/, brought up to date with the overlay and the hooks, or another one in `folder`.
 
     Raises BuildError when a hook does not apply, or an overlay file exists in the pristine source.
     """
