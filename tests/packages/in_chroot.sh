@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# In a bare Debian 12 that has nothing but apt: install the packages of /debs, use them, take them away again.
+# In a bare Debian that has nothing but apt: install the packages of /debs, use them, take them away again.
 set -eux
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 

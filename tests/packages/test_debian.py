@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from releases import newest_source
 
 from terrace.kernel import source
 from terrace.lab.debian import disk, image, session
@@ -37,7 +38,7 @@ WantedBy=multi-user.target
 
 
 def run(words: Sequence[object]) -> str:
-    """What it prints."""
+    """Run a program and return its output."""
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout
 
 
@@ -54,24 +55,40 @@ def newer(package: Path, folder: Path) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def base() -> image.Image:
-    return image.find()
+@pytest.fixture(scope="module", params=image.RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def packages(base: image.Image) -> list[Path]:
-    made = [*tools.make(), *kernel.make_once(source.find(), base.base)]
+def linux(release: str) -> source.Source:
+    """The newest source of the release: from an older one the boot menu would start Debian's own kernel."""
+    root = build_dir() / "packages" / "sources" / release
+    shutil.rmtree(root, ignore_errors=True)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    return source.find(newest_source(release, root))
+
+
+@pytest.fixture(scope="module")
+def base(release: str, linux: source.Source) -> image.Image:
+    found = image.find(release, linux.version)
+    assert not found.starts_its_own(linux.version)
+    return found
+
+
+@pytest.fixture(scope="module")
+def packages(base: image.Image, linux: source.Source) -> list[Path]:
+    made = [*tools.make(), *kernel.make_once(linux, base.base)]
     return [
         path for path in made if not path.name.startswith(("libterrace-dev", "libterrace0-dbgsym", "linux-headers"))
     ]
 
 
 @pytest.fixture(scope="module")
-def seen(base: image.Image, packages: Sequence[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What was seen in it, in build/packages/debian, where it stays; `in_debian.sh` says what is done."""
+def seen(release: str, base: image.Image, packages: Sequence[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with what the steps in in_debian.sh wrote; it stays in build/packages/debian/RELEASE."""
     work = tmp_path_factory.mktemp("debian")
-    kept = build_dir() / "packages" / "debian"
+    kept = build_dir() / "packages" / "debian" / release
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
     machine = Machine(Path(), Path(), kept / "console", load_topology("dram-cxl"), one_thread=True)
@@ -96,7 +113,7 @@ def answer(seen: Path, name: str) -> Any:
 
 
 def test_hot_pages_of_a_service_are_in_dram(seen: Path) -> None:
-    """In every boot; `in_debian.sh` has waited for it, this is what the tools say of it."""
+    """`in_debian.sh` has waited for that in every boot; this checks the output of the tools."""
     assert [reason["id"] for reason in answer(seen, "before")["reasons"]] == ["off"]
     after = answer(seen, "after")
     assert after["engine"]["enabled"] and after["demotion_enabled"]
@@ -119,7 +136,7 @@ def test_a_later_version_is_an_upgrade(seen: Path) -> None:
 
 
 def test_what_debian_has_built_in_is_built_in(base: image.Image, packages: Sequence[Path], tmp_path: Path) -> None:
-    """What goes is modules that this machine has no use for, and options of those."""
+    """Only modules that this machine does not use are left out, with their options."""
     linux = next(path for path in packages if path.name.startswith("linux-image"))
     run(["dpkg-deb", "--extract", linux, tmp_path])
     config = next((tmp_path / "boot").glob("config-*")).read_text().splitlines()
@@ -128,7 +145,7 @@ def test_what_debian_has_built_in_is_built_in(base: image.Image, packages: Seque
 
 
 def test_it_has_what_a_debian_boots_by(packages: Sequence[Path]) -> None:
-    """Modules, signed and compressed as the configuration says; and nothing to test with."""
+    """Modules, signed and compressed as configured, and none for tests."""
     linux = next(path for path in packages if path.name.startswith("linux-image"))
     names = run(["dpkg-deb", "--contents", linux]).split()
     modules = [name for name in names if ".ko" in name]

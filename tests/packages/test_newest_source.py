@@ -4,24 +4,19 @@
 Debian 13 had 6.12.118 before Debian 12 had it. One hook did not apply there, and both commands of the README failed.
 """
 
-import os
-import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
+from releases import RELEASES, newest_source
 
-from terrace.host import clean_env, require_packages
 from terrace.kernel import tree
 from terrace.kernel.patches import hooks, stack_states
-from terrace.kernel.source import PACKAGE
-
-RELEASES = ["bookworm", "trixie"]
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_hooks_apply_to_the_newest_source(release: str, tmp_path: Path) -> None:
-    tarball = _unpack(release, tmp_path / "root")
+    tarball = newest_source(release, tmp_path / "root")
     stack, overlay = hooks(), set(tree.overlay_files())
     hooked = {name for hook in stack for name in hook.paths}
     pristine: dict[str, bytes] = {}
@@ -35,14 +30,3 @@ def test_the_hooks_apply_to_the_newest_source(release: str, tmp_path: Path) -> N
                 pristine[name] = content.read()
     assert pristine.keys() == hooked, "a hooked file is missing"
     assert len(stack_states(pristine, stack)) == len(stack) + 1
-
-
-def _unpack(release: str, root: Path) -> Path:
-    """The tarball of the newest package of a release; nothing of the package is configured or run."""
-    require_packages(["mmdebstrap"], "unpack the Linux source of another release of Debian")
-    words = ["mmdebstrap", "--variant=extract", "--format=directory", f"--include={PACKAGE}"]
-    # As for `lab debian`: mounts of root's mmdebstrap end with it, however it ends.
-    words = ["unshare", "--mount", *words, "--mode=root"] if os.geteuid() == 0 else [*words, "--mode=unshare"]
-    done = subprocess.run([*words, release, str(root)], capture_output=True, text=True, check=False, env=clean_env())
-    assert done.returncode == 0, done.stderr
-    return root / "usr/src" / f"{PACKAGE}.tar.xz"

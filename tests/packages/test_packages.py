@@ -5,42 +5,45 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from releases import CERTIFICATES_HOOK, FIRST_PACKAGES, INSIDE, RELEASES, clone, mmdebstrap, run
 
-from terrace.host import require_packages
-from terrace.packages import tools
 from terrace.paths import repo_root
 
 SCRIPTS = repo_root() / "tests/packages"
-#: Releases of Debian, each with the tags that its lintian knows and later ones have dropped: an override of such a tag
-#: would be an error there (alien-tag). The services are for systemd alone; `terrace apply` does without.
-RELEASES = {"bookworm": "package-supports-alternative-init-but-no-init.d-script", "trixie": ""}
+#: The tags that lintian of a release knows and later ones have dropped: an override of such a tag would be an error
+#: there (alien-tag). The services are for systemd alone; `terrace apply` does without.
+TAGS = {"bookworm": "package-supports-alternative-init-but-no-init.d-script"}
 EXAMPLE = "usr/share/doc/terrace-tools/examples/terrace.toml"
 
 
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def packages() -> list[Path]:
-    require_packages(["mmdebstrap"], "look at the packages, and install them into a Debian of their own")
-    return tools.make()
-
-
-def run(words: Sequence[object]) -> str:
-    """Run a program and return its output; a failure fails the test with the end of that."""
-    done = subprocess.run(
-        [str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-6000:]
-    return done.stdout
+def packages(release: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The packages, made by `terrace deb tools` of a clone in a fresh Debian of the release."""
+    work = tmp_path_factory.mktemp(release)
+    clone(work / "terrace")
+    hooks = [
+        f'cp -a -- "{work}/terrace" "$1/root/"',
+        CERTIFICATES_HOOK,
+        f"{INSIDE} sh -c 'cd /root/terrace && ./terrace --yes deb tools'",
+        f'cp -- "$1"/root/terrace/build/deb/*.deb "{work}/"',
+    ]
+    options = [f"--include={','.join(FIRST_PACKAGES)}", *(f"--customize-hook={hook}" for hook in hooks)]
+    mmdebstrap(release, "/dev/null", "--variant=important", *options)
+    return sorted(work.glob("*.deb"))
 
 
 def in_debian(release: str, files: Path, command: str, *options: str) -> str:
     """Make a bare Debian with the folder `files` as /debs, run a command there, and return all that was printed."""
-    words = [f"--customize-hook=copy-in {files} /", f'--customize-hook=chroot "$1" {command}']
-    return run(["mmdebstrap", "--variant=apt", *options, *words, release, "/dev/null"])
+    hooks = [f'cp -RT -- "{files}" "$1/debs"', f'chroot "$1" {command}']
+    return mmdebstrap(release, "/dev/null", "--variant=apt", *options, *(f"--customize-hook={hook}" for hook in hooks))
 
 
 @pytest.fixture
@@ -77,14 +80,13 @@ def test_there_are_three_and_the_symbols_to_debug_with(packages: list[Path]) -> 
     assert names == ["libterrace-dev", "libterrace0", "libterrace0-dbgsym", "terrace-tools"]
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_lintian_has_nothing_to_say(packages: list[Path], debs: Path, release: str) -> None:
+def test_lintian_has_nothing_to_say(release: str, packages: list[Path], debs: Path) -> None:
     """Not even of the kinds that it keeps to itself."""
     for path in packages:
         shutil.copy(path, debs)
     words = "lintian --allow-root --display-info --pedantic --fail-on error,warning,info,pedantic"
-    if RELEASES[release]:
-        words += f" --suppress-tags {RELEASES[release]}"
+    if release in TAGS:
+        words += f" --suppress-tags {TAGS[release]}"
     printed = in_debian(
         release, debs, f"sh -c '{words} /debs/*.deb && echo lintian ended with 0'", "--include=lintian"
     ).splitlines()
@@ -92,15 +94,15 @@ def test_lintian_has_nothing_to_say(packages: list[Path], debs: Path, release: s
     assert [line for line in printed if re.match("[EWIPXON]: (terrace|libterrace)", line)] == []
 
 
-def test_they_install_work_and_leave_in_a_bare_debian(packages: list[Path], debs: Path) -> None:
+def test_they_install_work_and_leave_in_a_bare_debian(release: str, packages: list[Path], debs: Path) -> None:
     """The steps are in `tests/packages/in_chroot.sh`."""
     for path in [*packages, SCRIPTS / "in_chroot.sh"]:
         shutil.copy(path, debs)
-    said = in_debian("bookworm", debs, "sh /debs/in_chroot.sh")
+    said = in_debian(release, debs, "sh /debs/in_chroot.sh")
     assert "nothing wrong" in said and "set -eux" in (SCRIPTS / "in_chroot.sh").read_text()
 
 
-def test_an_upgrade_asks_nothing_after_settings_were_saved(packages: list[Path], debs: Path) -> None:
+def test_an_upgrade_asks_nothing_after_settings_were_saved(release: str, packages: list[Path], debs: Path) -> None:
     """The upgrades are in `tests/packages/in_upgrade.sh`."""
     package = next(path for path in packages if path.name.startswith("terrace-tools_"))
     number = package.name.split("_")[1]
@@ -111,4 +113,4 @@ def test_an_upgrade_asks_nothing_after_settings_were_saved(packages: list[Path],
     (debs / "library").mkdir()
     shutil.copy(next(path for path in packages if path.name.startswith("libterrace0_")), debs / "library")
     shutil.copy(SCRIPTS / "in_upgrade.sh", debs)
-    assert "\nevery upgrade went through\n" in in_debian("bookworm", debs, "sh /debs/in_upgrade.sh")
+    assert "\nevery upgrade went through\n" in in_debian(release, debs, "sh /debs/in_upgrade.sh")

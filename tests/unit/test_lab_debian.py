@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from terrace.__main__ import main
 from terrace.errors import BuildError
-from terrace.lab.debian import disk, session
+from terrace.lab.debian import disk, image, session
 from terrace.lab.machine import Machine
 from terrace.lab.topology import MIB, load_topology
+from terrace.packages.kernel import Base
 
 
 @pytest.fixture
@@ -56,6 +58,23 @@ def test_the_machine_reboots_by_itself_and_boots_from_its_disk(debian: session.D
     assert drives[0] == f"file={str(debian.root).replace(',', ',,')},format=raw,if=virtio"
     assert drives[1] == f"file={debian.carried},format=raw,if=virtio"
     assert "thread=single" in " ".join(words)
+
+
+@pytest.mark.parametrize(
+    ("source", "starts"),
+    [("6.12.117", True), ("6.12.118", False), ("6.12.9", True), ("6.12", True), ("6.12.200", 0)],
+)
+def test_the_boot_menu_starts_the_highest_version(source: str, starts: bool) -> None:
+    made = image.Image(Path(), Base("", "config"), "6.12.118")
+    assert made.starts_its_own(source) == starts
+
+
+def test_each_release_has_a_disk_and_unknown_ones_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for release in image.RELEASES:
+        assert main(["lab", "debian", "--dry-run", "--release", release, "--", "true"]) == 0
+        assert f"/debian/{release}/disk," in capsys.readouterr().out
+    assert main(["lab", "debian", "--dry-run", "--release", "sid"]) == 2
+    assert "'sid'" in (said := capsys.readouterr().err) and "trixie, bookworm" in said.replace("'", "")
 
 
 class TestSession:

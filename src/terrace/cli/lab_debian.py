@@ -42,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     lab_topology.add_arguments(parser)
     add_linux(parser)
+    parser.add_argument(
+        "--release",
+        choices=image.RELEASES,
+        default=image.DEFAULT_RELEASE,
+        help="of Debian; each has a disk of its own (%(default)s)",
+    )
     parser.add_argument("--fresh", action="store_true", help="begin with a new disk: nothing of ours installed")
     parser.add_argument(
         "--put", type=Path, action="append", default=[], metavar="FILE", help=f"have FILE in {session.MOUNT_POINT}, too"
@@ -60,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
     """Run the verb; the exit code is the command's own where there is one."""
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
     limit_s = _check(args, words)
-    folder = build_dir() / "debian"
+    folder = build_dir() / "debian" / args.release
     topology = lab_topology.choose(args)
     machine = Machine(
         vmlinux=Path(),
@@ -84,9 +90,9 @@ def main(args: argparse.Namespace) -> int:
     for packages in (image.PACKAGES_OF_HOST, disk.PACKAGES, tools.PACKAGES, kernel.PACKAGES):
         require_packages(packages, "make a Debian for the lab, and packages for it")
     hmat.write(topology)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        _prepare(debian, args.fresh, args.put, words)
+        _prepare(debian, args, words)
         if not words:
             output.say("terrace: booting; poweroff ends the session, Ctrl-A X takes the machine's power away")
             session.talk(debian)
@@ -143,13 +149,19 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _prepare(debian: session.Debian, fresh: bool, put: Sequence[Path], words: Sequence[str]) -> None:
+def _prepare(debian: session.Debian, args: argparse.Namespace, words: Sequence[str]) -> None:
     """Make its disks."""
-    made = image.find()
-    if fresh or not debian.root.exists():
+    linux = source.find()
+    made = image.find(args.release, linux.version)
+    if made.starts_its_own(linux.version):
+        output.say(
+            f"terrace: warning: Debian's own kernel of {args.release} is Linux {made.linux}, newer than the source,"
+            f" {linux.version}: the boot menu starts Debian's. Name a newer source with --linux"
+        )
+    if args.fresh or not debian.root.exists():
         debian.root.unlink(missing_ok=True)
         image.copy(made, debian.root)
-    packages = [*tools.make(), *kernel.make_once(source.find(), made.base)]
+    packages = [*tools.make(), *kernel.make_once(linux, made.base)]
     files: dict[str, Path | str] = {f"debs/{path.name}": path for path in packages if "dbgsym" not in path.name}
-    files.update({path.name: path for path in put})
+    files.update({path.name: path for path in args.put})
     session.carry(debian.carried, files, words)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Disks of ext4, made from folders and read without mounting them: nobody has to be root for that."""
+"""Disks of ext4, made from folders and read without a mount, so that a user without root can do both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from terrace.host import clean_env, require_packages
 from terrace.lab.topology import MIB
 
 PACKAGES = ("e2fsprogs", "fdisk")
-# Where the first partition begins; a boot loader fits before it.
+# The first partition begins here; a boot loader fits before it.
 _FIRST_BYTES = MIB
 
 
@@ -58,7 +58,7 @@ def _empty(disk: Path, size_bytes: int) -> None:
 
 
 def run(words: Sequence[str], text: str = "") -> bytes:
-    """What a command of the system's administrator prints. Raises BuildError, MissingError."""
+    """Return the output of a command of the system's administrator. Raises BuildError, MissingError."""
     # A user's PATH need not have their folders.
     environment = clean_env()
     environment["PATH"] = f"{environment.get('PATH', '')}:/usr/sbin:/sbin"

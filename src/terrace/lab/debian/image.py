@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from pathlib import Path
 from terrace import stored
 from terrace.errors import BuildError
 from terrace.host import require_packages
-from terrace.kernel import source
 from terrace.lab.debian import disk, session
 from terrace.lab.machine import Machine
 from terrace.lab.topology import MIB, load_topology
@@ -22,7 +22,9 @@ from terrace.packages.kernel import Base
 from terrace.paths import cache_dir
 from terrace.progress import Progress
 
-RELEASE = "bookworm"
+#: Releases of Debian, the default first; each with the name that its package of a 6.12 kernel has.
+RELEASES = {"trixie": "linux-image-cloud-amd64", "bookworm": "linux-image-6.12-cloud-amd64"}
+DEFAULT_RELEASE = next(iter(RELEASES))
 #: The packages that make it.
 PACKAGES_OF_HOST = ("mmdebstrap",)
 PACKAGES = (
@@ -31,8 +33,8 @@ PACKAGES = (
     "grub-pc",
     "initramfs-tools",
     "kmod",
-    "linux-image-6.12-cloud-amd64",
     "login",
+    "passwd",
     "procps",
     "python3",
     "systemd-sysv",
@@ -42,7 +44,8 @@ PACKAGES = (
 SIZE_BYTES = 4096 * MIB
 _UUID = "7e44ace0-0000-4000-8000-000000000001"
 _FIRST_BOOT_LIMIT_S = 1200
-_KEEP = 2
+# So many images stay in the cache: those of two releases, before and after a new version of Linux.
+_KEEP = 4
 # Its packages: a Debian whose terminal is a serial port, with the programs that the lab runs.
 _FILES = {
     "etc/fstab": f"""\
@@ -96,16 +99,29 @@ cp /boot/config-* {session.MOUNT_POINT}/config
 
 @dataclass(frozen=True)
 class Image:
-    """``root`` is the disk, never to be booted itself; ``base`` what a kernel for it is configured by."""
+    """A disk with Debian.
+
+    `root` is the file, never to be booted itself; `base` what a kernel for it is configured by; `linux` the version of
+    Debian's own kernel there, like 6.12.118.
+    """
 
     root: Path
     base: Base
+    linux: str
+
+    def starts_its_own(self, linux: str) -> bool:
+        """True if the boot menu prefers Debian's own kernel to one that is built from the version `linux`."""
+        ours, own = ([int(number) for number in re.findall(r"\d+", text)] for text in (linux, self.linux))
+        return own > ours
 
 
-def find() -> Image:
-    """The image, made when the cache has none for Debian's present kernel. Raises BuildError, MissingError."""
+def find(release: str, linux: str) -> Image:
+    """Return the image of a release, made when the cache has none for kernels of the version `linux`.
+
+    Raises BuildError, MissingError.
+    """
     # A kernel of ours that is older than the image's own would not be the one that the boot menu starts.
-    recipe = (source.find().version, RELEASE, *PACKAGES, SIZE_BYTES, *_FILES.items(), _IN_CHROOT, _FIRST_BOOT)
+    recipe = (linux, release, *_packages(release), SIZE_BYTES, *_FILES.items(), _IN_CHROOT, _FIRST_BOOT)
     key = hashlib.sha256(repr(recipe).encode()).hexdigest()[:16]
     parent = cache_dir() / "debian"
     parent.mkdir(exist_ok=True)
@@ -116,10 +132,14 @@ def find() -> Image:
             stored.report(folder, problem)
             shutil.rmtree(folder)
         if not folder.is_dir():
-            _make(folder)
+            _make(release, folder)
     os.utime(folder)
     config = folder / "config"
-    return Image(folder / "disk", Base(config.read_text(), str(config), (folder / "lsmod").read_text()))
+    text = config.read_text()
+    head = re.search(r"^# Linux/\S+ (\d+\.\d+\.\d+)", text, re.MULTILINE)
+    if head is None:
+        raise BuildError(f"{config} does not say of which Linux it is")
+    return Image(folder / "disk", Base(text, str(config), (folder / "lsmod").read_text()), head[1])
 
 
 def copy(image: Image, target: Path) -> None:
@@ -128,7 +148,11 @@ def copy(image: Image, target: Path) -> None:
     disk.run(words)
 
 
-def _make(folder: Path) -> None:
+def _packages(release: str) -> list[str]:
+    return sorted([*PACKAGES, RELEASES[release]])
+
+
+def _make(release: str, folder: Path) -> None:
     require_packages(PACKAGES_OF_HOST, "install a Debian for the lab")
     machine = Machine(Path(), Path(), folder.parent / "console", load_topology("dram-cxl"), one_thread=True)
     session.require(machine)
@@ -137,8 +161,8 @@ def _make(folder: Path) -> None:
         _remove(left)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as name:
         work = Path(name)
-        with Progress("a Debian for the lab"):
-            kernel, initrd = _install(work)
+        with Progress(f"a Debian ({release}) for the lab"):
+            kernel, initrd = _install(release, work)
             carried = work / "carried"
             session.carry(carried, {"first": _FIRST_BOOT}, ["sh", f"{session.MOUNT_POINT}/first"])
             direct = (kernel, initrd, f"root=UUID={_UUID} console=ttyS0 panic=-1")
@@ -159,7 +183,7 @@ def _make(folder: Path) -> None:
         shutil.rmtree(path.parent, ignore_errors=True)
 
 
-def _install(work: Path) -> tuple[Path, Path]:
+def _install(release: str, work: Path) -> tuple[Path, Path]:
     """Make ``work``/disk; its kernel and initramfs, for the boot before there is a boot loader."""
     added, root = work / "added", work / "root"
     for name, text in _FILES.items():
@@ -170,12 +194,12 @@ def _install(work: Path) -> tuple[Path, Path]:
         f'cp -RT -- "{added}" "$1" && chroot "$1" sh -e < "{work}/in_chroot"',
         f'cp -- "$1"/boot/vmlinuz-* "{work}/kernel" && cp -- "$1"/boot/initrd.img-* "{work}/initrd"',
     ]
-    words = ["mmdebstrap", "--variant=apt", "--format=directory", f"--include={','.join(PACKAGES)}"]
+    words = ["mmdebstrap", "--variant=apt", "--format=directory", f"--include={','.join(_packages(release))}"]
     words += [f"--customize-hook={hook}" for hook in hooks]
     # Root's mmdebstrap mounts folders of this host there, /dev among them. If it is killed, they must be unmounted:
     # the removal of its folder would delete the host's files.
     words = ["unshare", "--mount", *words, "--mode=root"] if os.geteuid() == 0 else [*words, "--mode=unshare"]
-    disk.run([*words, RELEASE, str(root)])
+    disk.run([*words, release, str(root)])
     disk.to_boot_from(root, work / "disk", SIZE_BYTES, _UUID, _inside())
     _remove(root)
     return work / "kernel", work / "initrd"

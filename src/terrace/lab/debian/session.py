@@ -26,7 +26,7 @@ from terrace.lab.qemu import die_with_parent, require_host_memory, require_qemu
 from terrace.lab.shell import raw_terminal
 from terrace.lab.topology import MIB
 
-#: Where the carried disk is in the guest.
+#: The folder of the guest at which the carried disk is mounted.
 MOUNT_POINT = "/terrace"
 LABEL = "terrace"
 _CODE = "code"
@@ -97,9 +97,9 @@ def argv(debian: Debian, *, terminal: bool) -> list[str]:
 
 
 def run(debian: Debian, limit_s: float | None, output: Path | None = None) -> int:
-    """Boot it with a carried command and give that one's exit code, or TIMED_OUT.
+    """Boot it with a carried command; return the exit code of that, or TIMED_OUT.
 
-    What it prints goes into the file ``output``, else to stdout. Raises BuildError when QEMU fails or the machine goes
+    Its output goes into the file `output`, by default to stdout. Raises BuildError when QEMU fails or the machine goes
     off before the command has ended, MissingError, UsageError (no memory for it).
     """
     with output.open("wb") if output else nullcontext() as sink:
@@ -138,7 +138,7 @@ def _until_off(
     try:
         _, said = process.communicate(timeout=limit_s)
     finally:
-        # Ctrl-C, too; disks of a machine that lost its power are what journals are for.
+        # After Ctrl-C as well; the journal of ext4 repairs the disk.
         process.kill()
         process.wait()
     if process.returncode:
