@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The start of selftest programs in the guest: their time limits, and the variables for them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,15 @@ def test_no_machine_is_booted_when_the_time_is_over(guest: Guest) -> None:
     (result,) = run_selftests(SelftestRun("selftest", Path("vmlinux"), deadline=0.0), [PROGRAM])
     assert (result.status, result.detail) == ("skip", "the time of --within is over")
     assert not guest.argv
+
+
+def test_each_program_that_ends_is_a_line_with_its_number(guest: Guest) -> None:
+    second = replace(PROGRAM, name="churn2", machine=replace(PROGRAM.machine, cpus=3))
+    guest.said = "1..1\nok 1 runs\n@ end churn exit 0 1000\n@ start churn2\nok 1 runs\n@ end churn2 exit 0 2000"
+    noted: list[str] = []
+    list(run_selftests(SelftestRun("selftest", Path("vmlinux"), note=noted.append), [PROGRAM, second]))
+    assert "churn (1.0 s in the guest), 1 of 2" in noted
+    assert "churn2 (2.0 s in the guest), 2 of 2" in noted
 
 
 def test_the_environment_arrives_in_the_guest() -> None:

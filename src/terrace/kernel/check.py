@@ -8,7 +8,7 @@ import subprocess
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from terrace.kernel.nops import Site
 from terrace.kernel.size import Size
 from terrace.kernel.source import Source
 from terrace.paths import build_dir, repo_root
+from terrace.progress import Progress
 from terrace.words import did_you_mean
 
 # There is no git history to look at, and MAINTAINERS is one patch of the series, not a part of each.
@@ -348,9 +349,15 @@ def _check_series(source: Source) -> list[str]:
     root = tree.assemble(source)
     out = build_dir() / "series"
     shutil.rmtree(out, ignore_errors=True)
-    made = series.generate(series.load(), source, out)[1:]
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        return [line for lines in pool.map(lambda path: _checkpatch_patch(root, path), made) for line in lines]
+    sizes = {path: path.stat().st_size for path in series.generate(series.load(), source, out)[1:]}
+    with (
+        Progress("checkpatch of each patch of the series", sum(sizes.values())) as progress,
+        ThreadPoolExecutor(cpu_count()) as pool,
+    ):
+        sought = {pool.submit(_checkpatch_patch, root, path): size for path, size in sizes.items()}
+        for one in as_completed(sought):
+            progress.step(sought[one])
+        return [line for one in sought for line in one.result()]
 
 
 def _check_bisect(source: Source) -> list[str]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Selftest programs in the guest: many in one boot, each judged by its TAP, its exit and what the kernel said."""
+"""Selftest programs in the guest: many in one boot, each judged by its TAP, its exit code and the kernel log."""
 
 import contextlib
+import itertools
 import math
 import os
 import re
@@ -24,32 +25,32 @@ from terrace.testing.programs import MachineKey, Program, kernel_includes
 from terrace.testing.results import TestResult
 from terrace.testing.tap import leaves, parse_tap
 
-#: Why what is left is not run.
+#: The reason of the skips after the deadline.
 OVERTIME = "the time of --within is over"
-#: The check that each program has beside its own.
+#: The check that the runner adds to those of each program.
 STATE_CHECK = "state is as before"
-# Each kind of object counts for itself when states are compared.
+# Objects of different kinds are counted apart when states are compared.
 _APPEND = ("slab_nomerge",)
 _SKIP_EXIT = 4
 _OUTPUT_LINES = 40
 _START = re.compile(r"^terrace-test: start (\S+)$")
-# What MT_DATA says of a failed check (terrace_run.h).
+# The note of a check that MT_DATA failed (terrace_run.h).
 _WRONG_DATA = "wrong data"
 _LEAK_TEST = "kmemleak"
-# Boot, set-up and leak scans, in host seconds, beside the time of the tests themselves.
+# Host seconds for boot, set-up and leak scans.
 _EXTRA_S = 240.0
-# In the environment of the programs: those that run for a time and not for a count run so many times as long.
+# Variables of the programs: a factor for programs that run for a time instead of a count, and the names of checks.
 _STRETCH = "TERRACE_STRETCH"
 _ONLY = "TERRACE_ONLY"
 # A guest second may take this many host seconds where guest time counts instructions.
 _ICOUNT_STRETCH = 20.0
-# With the timing model the shift says only how often QEMU looks at its timers.
+# With the timing model the shift only sets how often QEMU checks its timers.
 _MODEL_SHIFT = 1
 
 
 @dataclass
 class _Outcome:
-    """What came of one program in one boot."""
+    """The output and the end of one program in one boot."""
 
     lines: list[str] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
@@ -64,10 +65,10 @@ class _Outcome:
 
 @dataclass
 class _Boot:
-    """The output of the batch program, taken apart while it comes."""
+    """The output of the batch program, parsed as it arrives."""
 
     mark: str
-    note: Callable[[str], None]
+    ended: Callable[[str], None]
     outcomes: dict[str, _Outcome] = field(default_factory=dict)
     leaks: list[str] = field(default_factory=list)
     running: str | None = None
@@ -98,7 +99,7 @@ class _Boot:
             outcome = self.outcomes[words[1]]
             outcome.how, outcome.number, outcome.seconds = words[2], int(words[3]), int(words[4]) / 1000
             self.running = None
-            self.note(f"{words[1]} ({outcome.seconds:.1f} s in the guest)")
+            self.ended(f"{words[1]} ({outcome.seconds:.1f} s in the guest)")
         elif words[0] == "leaks":
             self.reading_leaks = words[1] != "end"
             if words[1] == "unavailable":
@@ -109,12 +110,12 @@ class _Boot:
 
 @dataclass(frozen=True)
 class SelftestRun:
-    """How to run a set of programs: `leaks` asks kmemleak afterwards, `slow` multiplies time limits.
+    """The options for a set of programs.
 
-    `one_thread` is for a kernel that patches its own code (`Flavour.one_thread`).
-    `stretch` multiplies them, too, and the programs are told to run so many times as long. `only` picks checks by
-    parts of their names; empty: all. Behind `deadline`, a time of time.monotonic(), no machine is booted: its programs
-    are skipped.
+    `leaks` reads kmemleak at the end. `one_thread` is for a kernel that patches its code (`Flavour.one_thread`).
+    `slow` multiplies time limits; `stretch` multiplies time limits and the run time of the programs. `only` selects
+    checks by parts of their names; empty: all. After `deadline`, a time of time.monotonic(), no machine is booted and
+    programs are skipped. `note` gets a line for each boot, `ended` a line for each program that has ended.
     """
 
     group: str
@@ -126,17 +127,18 @@ class SelftestRun:
     only: tuple[str, ...] = ()
     deadline: float = math.inf
     note: Callable[[str], None] = lambda text: None
+    ended: Callable[[str], None] = lambda text: None
 
     def limit_s(self, program: Program) -> int:
-        """Guest seconds that a program may take."""
+        """Return the time limit of a program in guest seconds."""
         return program.timeout_s * self.slow * self.stretch
 
 
 def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[TestResult]:
-    """Compile and run `programs`, those of one machine in one boot; give the result of each as it is known.
+    """Compile and run `programs`, one boot for each machine; yield results as they arrive.
 
-    A program that does not compile, prints no TAP plan or not all its tests, or takes the kernel down is a failure;
-    the programs behind a crash run in a boot of their own. Machines that count instructions run side by side.
+    A program fails if it does not compile, prints no TAP plan or too few tests, or crashes the kernel. The programs
+    after a crash run in another boot. Machines that count instructions run in parallel.
     """
     built: list[tuple[Program, Path]] = []
     includes = kernel_includes(programs)
@@ -146,7 +148,9 @@ def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[Tes
         else:
             built.append((program, made))
     built.sort(key=lambda pair: (pair[0].machine, pair[0].name))
-    # A guest whose time is instructions has one core and does not notice who has the others.
+    numbers, note = itertools.count(1), run.note
+    run = replace(run, ended=lambda text: note(f"{text}, {next(numbers)} of {len(built)}"))
+    # The time of such a guest is its instructions, so other guests on the host do not change it.
     counting = [pair for pair in built if pair[0].machine.counts]
     yield from _run_machines(run, [pair for pair in built if not pair[0].machine.counts])
     lanes = lanes_for(max((_memory(pair[0].machine) for pair in counting), default=0))
@@ -191,9 +195,9 @@ def _run_machine(run: SelftestRun, machine: MachineKey, pending: list[tuple[Prog
 
 
 def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program, Path]]) -> tuple[_Boot, GuestResult]:
-    boot = _Boot(f"@{secrets.token_hex(6)}", run.note)
+    boot = _Boot(f"@{secrets.token_hex(6)}", run.ended)
     argv = [str(compile_static("batch", "batch.c", "state.c")), boot.mark]
-    # Where instructions are counted the time of a guest that waits for the host flies.
+    # With -icount the clock of a guest that waits for the host runs fast.
     argv += ["leaks" if run.leaks else "noleaks", "busy" if machine.counts else "clock"]
     for program, path in pending:
         argv += [str(run.limit_s(program)), program.name, str(path)]
@@ -205,7 +209,7 @@ def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program
 
 @contextlib.contextmanager
 def _clock(run: SelftestRun, machine: MachineKey) -> Iterator[tuple[int | None, str | None]]:
-    """The shift of -icount and the plugin that give a machine its clock."""
+    """Yield the shift of -icount and the plugin for the clock of a machine."""
     if not machine.model:
         yield machine.icount if machine.icount >= 0 else None, None
         return
@@ -248,7 +252,7 @@ def _environment(run: SelftestRun) -> dict[str, str]:
 
 
 def _blame(log: str) -> tuple[dict[str, list[KernelReport]], list[KernelReport]]:
-    """The kernel's reports by the test that was running, and those before any."""
+    """Return the kernel's reports by the program that was running, and the reports before the first program."""
     starts = [(n, found[1]) for n, line in enumerate(plain_lines(log), 1) if (found := _START.match(line))]
     blamed: dict[str, list[KernelReport]] = {}
     unblamed: list[KernelReport] = []
@@ -274,11 +278,11 @@ def _dead_boot(
 def _judge(
     run: SelftestRun, program: Program, outcome: _Outcome, guest: GuestResult, reports: Sequence[KernelReport]
 ) -> Iterator[TestResult]:
-    """The results of one program: its TAP tests, or one failure that says why they do not count."""
+    """Yield the results of one program: its TAP tests, and a failure if they are not valid."""
     group = run.group
     if not outcome.ended:
         detail = "\n".join([f"while this ran, {guest.explain()}", "its output:", *outcome.lines[-_OUTPUT_LINES:]])
-        # A machine lost with its QEMU says nothing of the kernel.
+        # If QEMU itself failed, the kernel may be right: such a failure is not final.
         yield TestResult(group, program.name, "fail", detail, outcome.seconds, final=guest.verdict != "qemu")
         return
     tap = parse_tap(outcome.lines)
@@ -289,19 +293,19 @@ def _judge(
     problems += [f"the kernel reported: {report.title}" for report in reports]
     if results:
         results[0] = replace(results[0], seconds=outcome.seconds)
-    # What was killed could put nothing back.
+    # A killed program cannot restore the state.
     if outcome.how != "timeout":
         results.append(_judge_state(group, program, outcome))
     yield from results
     if problems:
         shown = [line for report in reports for line in report.lines] or outcome.lines[-_OUTPUT_LINES:]
-        # What takes ten times its usual time hangs.
+        # The limit is ten times the usual time: a second try would end the same.
         final = bool(reports) or outcome.how == "timeout"
         yield TestResult(group, program.name, "fail", "\n".join([*problems, *shown]), outcome.seconds, final)
 
 
 def _judge_state(group: str, program: Program, outcome: _Outcome) -> TestResult:
-    """Whether the machine is as it was before the program (guest/state.c)."""
+    """Check that the program restored the state of the machine (guest/state.c)."""
     status = "fail" if outcome.differs else "pass"
     return TestResult(group, f"{program.name}:{STATE_CHECK}", status, "\n".join(outcome.differs))
 
@@ -326,7 +330,7 @@ def _exit_problems(limit_s: int, outcome: _Outcome, results: Sequence[TestResult
 def _judge_machine(
     run: SelftestRun, machine: MachineKey, boot: _Boot, guest: GuestResult, reports: Sequence[KernelReport]
 ) -> Iterator[TestResult]:
-    """What belongs to no test: reports during boot, leaks, a machine that died between two tests."""
+    """Yield failures of no program: reports during boot, leaks, a crash between two programs."""
     name = f"machine:{machine.topology}"
     for report in reports:
         detail = "\n".join([f"the kernel reported: {report.title}", *report.lines])
