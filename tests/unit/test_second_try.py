@@ -170,7 +170,7 @@ def test_a_case_of_kunit_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(groups, "run_kunit", ran)
     monkeypatch.setattr(groups, "kunit_names", lambda: ["suite.one", "suite.two"])
     monkeypatch.setattr(verb, "GROUPS", {"kunit": groups.GROUPS["kunit"]})
-    monkeypatch.setattr(verb, "_gate", lambda: Gate(frozenset(), frozenset()))
+    monkeypatch.setattr(verb, "_gate", lambda: Gate(frozenset()))
     assert run() == 0
     assert globs == ["", "suite.two"]
 

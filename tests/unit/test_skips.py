@@ -274,11 +274,12 @@ def test_a_program_is_taken_from_its_package(tmp_path: Path, monkeypatch: pytest
             (folder / "unpacked/usr/bin/xyz-tool").write_text("")
 
     monkeypatch.setattr(debian_program, "_run", run)
+    monkeypatch.setattr(debian_program, "_is_known", lambda package: calls.append("apt-cache"))
     for _ in range(2):
         assert (
             search_path("xyz-tool", "terrace-no-such-package", "xyz") == f"{tmp_path}/cache/programs/xyz:/usr/bin:/bin"
         )
-    assert calls == ["apt-get", "dpkg-deb"]
+    assert calls == ["apt-cache", "apt-get", "dpkg-deb"]
     assert sorted(path.name for path in (tmp_path / "cache/programs").iterdir()) == ["lock", "xyz"]
     with pytest.raises(MissingError, match="the Debian package xyz has no /usr/bin/xyz-other"):
         search_path("xyz-other", "xyz")

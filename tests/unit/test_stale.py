@@ -75,7 +75,7 @@ def test_the_gate_prints_the_warning_and_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stale, "source_hash", lambda flavour: "none")
-    verb._tell_left_out(Gate(frozenset(), frozenset()))
+    verb._tell_left_out(Gate(frozenset()))
     first, second, last = capsys.readouterr().out.splitlines()
     assert first.startswith("warning: docs/results.md and the tables of README.md: ")
     assert second.startswith("warning: docs/tutorial.md (kernel ")

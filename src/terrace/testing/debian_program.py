@@ -28,9 +28,10 @@ def search_path(program: str, *packages: str) -> str:
     parent.mkdir(exist_ok=True)
     with open(parent / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        package = next((name for name in packages[:-1] if _is_known(name)), packages[-1])
+        cached = next((name for name in packages if (parent / name / program).exists()), None)
+        package = cached or next((name for name in packages[:-1] if _is_known(name)), packages[-1])
         folder = parent / package
-        if not (folder / program).exists():
+        if not cached:
             with Progress(f"{program} of the Debian package {package}"):
                 _unpack(package, program, folder)
     return f"{folder}{os.pathsep}{path}"

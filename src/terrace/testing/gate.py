@@ -21,14 +21,18 @@ _NEVER_LEFT = (f"kunit/{KERNEL}", "unit/pytest")
 
 @dataclass(frozen=True)
 class Gate:
-    """The programs of group `selftest` that the gate runs, and the checks (`group/name`) that it does not count.
+    """The programs of group `selftest` that the gate runs, and the checks that have left it.
 
-    `again` has the day on which each of the latter is tried again.
+    `again` maps each of these checks, named `group/name`, to the day on which it is tried again.
     """
 
     selftests: frozenset[str]
-    left: frozenset[str]
     again: Mapping[str, datetime.date] = field(default_factory=dict)
+
+    @property
+    def left(self) -> frozenset[str]:
+        """The checks that the gate does not count."""
+        return frozenset(self.again)
 
     def due(self, today: datetime.date) -> list[str]:
         """The checks that have left and whose day has come, in order."""
@@ -70,8 +74,7 @@ def _read_gate(text: dict[str, Any], groups: Collection[str], programs: Collecti
     entries = text.get("left", [])
     if not isinstance(entries, list):
         raise UsageError("left: write [[left]], once for each check")
-    again = dict(_left(entry, groups, chosen) for entry in entries)
-    return Gate(frozenset(chosen), frozenset(again), again)
+    return Gate(frozenset(chosen), dict(_left(entry, groups, chosen) for entry in entries))
 
 
 def _left(entry: Any, groups: Collection[str], chosen: Collection[str]) -> tuple[str, datetime.date]:
