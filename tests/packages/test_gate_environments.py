@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from terrace.kernel import source
 from terrace.paths import repo_root
 from terrace.testing.soak import BUSY_LOOPS, busy_loops
 
@@ -93,6 +94,11 @@ def _one_cpu() -> str:
     return _run(["taskset", "--cpu-list", cpu, *WORDS])
 
 
+def _named_source() -> str:
+    """With a Linux source that the user names, as `--linux` does for the processes of a command."""
+    return _run(["env", f"{source.VARIABLE}={source.find().path}", *WORDS])
+
+
 ENVIRONMENTS: dict[str, Callable[[], str]] = {
     "nohup": _nohup,
     "stdin closed": _stdin_closed,
@@ -101,6 +107,7 @@ ENVIRONMENTS: dict[str, Callable[[], str]] = {
     "service of systemd": _service,
     "busy host": _busy,
     "one CPU": _one_cpu,
+    "named source": _named_source,
 }
 
 

@@ -15,6 +15,7 @@ from ops_tree import FakeNode, Tree, build, cxl, dram
 
 from terrace.cli import exec as exec_verb
 from terrace.errors import MissingError, TerraceError, UsageError
+from terrace.kernel.source import VARIABLE
 from terrace.lab.checks import lab_checks
 from terrace.ops import checks, counters, kconfig, snapshot
 from terrace.ops.calls import Calls
@@ -191,6 +192,7 @@ def test_doctor_does_not_add_up_what_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_lab_without_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr("terrace.lab.checks.shutil.which", lambda name: None)
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemAvailable: 1024 kB\n")
