@@ -10,10 +10,11 @@
  *
  * The last check reads all files again and again until the process is gone.
  *
- * The hog takes the reader's CPU from another one, so both have to run at once.
+ * The guest's time counts instructions. So the hog starts at the same point of the reader's
+ * work on each host, however busy the host is.
  *
- * lab: topology=two-socket-cxl append="slab_debug=P,task_struct,mm_struct,kmalloc-*" timeout=240s
- * lab: static-keys=no
+ * lab: topology=two-socket-cxl icount=2 timeout=240s
+ * lab: append="slab_debug=P,task_struct,mm_struct,kmalloc-*"
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -343,7 +344,7 @@ static int stopped(enum end end)
 		MT_ASSERT(round != FAILED, "round %d: %ld of %ld pages are listed",
 			  rounds, s->marked, LONG_PAGES);
 		caught += round == IN_TIME;
-		/* The host may be less busy, or more, than when it was measured. */
+		/* The end of a process also takes time: adapt the start of the hog. */
 		if (round == TOO_LATE)
 			most = most * 2 / 3;
 		if (round == TOO_EARLY)
