@@ -33,9 +33,12 @@ static bool flight_nobody_else(const struct cpumask *cpus)
 
 static int flight_init(struct kunit *test)
 {
-	unsigned int other;
+	unsigned int cpu = raw_smp_processor_id(), other;
 	int ret = fast_init(test);
 
+	/* On the other CPU nobody else would use the address space. */
+	if (!ret)
+		ret = set_cpus_allowed_ptr(current, cpumask_of(cpu));
 	if (ret)
 		return ret;
 	tlb_defer_forever_set = true;
@@ -43,7 +46,7 @@ static int flight_init(struct kunit *test)
 	if (ret)
 		return ret;
 	ret = kunit_add_action_or_reset(test, flight_forget, NULL);
-	other = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+	other = cpumask_any_but(cpu_online_mask, cpu);
 	if (other >= nr_cpu_ids)
 		kunit_skip(test, "one CPU");
 	cpumask_set_cpu(other, mm_cpumask(current->mm));
