@@ -106,6 +106,23 @@ def test_each_program_that_ends_is_a_line_with_its_number(guest: Guest) -> None:
     assert "churn2 (2.0 s in the guest), 2 of 2" in noted
 
 
+def test_programs_that_run_side_by_side_are_numbered_once(
+    guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "lanes_for", lambda memory: 2)
+    first = replace(PROGRAM, machine=replace(PROGRAM.machine, icount=2))
+    second = replace(first, machine=replace(first.machine, cpus=3))
+    guest.said = "1..1\nok 1 runs\n@ end churn exit 0 1000"
+    log = tmp_path / "log"
+
+    def note(text: str) -> None:
+        with log.open("a") as stream:
+            stream.write(text + "\n")
+
+    list(run_selftests(SelftestRun("selftest", Path("vmlinux"), note=note), [first, second]))
+    assert [line[-6:] for line in log.read_text().splitlines() if "in the guest" in line] == ["1 of 2", "2 of 2"]
+
+
 def test_the_environment_arrives_in_the_guest() -> None:
     env = guest_environment({"TERRACE_STRETCH": "20"})
     assert b"env=TERRACE_STRETCH=20\0" in encode_config(GuestConfig(["batch"], env=env))

@@ -2,7 +2,6 @@
 """Selftest programs in the guest: many in one boot, each judged by its TAP, its exit code and the kernel log."""
 
 import contextlib
-import itertools
 import math
 import os
 import re
@@ -12,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from multiprocessing import get_context
 from pathlib import Path
 
 from terrace.errors import BuildError
@@ -148,13 +148,24 @@ def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[Tes
         else:
             built.append((program, made))
     built.sort(key=lambda pair: (pair[0].machine, pair[0].name))
-    numbers, note = itertools.count(1), run.note
-    run = replace(run, ended=lambda text: note(f"{text}, {next(numbers)} of {len(built)}"))
+    run = replace(run, ended=_numbered(run.note, len(built)))
     # The time of such a guest is its instructions, so other guests on the host do not change it.
     counting = [pair for pair in built if pair[0].machine.counts]
     yield from _run_machines(run, [pair for pair in built if not pair[0].machine.counts])
     lanes = lanes_for(max((_memory(pair[0].machine) for pair in counting), default=0))
     yield from run_lanes(lambda members: _run_machines(run, members), deal(counting, lanes))
+
+
+def _numbered(note: Callable[[str], None], total: int) -> Callable[[str], None]:
+    """Return a `note` that adds its number to each line; lanes, which are processes, share the numbers."""
+    number = get_context("fork").Value("i", 0)
+
+    def ended(text: str) -> None:
+        with number.get_lock():
+            number.value += 1
+            note(f"{text}, {number.value} of {total}")
+
+    return ended
 
 
 def _memory(machine: MachineKey) -> int:

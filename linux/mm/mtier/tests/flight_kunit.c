@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that move by address space, and whose TLB flush waits: which do, what the
- * address space knows of it, and that old frames are kept. D1 and so on are those of
- * Documentation/mm/tlb_defer.rst. Included by ../move_fast.c.
+ * Pages that move by address space and whose TLB flush is deferred: the pages that
+ * qualify, the state of the address space, and the old frames that are kept. D1 and so
+ * on are the rules of Documentation/mm/tlb_defer.rst. Included by ../move_fast.c.
  *
- * Nothing passes by itself meanwhile (debugfs forever). The address space is one that
- * another CPU uses, as far as it can tell.
+ * No generation passes during a test (debugfs forever). The CPU mask of the address
+ * space names a second CPU.
  */
 #include "../../tlb_defer/tlb_defer.h"
 
@@ -25,7 +25,7 @@ static void flight_forget(void *unused)
 	tlb_defer_conf.held_limit_bp = 50;
 }
 
-/* Who has used the address space uses it now. */
+/* The CPUs of the mask run the address space. */
 static bool flight_nobody_else(const struct cpumask *cpus)
 {
 	return cpumask_any_but(cpus, raw_smp_processor_id()) >= nr_cpu_ids;
@@ -70,7 +70,7 @@ static void flight_expect_flushed(struct kunit *test, enum vm_event_item why,
 	KUNIT_EXPECT_EQ(test, exact_event(TLB_DEFER_PAGES), pages);
 	KUNIT_EXPECT_EQ(test, exact_event(TLB_DEFER_BATCH_FLUSHED), flushed + 1);
 	KUNIT_EXPECT_EQ(test, exact_event(why), refused + nr);
-	/* Nobody has to flush for it any more. */
+	/* No flush is pending. */
 	KUNIT_EXPECT_EQ(test, current->mm->tlb_defer.gen, 0);
 	KUNIT_EXPECT_EQ(test, tlb_defer_held_pages(), 0);
 	for (i = 0; i < FAST_PAGES; i++)
@@ -148,7 +148,7 @@ static void without_room_none_waits(struct kunit *test)
 	flight_expect_flushed(test, TLB_DEFER_REFUSED_FULL, FAST_PAGES);
 }
 
-/* Who has used the address space is idle. */
+/* The CPUs of the mask are idle. */
 static bool flight_idle(const struct cpumask *cpus)
 {
 	return true;
@@ -235,7 +235,7 @@ static void flight_straddle(struct kunit *test, struct fast_scene *s)
 	fast_count(s);
 }
 
-/* What was noted of the first page table is forgotten when all is flushed. */
+/* A flush of all pages clears the note of the first page table. */
 static void a_later_page_has_all_flushed(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
