@@ -324,7 +324,7 @@ static int mtier_audit_used(const struct mtier_audited *page)
 		return 0;
 	if (!mtier_page_watched(*page->page) || *page->page & MTIER_PAGE_LARGE)
 		return -1;
-	return mtier_look_young(page->slot->mm, page->addr);
+	return mtier_look_young(page->slot, page->addr);
 }
 
 /**

@@ -292,7 +292,7 @@ void mtier_sample_drop(struct mtier_watch *watch);
 
 /* ---- look.c ---- */
 
-int mtier_look_young(struct mm_struct *mm, unsigned long addr);
+int mtier_look_young(struct mtier_slot *slot, unsigned long addr);
 void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen);
 unsigned int mtier_look_nr(const u8 *page, unsigned int most);
 void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,

@@ -72,9 +72,10 @@ static void mtier_stop(void)
 
 	lockdep_assert_held(&mtier_mutex);
 
+	/* Exits wait for kmtierd only while the key is on. */
+	mtier_burst_stop();
 	if (mtier_on())
 		static_branch_disable(&mtier_key);
-	mtier_burst_stop();
 	mtier_sysfs_nodes(&NODE_MASK_NONE);
 	mtier_slots_stop();
 

@@ -77,7 +77,7 @@ static void mtier_policy_mask(struct mempolicy *pol, bool down,
 
 /**
  * mtier_rules_of() - ask an address space what holds for all of its VMAs
- * @mm: the mm, whose users do not all go away meanwhile
+ * @mm: the mm, which is not freed meanwhile
  * @rules: filled
  *
  * Context: may not hold task_lock() of anybody.
@@ -334,7 +334,7 @@ static struct mtier_rules *mtier_guard_mm(struct mtier_guard *g,
 		return NULL;
 	/* It is on its way out. */
 	*why = MTIER_WHY_BUSY;
-	if (!mmget_not_zero(mm))
+	if (!mtier_hold(&g->rules[g->nr_mms].hold, mm))
 		return NULL;
 	mtier_rules_of(mm, &g->rules[g->nr_mms]);
 	return &g->rules[g->nr_mms++];
@@ -447,9 +447,9 @@ bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma)
 {
 	if (!mtier_vma_lock(vma))
 		return false;
-	if (mmget_not_zero(vma->vm_mm)) {
+	/* Until rmap's lock is dropped exit_mmap() cannot free the VMA. */
+	if (atomic_read(&vma->vm_mm->mm_users)) {
 		mtier_rules_of(vma->vm_mm, rules);
-		mmput_async(vma->vm_mm);
 		return true;
 	}
 	vma_end_read(vma);
@@ -618,7 +618,7 @@ void mtier_guard_end(struct mtier_guard *guard)
 	while (guard->nr_vmas)
 		vma_end_read(guard->vmas[--guard->nr_vmas].vma);
 	while (guard->nr_mms)
-		mmput_async(guard->rules[--guard->nr_mms].mm);
+		mtier_release(&guard->rules[--guard->nr_mms].hold);
 }
 
 #ifdef CONFIG_MTIER_KUNIT_TEST

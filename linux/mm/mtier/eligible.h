@@ -9,6 +9,8 @@
 #include <linux/nodemask.h>
 #include <linux/types.h>
 
+#include "mtier.h"
+
 struct folio;
 struct mem_cgroup;
 struct mm_struct;
@@ -48,6 +50,7 @@ enum mtier_why {
 /**
  * struct mtier_rules - what an address space allows, but for its VMAs' policies
  * @mm: the address space
+ * @hold: in a guard: it is not torn down
  * @mems: nodes of its owner's cpuset
  * @up: those that its owner's policy lets a page be promoted to
  * @down: those that a page may have to give way to
@@ -55,6 +58,7 @@ enum mtier_why {
  */
 struct mtier_rules {
 	struct mm_struct *mm;
+	struct mtier_hold hold;
 	nodemask_t mems;
 	nodemask_t up;
 	nodemask_t down;
@@ -91,7 +95,7 @@ struct mtier_protection {
  * @down: to make room, not because they are hot
  * @nr_mms: used part of @rules
  * @nr_vmas: used part of @vmas
- * @rules: address spaces, each with a reference to its users
+ * @rules: address spaces, held
  * @vmas: their VMAs
  * @spare: for a folio that more VMAs map than fit
  * @memcg: whom it has asked last

@@ -49,7 +49,7 @@
 
 /**
  * struct mtier_look - a look at one address space
- * @mm: which, with a reference to its users
+ * @mm: which; its slot is entered
  * @rules: what it says of its pages; only in the first look
  * @first: this is the first
  * @top: nodes of the upper tier
@@ -547,19 +547,20 @@ static int mtier_look_bit(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
 
 /**
  * mtier_look_young() - is a page's Accessed bit set? It stays as it is
- * @mm: address space
+ * @slot: its address space, held
  * @addr: where in it, not part of a huge page
  *
  * Context: kmtierd; may sleep.
  * Return: 0 or 1, or -1 if there is no such page, or somebody is at work there.
  */
-int mtier_look_young(struct mm_struct *mm, unsigned long addr)
+int mtier_look_young(struct mtier_slot *slot, unsigned long addr)
 {
+	struct mm_struct *mm = slot->mm;
 	struct vm_area_struct *vma;
 	pmd_t *pmd;
 	int young = -1;
 
-	if (!mmget_not_zero(mm))
+	if (!mtier_slot_enter(slot))
 		return young;
 	vma = lock_vma_under_rcu(mm, addr);
 	if (vma) {
@@ -568,7 +569,7 @@ int mtier_look_young(struct mm_struct *mm, unsigned long addr)
 			young = mtier_look_bit(mm, pmd, addr);
 		vma_end_read(vma);
 	}
-	mmput_async(mm);
+	mtier_slot_leave(slot);
 	return young;
 }
 
@@ -601,22 +602,13 @@ static void mtier_look_weigh(struct mtier_look *l, struct mtier_slot *slot)
 		l->top_used = slot->top;
 }
 
-/* One address space. */
-static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
-			    struct mtier_part *part)
+/* All of it that is watched; false if it has exited, and was left. */
+static bool mtier_look_inside(struct mtier_look *l, struct mtier_watch *w,
+			      struct mtier_part *part, u8 *page)
 {
-	u8 *page = w->page + (size_t)part->first * MTIER_RANGE_PAGES;
-	u64 since_ns = mtier_charge_start();
 	struct mtier_audited *a;
 	unsigned int i;
 
-	l->mm = part->slot->mm;
-	if (mm_has_notifiers(l->mm) || !mmget_not_zero(l->mm)) {
-		mtier_look_gone(part, page);
-		return;
-	}
-	l->nr_cleared = 0;
-	l->seen->mms++;
 	if (l->first) {
 		mtier_rules_of(l->mm, &l->rules);
 		mtier_look_weigh(l, part->slot);
@@ -624,16 +616,36 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 	for (i = 0; i < part->nr; i++, page += MTIER_RANGE_PAGES) {
 		if (!mtier_look_range(l, w->at[part->first + i], page))
 			mtier_look_left(l, part, page);
-		cond_resched();
+		if (!mtier_slot_pause(part->slot))
+			return false;
 	}
 	for (a = part->audited; a; a = a->next)
 		mtier_look_page(l, a);
-	if (l->nr_cleared)
+	mtier_slot_leave(part->slot);
+	return true;
+}
+
+/* One address space. */
+static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
+			    struct mtier_part *part)
+{
+	u8 *page = w->page + (size_t)part->first * MTIER_RANGE_PAGES;
+	u64 since_ns = mtier_charge_start();
+
+	l->mm = part->slot->mm;
+	if (mm_has_notifiers(l->mm) || !mtier_slot_enter(part->slot)) {
+		mtier_look_gone(part, page);
+		return;
+	}
+	l->nr_cleared = 0;
+	l->seen->mms++;
+	if (!mtier_look_inside(l, w, part, page))
+		mtier_look_gone(part, page);
+	else if (l->nr_cleared)
 		mtier_flush_later(&mtier_look_flush, l->mm, l->seen);
 	mtier_flush_now(&mtier_look_flush, l->seen);
 	if (since_ns)
 		mtier_charge_look(l->mm, task_sched_runtime(current) - since_ns);
-	mmput_async(l->mm);
 }
 
 /**

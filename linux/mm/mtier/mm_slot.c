@@ -3,19 +3,23 @@
  * Page promotion: the address spaces there are.
  *
  * A slot is made at fork and exec and freed at exit. It pins the mm_struct
- * (mmgrab) but not the address space: kmtierd enters with mmget_not_zero() and
- * leaves with mmput_async(), so exit never waits for it. kmtierd goes over all
- * slots, and holds those that it works on by a reference; an exit that comes then
- * only marks the slot dead, and the last reference frees it.
+ * (mmgrab) but not its users: a program that has exited would keep its executable and
+ * its file systems busy until kmtierd drops them. kmtierd enters a slot instead, for
+ * one range of 2 MiB or one batch of pages, and the exit waits until it has left. While
+ * it is inside, exit_mmap() has not begun: VMAs, page tables and the maple tree stay.
  *
- * Locking: mtier_slot_lock guards the list, mm->mtier_slot, and the flags and
- * references of every slot. All other fields belong to kmtierd.
+ * kmtierd goes over all slots, and holds those that it works on by a reference. An exit
+ * marks the slot dead, so that nobody enters it again, and the last reference frees it.
+ *
+ * Locking: mtier_slot_lock guards the list, mm->mtier_slot, and @dead, @inside and
+ * @refs of every slot. All other fields belong to kmtierd.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 
 #include "mtier.h"
 
@@ -82,11 +86,8 @@ void __mtier_add_mm(struct mm_struct *mm)
 	mtier_slot_add(mm, ktime_get(), GFP_KERNEL_ACCOUNT);
 }
 
-/**
- * __mtier_del_mm() - take the slot of an address space away
- * @mm: the mm; no user reference is left, so it cannot be added again
- */
-void __mtier_del_mm(struct mm_struct *mm)
+/* Take the slot of an exiting mm, and close it; NULL if it has none. */
+static struct mtier_slot *mtier_slot_close(struct mm_struct *mm)
 {
 	struct mtier_slot *slot;
 
@@ -97,13 +98,125 @@ void __mtier_del_mm(struct mm_struct *mm)
 		if (READ_ONCE(slot->sample.stands))
 			WRITE_ONCE(mtier_nr_shares, mtier_nr_shares + 1);
 		mtier_nr_slots--;
-		slot->dead = true;
-		if (!mtier_slot_unref(slot))
-			slot = NULL;
+		WRITE_ONCE(slot->dead, true);
 	}
 	spin_unlock(&mtier_slot_lock);
-	if (slot)
-		mtier_slot_free(slot);
+	return slot;
+}
+
+static bool mtier_slot_left(struct mtier_slot *slot)
+{
+	bool left;
+
+	spin_lock(&mtier_slot_lock);
+	left = !slot->inside;
+	spin_unlock(&mtier_slot_lock);
+	return left;
+}
+
+/**
+ * __mtier_del_mm() - take the slot of an address space away
+ * @mm: the mm; no user reference is left, so it cannot be added again
+ *
+ * Waits until kmtierd has left the address space: at most one range or one batch.
+ *
+ * Context: may sleep; before exit_mmap().
+ */
+void __mtier_del_mm(struct mm_struct *mm)
+{
+	struct mtier_slot *slot = mtier_slot_close(mm);
+
+	if (!slot)
+		return;
+	wait_var_event(&slot->inside, mtier_slot_left(slot));
+	mtier_slot_put(slot);
+}
+
+/**
+ * mtier_slot_enter() - keep the address space of a slot from being torn down
+ * @slot: the slot, held
+ *
+ * Context: kmtierd, not in atomic context: the exit of a process waits for the
+ * mtier_slot_leave() that belongs to it.
+ * Return: false if its mm has exited.
+ */
+bool mtier_slot_enter(struct mtier_slot *slot)
+{
+	bool alive;
+
+	spin_lock(&mtier_slot_lock);
+	alive = !slot->dead;
+	if (alive)
+		slot->inside++;
+	spin_unlock(&mtier_slot_lock);
+	return alive;
+}
+
+/**
+ * mtier_slot_leave() - let the address space of a slot be torn down
+ * @slot: the slot, from mtier_slot_enter()
+ */
+void mtier_slot_leave(struct mtier_slot *slot)
+{
+	bool wake;
+
+	spin_lock(&mtier_slot_lock);
+	WARN_ON_ONCE(!slot->inside);
+	wake = !--slot->inside && slot->dead;
+	spin_unlock(&mtier_slot_lock);
+	/* Only the address is used: the slot may be freed by now. */
+	if (wake)
+		wake_up_var(&slot->inside);
+}
+
+/**
+ * mtier_slot_pause() - let an exit and other tasks of this CPU go first
+ * @slot: the slot, from mtier_slot_enter()
+ *
+ * Return: false if its mm has exited; then the slot is left.
+ */
+bool mtier_slot_pause(struct mtier_slot *slot)
+{
+	if (!READ_ONCE(slot->dead) && !need_resched())
+		return true;
+	mtier_slot_leave(slot);
+	cond_resched();
+	return mtier_slot_enter(slot);
+}
+
+/**
+ * mtier_hold() - keep an address space from being torn down, whether it has a slot or not
+ * @hold: filled
+ * @mm: the mm; it is not freed meanwhile
+ *
+ * There was no memory for the slot of some, and fork has not made that of others yet.
+ *
+ * Return: false if it has exited.
+ */
+bool mtier_hold(struct mtier_hold *hold, struct mm_struct *mm)
+{
+	bool has;
+
+	spin_lock(&mtier_slot_lock);
+	hold->mm = mm;
+	hold->slot = mm->mtier_slot;
+	has = hold->slot;
+	if (has)
+		hold->slot->inside++;
+	spin_unlock(&mtier_slot_lock);
+	return has || mmget_not_zero(mm);
+}
+
+/**
+ * mtier_release() - let an address space be torn down
+ * @hold: of mtier_hold()
+ */
+void mtier_release(struct mtier_hold *hold)
+{
+	if (hold->slot)
+		mtier_slot_leave(hold->slot);
+	else
+		mmput_async(hold->mm);
 }
 
 /**

@@ -139,6 +139,7 @@ struct mtier_heat {
  * @refs: those that work on it, and one while the mm lives; mtier_slot_lock
  * @mm: the mm, pinned by mmgrab()
  * @dead: the mm exited or was dropped meanwhile; the last reference frees it
+ * @inside: times that kmtierd has entered it; its exit waits for 0
  * @not_before: it is not looked at sooner
  * @turn: whose turn it is of the target nodes
  * @top: accesses seen per top-tier node, decaying
@@ -153,6 +154,7 @@ struct mtier_slot {
 	unsigned int refs;
 	struct mm_struct *mm;
 	bool dead;
+	unsigned int inside;
 	ktime_t not_before;
 	u32 turn;
 	u32 *top;
@@ -163,11 +165,26 @@ struct mtier_slot {
 	struct mtier_heat heat;
 };
 
+/**
+ * struct mtier_hold - an address space that is not torn down
+ * @mm: the mm
+ * @slot: its slot, entered; NULL: it has none, and @mm->mm_users is raised instead
+ */
+struct mtier_hold {
+	struct mm_struct *mm;
+	struct mtier_slot *slot;
+};
+
 int mtier_slots_start(void);
 void mtier_slots_stop(void);
 void mtier_slots_adopt(void);
 void mtier_slot_get(struct mtier_slot *slot);
 void mtier_slot_put(struct mtier_slot *slot);
+bool mtier_slot_enter(struct mtier_slot *slot);
+bool mtier_slot_pause(struct mtier_slot *slot);
+void mtier_slot_leave(struct mtier_slot *slot);
+bool mtier_hold(struct mtier_hold *hold, struct mm_struct *mm);
+void mtier_release(struct mtier_hold *hold);
 struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now);
 bool mtier_slot_ready(struct mm_struct *mm, ktime_t now);
 unsigned int mtier_slots_shares(void);

@@ -26,6 +26,7 @@
  * Locking: mmap_lock is only tried, and held for MTIER_LIST_NS at most.  The lists
  * belong to kmtierd.
  */
+#include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pagewalk.h>
@@ -127,10 +128,9 @@ static const struct mm_walk_ops mtier_list_ops = {
 	.walk_lock	= PGWALK_RDLOCK,
 };
 
-/* As much as one hold of the lock allows; false if it was not to be had. */
-static bool mtier_list_some(struct mtier_listing *l, struct mm_struct *mm)
+/* As much as one hold of the lock allows; false if the lock is contended. */
+static bool mtier_list_locked(struct mtier_listing *l, struct mm_struct *mm)
 {
-	l->nr = 0;
 	if (!mmap_read_trylock(mm))
 		return false;
 	l->deadline = local_clock() + MTIER_LIST_NS;
@@ -138,6 +138,19 @@ static bool mtier_list_some(struct mtier_listing *l, struct mm_struct *mm)
 		l->cursor = mm->task_size;
 	mmap_read_unlock(mm);
 	return true;
+}
+
+/* The same of a process that has not exited, unless kmtierd is to stop. */
+static bool mtier_list_some(struct mtier_listing *l, struct mtier_slot *slot)
+{
+	bool listed;
+
+	l->nr = 0;
+	if (kthread_should_stop() || !mtier_slot_enter(slot))
+		return false;
+	listed = mtier_list_locked(l, slot->mm);
+	mtier_slot_leave(slot);
+	return listed;
 }
 
 /* Have those listed last in the new list; false without memory. */
@@ -183,7 +196,7 @@ static void mtier_sample_list(struct mtier_slot *slot)
 	l->shared = false;
 	l->stands = false;
 	while (l->cursor < mm->task_size) {
-		if (!mtier_list_some(l, mm) || !mtier_list_keep(&new, &room, l)) {
+		if (!mtier_list_some(l, slot) || !mtier_list_keep(&new, &room, l)) {
 			kvfree(new.at);
 			return;
 		}
@@ -224,10 +237,8 @@ static unsigned int mtier_sample_ranges(struct mtier_slot *slot)
 {
 	if (mtier_sample_left_out(slot))
 		return 0;
-	if (mtier_sample_stale(slot) && mmget_not_zero(slot->mm)) {
+	if (mtier_sample_stale(slot))
 		mtier_sample_list(slot);
-		mmput_async(slot->mm);
-	}
 	return slot->sample.nr;
 }
 

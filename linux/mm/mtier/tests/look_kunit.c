@@ -269,19 +269,23 @@ static void a_glance_leaves_the_bit_as_it_is(struct kunit *test)
 	struct mtier_seen seen;
 	struct mtier_look look;
 	unsigned long at = map_file(test, NULL);
+	struct mtier_slot slot = { .mm = current->mm };
 	struct mtier_watch w;
 
-	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), -1);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), -1);
 	map_touch(test, at, 1);
-	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), 1);
-	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), 1);
-	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at + PAGE_SIZE), -1);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), 1);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), 1);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at + PAGE_SIZE), -1);
 	look_watch(test, &w, 1);
 	look_at_all(&look, &seen);
 	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
-	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), 0);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), 0);
+	KUNIT_EXPECT_EQ(test, slot.inside, 0);
 	KUNIT_EXPECT_EQ(test, vm_munmap(at, MTIER_RANGE_SIZE), 0);
-	KUNIT_EXPECT_EQ(test, mtier_look_young(current->mm, at), -1);
+	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), -1);
+	slot.dead = true;
+	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), -1);
 }
 
 /* Where there is room for all that is below, single pages above are asked for. */

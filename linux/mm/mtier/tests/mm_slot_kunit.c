@@ -4,6 +4,8 @@
  * Included by ../mm_slot.c.
  */
 #include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/kthread.h>
 
 static int slots_init(struct kunit *test)
 {
@@ -148,6 +150,87 @@ static void a_walk_goes_on_from_who_exits(struct kunit *test)
 	mmput(mm[1]);
 }
 
+/**
+ * struct slots_exiting - an exit in a thread
+ * @mm: the mm that exits
+ * @done: completed when it has
+ */
+struct slots_exiting {
+	struct mm_struct *mm;
+	struct completion done;
+};
+
+static int slots_exit_fn(void *arg)
+{
+	struct slots_exiting *e = arg;
+
+	__mtier_del_mm(e->mm);
+	complete(&e->done);
+	return 0;
+}
+
+/* Start an exit, and return when it waits or is done. */
+static void slots_start_exit(struct kunit *test, struct slots_exiting *e)
+{
+	struct task_struct *task;
+
+	init_completion(&e->done);
+	task = kthread_create(slots_exit_fn, e, "mtier_exit");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(task));
+	get_task_struct(task);
+	wake_up_process(task);
+	while (e->mm->mtier_slot || (!completion_done(&e->done) &&
+				     READ_ONCE(task->__state) != TASK_UNINTERRUPTIBLE))
+		schedule_timeout_uninterruptible(1);
+	put_task_struct(task);
+}
+
+static void exit_waits_for_who_is_inside(struct kunit *test)
+{
+	struct slots_exiting e = { .mm = new_mm(test) };
+	int refs = atomic_read(&e.mm->mm_count);
+	struct mtier_slot *slot;
+
+	__mtier_add_mm(e.mm);
+	slot = mtier_slot_after(NULL, far_future());
+	KUNIT_ASSERT_NOT_NULL(test, slot);
+	KUNIT_EXPECT_TRUE(test, mtier_slot_enter(slot));
+	KUNIT_EXPECT_TRUE(test, mtier_slot_enter(slot));
+	mtier_slot_leave(slot);
+	KUNIT_EXPECT_TRUE(test, mtier_slot_pause(slot));
+	slots_start_exit(test, &e);
+	KUNIT_EXPECT_FALSE(test, completion_done(&e.done));
+	KUNIT_EXPECT_FALSE(test, mtier_slot_enter(slot));
+	/* Between two steps kmtierd gives way. */
+	KUNIT_EXPECT_FALSE(test, mtier_slot_pause(slot));
+	wait_for_completion(&e.done);
+	KUNIT_EXPECT_EQ(test, slot->inside, 0);
+	mtier_slot_put(slot);
+	KUNIT_EXPECT_EQ(test, atomic_read(&e.mm->mm_count), refs);
+	mmput(e.mm);
+}
+
+static void a_batch_holds_with_a_slot_or_without(struct kunit *test)
+{
+	struct slots_exiting e = { .mm = new_mm(test) };
+	int users = atomic_read(&e.mm->mm_users);
+	struct mtier_hold hold;
+
+	KUNIT_EXPECT_TRUE(test, mtier_hold(&hold, e.mm));
+	KUNIT_EXPECT_EQ(test, atomic_read(&e.mm->mm_users), users + 1);
+	mtier_release(&hold);
+	KUNIT_EXPECT_EQ(test, atomic_read(&e.mm->mm_users), users);
+
+	__mtier_add_mm(e.mm);
+	KUNIT_EXPECT_TRUE(test, mtier_hold(&hold, e.mm));
+	KUNIT_EXPECT_EQ(test, atomic_read(&e.mm->mm_users), users);
+	slots_start_exit(test, &e);
+	KUNIT_EXPECT_FALSE(test, completion_done(&e.done));
+	mtier_release(&hold);
+	wait_for_completion(&e.done);
+	mmput(e.mm);
+}
+
 static void a_closed_list_takes_nobody(struct kunit *test)
 {
 	struct mm_struct *mm = new_mm(test);
@@ -169,6 +252,8 @@ static struct kunit_case mtier_mm_slot_cases[] = {
 	KUNIT_CASE(exit_under_a_burst_frees_later),
 	KUNIT_CASE(all_are_met_but_the_new_ones),
 	KUNIT_CASE(a_walk_goes_on_from_who_exits),
+	KUNIT_CASE(exit_waits_for_who_is_inside),
+	KUNIT_CASE(a_batch_holds_with_a_slot_or_without),
 	KUNIT_CASE(a_closed_list_takes_nobody),
 	{ }
 };
