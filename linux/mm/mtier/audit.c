@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: what came of the pages that changed places?
+ * Page promotion: re-checks of exchanged pages ("audits" in identifiers).
  *
- * Heat that does not outlive a burst cannot be told within one. So some of the pairs
- * that change places are written down with what is foretold of them, and watched for
- * a burst again an eighth of a second to eight seconds later: what was used more, is
- * it still? place.c counts on forecasts for as long as they come true.
+ * One burst (sampling window) cannot distinguish short-lived heat from lasting
+ * heat. So some of the exchanged pairs are recorded with a prediction, and sampled
+ * again in a burst 1/8 s to 8 s later. The re-check measures whether the promoted
+ * page is still used more than the demoted page. place.c relies on predictions to
+ * the degree to which they come true.
  *
- * Where such a page is looked at anyway its count is taken from there, also if it is
- * about to change places again; else it is looked at alone. A pair of which a page
- * is gone says nothing.
+ * The count of a page is taken from the sample if the page is part of it. This
+ * holds even if the page is about to be exchanged again. A page that is not part of
+ * the sample is scanned alone. A pair is dropped without a result if one of its
+ * pages is gone.
  *
- * Locking: none; all of it is kmtierd's.
+ * Locking: none; all data belongs to kmtierd.
  */
 #include <linux/bsearch.h>
 #include <linux/mm.h>
@@ -20,26 +22,27 @@
 #include "burst.h"
 #include "mtier.h"
 
-/* So many pairs are remembered, and looked at in one burst. */
+/* Most pairs that are remembered, and most pairs that one burst re-checks. */
 #define MTIER_AUDIT_RING	512
 #define MTIER_AUDIT_BURST	16
 static_assert(MTIER_AUDIT_PARTS >= 2 * MTIER_AUDIT_BURST);
-/* Older ones are news no more. */
+/* Pairs older than this are dropped. */
 #define MTIER_AUDIT_OLD_NS	(20ULL * NSEC_PER_SEC)
 
 /**
- * struct mtier_forecast - a pair that has changed places
- * @up: the page that is to be used more
- * @down: the other one; its slot is NULL where free memory was taken
- * @up_q: Q16 probability that a look finds @up accessed
- * @down_q: that of @down
- * @tau_ns: the time between looks that this is true for
- * @at_ns: when that was
- * @early_ns: how long after bits were cleared it was looked at early, 0 if nobody can tell
- * @early_hits: 1 if @up had been used by then, less 1 if @down had
- * @age: after which time it is due
- * @now: it is looked at in this burst
- * @done: it was judged
+ * struct mtier_forecast - an exchanged pair with its prediction
+ * @up: the promoted page, predicted to be used more
+ * @down: the demoted page; its slot is NULL if @up went into free memory
+ * @up_q: Q16 probability that a scan finds @up accessed
+ * @down_q: Q16 probability that a scan finds @down accessed
+ * @tau_ns: sampling interval that @up_q and @down_q hold for
+ * @at_ns: time at which the pair was recorded, just before the exchange
+ * @early_ns: time from the clearing of the bits to the early re-check; 0 if that
+ *	has no result
+ * @early_hits: 1 if @up was accessed in @early_ns, minus 1 if @down was
+ * @age: index of the age at which the re-check is due
+ * @now: the pair is re-checked in this burst
+ * @done: the re-check is complete
  */
 struct mtier_forecast {
 	struct mtier_audited up;
@@ -56,11 +59,11 @@ struct mtier_forecast {
 };
 
 /**
- * struct mtier_audit - what is remembered
+ * struct mtier_audit - all pairs that are remembered
  * @pair: the pairs, in no order
- * @nr: how many
- * @skipped: pairs that changed places since the last one that is remembered
- * @age: of the next one
+ * @nr: number of entries in @pair
+ * @skipped: number of pairs exchanged since the last one that was recorded
+ * @age: age index of the next pair
  */
 struct mtier_audit {
 	struct mtier_forecast pair[MTIER_AUDIT_RING];
@@ -81,14 +84,14 @@ static void mtier_audit_drop(unsigned int i)
 	*f = mtier_audit->pair[--mtier_audit->nr];
 }
 
-/* ---- pairs are written down ---- */
+/* ---- recording of pairs ---- */
 
 /**
- * struct mtier_picking - some of the marked pages of a side
- * @index: which, in what a burst looks at
- * @nr: how many
- * @every: of so many one is taken
- * @skipped: since the last one
+ * struct mtier_picking - choice among the selected pages of one tier
+ * @index: indices of the pages in the sample
+ * @nr: number of entries in @index
+ * @every: one page in this many is chosen
+ * @skipped: number of pages since the last choice
  */
 struct mtier_picking {
 	unsigned int index[MTIER_AUDIT_BURST];
@@ -98,8 +101,8 @@ struct mtier_picking {
 };
 
 /*
- * Is a page one that changes places, and can be looked at alone? Of a folio that is
- * mapped by many entries one page does not stand for the others.
+ * Check whether a page is selected for the exchange, and can be scanned alone. One
+ * page cannot represent a folio that many entries map.
  */
 static bool mtier_audit_wants(const u8 *page, size_t left)
 {
@@ -161,11 +164,11 @@ static void mtier_audit_write(const struct mtier_watch *w,
 }
 
 /**
- * mtier_audit_note() - write some of the pairs down that are about to change places
- * @w: what is looked at, in which they are marked
- * @worth: what their counts say
- * @plan: how many they are
- * @tau_ns: how far apart looks are
+ * mtier_audit_note() - Record some of the pairs that are about to be exchanged.
+ * @w: the sample, with the pages of the plan selected
+ * @worth: estimated access probabilities by count
+ * @plan: the plan; its size sets how many pairs are recorded
+ * @tau_ns: sampling interval
  */
 void mtier_audit_note(const struct mtier_watch *w,
 		      const struct mtier_worth *worth,
@@ -190,7 +193,7 @@ void mtier_audit_note(const struct mtier_watch *w,
 	mtier_audit->skipped = up.skipped;
 }
 
-/* ---- and looked at again ---- */
+/* ---- re-checks ---- */
 
 static int mtier_audit_cmp(const void *key, const void *at)
 {
@@ -219,8 +222,9 @@ static struct mtier_part *mtier_audit_part(struct mtier_watch *w,
 }
 
 /*
- * Where a page is to be counted. One that has changed places twice is looked at once:
- * the second look at a time would never find it.
+ * Set the byte in which the accesses of a page are counted. A page of two pairs is
+ * scanned once, for both. If it were scanned twice, the second scan would always
+ * find the bit clear.
  */
 static void mtier_audit_watch(struct mtier_watch *w, struct mtier_audited *page)
 {
@@ -251,10 +255,10 @@ static void mtier_audit_watch(struct mtier_watch *w, struct mtier_audited *page)
 }
 
 /**
- * mtier_audit_expire() - forget pairs that are judged or too old
+ * mtier_audit_expire() - Drop the pairs that are re-checked or too old.
  *
- * Before a burst is drawn, and also where there is none: an address space that is
- * gone is held no longer than that.
+ * Called before each draw of a sample, even if no burst follows. A pair does not
+ * hold the slot of an exited process longer than that.
  */
 void mtier_audit_expire(void)
 {
@@ -273,11 +277,11 @@ void mtier_audit_expire(void)
 }
 
 /**
- * mtier_audit_take() - have those that are due looked at in a burst
- * @w: what that looks at; it has room for MTIER_AUDIT_PARTS more parts
+ * mtier_audit_take() - Add the pairs that are due to the sample of a burst.
+ * @w: the sample; it has space for MTIER_AUDIT_PARTS more parts
  *
- * Parts point to pairs from here on: mtier_audit_expire(), which changes where they
- * are, comes before.
+ * The parts of the sample point to pairs afterwards. mtier_audit_expire() moves
+ * pairs in memory, so it is called before.
  */
 void mtier_audit_take(struct mtier_watch *w)
 {
@@ -296,16 +300,19 @@ void mtier_audit_take(struct mtier_watch *w)
 	}
 }
 
-/* Was a pair looked at for the age at which what was foretold is to be there whole? */
+/*
+ * Check whether a pair is re-checked at the first age, that of an undiminished
+ * prediction.
+ */
 static bool mtier_audit_young(const struct mtier_forecast *f)
 {
 	return f->now && !f->age;
 }
 
 /**
- * mtier_audit_has_young() - is there a pair for mtier_audit_look_early()?
+ * mtier_audit_has_young() - Check whether a pair needs mtier_audit_look_early().
  *
- * Return: true if so.
+ * Return: true if there is one.
  */
 bool mtier_audit_has_young(void)
 {
@@ -317,7 +324,10 @@ bool mtier_audit_has_young(void)
 	return false;
 }
 
-/* Was a page used since? No, where there is none; negative if nobody can tell. */
+/*
+ * Check whether a page was accessed. 0 if the pair has no such page, negative if
+ * unknown.
+ */
 static int mtier_audit_used(const struct mtier_audited *page)
 {
 	if (!page->slot)
@@ -328,11 +338,11 @@ static int mtier_audit_used(const struct mtier_audited *page)
 }
 
 /**
- * mtier_audit_look_early() - look at young pairs a short time after bits were cleared
- * @cleared_ns: when that was
+ * mtier_audit_look_early() - Scan young pairs a short time after bits were cleared.
+ * @cleared_ns: time at which the bits were cleared
  *
- * The bits stay as they are, for the looks that count. mtier_audit_judge_early() says
- * what was found.
+ * The bits are left unchanged for the scans that count. mtier_audit_judge_early()
+ * evaluates the result.
  */
 void mtier_audit_look_early(u64 cleared_ns)
 {
@@ -352,8 +362,8 @@ void mtier_audit_look_early(u64 cleared_ns)
 }
 
 /**
- * mtier_audit_judge_early() - compare that with what was foretold
- * @p: where to note that
+ * mtier_audit_judge_early() - Compare early re-checks with the predictions.
+ * @p: state of the decision, which is updated
  */
 void mtier_audit_judge_early(struct mtier_place *p)
 {
@@ -388,7 +398,7 @@ static int mtier_audit_hits(const struct mtier_audited *page)
 	return page->slot ? *page->page & MTIER_PAGE_COUNT : 0;
 }
 
-/* What came of a pair? It is forgotten before the next burst. */
+/* Evaluate the re-check of a pair. The pair is dropped before the next burst. */
 static void mtier_audit_one(struct mtier_place *p, struct mtier_forecast *f,
 			    u32 looks)
 {
@@ -406,10 +416,11 @@ static void mtier_audit_one(struct mtier_place *p, struct mtier_forecast *f,
 }
 
 /**
- * mtier_audit_judge() - compare forecasts with what has come of them
- * @p: who learns of that
- * @looks: how many looks there were
- * @all: the burst is over; else only pairs with a page that is about to leave it
+ * mtier_audit_judge() - Compare re-checks with the predictions.
+ * @p: state of the decision, which is updated
+ * @looks: number of scans so far
+ * @all: the burst is complete; if false, only pairs with a page that is about to
+ *	leave the sample are compared
  */
 void mtier_audit_judge(struct mtier_place *p, u32 looks, bool all)
 {
@@ -425,7 +436,7 @@ void mtier_audit_judge(struct mtier_place *p, u32 looks, bool all)
 }
 
 /**
- * mtier_audit_start() - get ready
+ * mtier_audit_start() - Allocate the memory for pairs.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -436,7 +447,7 @@ int mtier_audit_start(void)
 }
 
 /**
- * mtier_audit_stop() - forget all pairs
+ * mtier_audit_stop() - Drop all pairs, and free the memory.
  */
 void mtier_audit_stop(void)
 {

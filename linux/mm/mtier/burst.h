@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Page promotion by bursts of looks: what its parts know of each other.
+ * Interfaces between the steps of a burst (sampling window) of page promotion.
  *
- *   sample.c: which memory --> look.c, others.c: used or not --> burst.c: how often,
- *   how far apart, what that says (place.c) --> mark.c: which pages --> swap.c: change
- *   places --> audit.c: was that right?
+ *   sample.c            draw the memory to scan
+ *   look.c, others.c    scan: read and clear Accessed bits ("look" in identifiers)
+ *   burst.c             set number and interval of the scans, and decide (place.c)
+ *   mark.c              select pages
+ *   swap.c              exchange pages
+ *   audit.c             re-check exchanged pages later
  *
- * All of it is done by one thread, kmtierd, so that nothing here is locked but
- * what others may read (burst.c, for show.c).
+ * Locking: one thread, kmtierd, does all of it. So only data that is read elsewhere
+ * is locked (burst.c, for show.c).
  */
 #ifndef _MM_MTIER_BURST_H
 #define _MM_MTIER_BURST_H
@@ -28,29 +31,33 @@ struct mtier_look;
 struct mtier_slot;
 
 /*
- * What is known of a page during a burst, in one byte: the looks that found it
- * accessed, the lower tier, that its folio's young flag is not news, that it is of a
- * large folio, and that it is to change places now.
+ * State of a page during a burst, in one byte:
+ *
+ *   COUNT    access count: number of scans after the first that found it accessed
+ *   LOW      on the slow tier
+ *   TOLD     the young flag of its folio was set before the next scan
+ *   LARGE    part of a large folio
+ *   GOES     selected for the exchange that is about to start
  */
 #define MTIER_PAGE_COUNT	0x0f
 #define MTIER_PAGE_LOW		BIT(4)
 #define MTIER_PAGE_TOLD		BIT(5)
 #define MTIER_PAGE_LARGE	BIT(6)
 #define MTIER_PAGE_GOES		BIT(7)
-/* To be looked at also where nobody else on its tier is. */
+/* To be sampled for a re-check, even if the sample has no other page of its tier. */
 #define MTIER_PAGE_ASKED	0xfd
-/* Of the same folio as the page before it, which stands for all of them. */
+/* A page of the same folio as the page before it, whose byte represents the folio. */
 #define MTIER_PAGE_REST		0xfe
-/* Not looked at, or no longer. */
+/* Not sampled, or removed from the sample. */
 #define MTIER_PAGE_NONE		0xff
 
 /**
- * struct mtier_audited - a page that has changed places, and is looked at again
+ * struct mtier_audited - an exchanged page that is sampled again
  * @slot: its address space, held
- * @addr: where
- * @page: what is known of it in this burst: one of a range, or @own
- * @own: the same, where it is looked at alone
- * @next: the next of its part that is
+ * @addr: its address
+ * @page: its byte in this burst: one of a range, or @own
+ * @own: its byte if it is scanned alone
+ * @next: next such page of the same part
  */
 struct mtier_audited {
 	struct mtier_slot *slot;
@@ -60,16 +67,16 @@ struct mtier_audited {
 	struct mtier_audited *next;
 };
 
-/* So many address spaces more may be looked at for them. */
+/* Most address spaces that are added to a sample for re-checks. */
 #define MTIER_AUDIT_PARTS	32
 
 /**
- * struct mtier_part - what a burst looks at of one address space
+ * struct mtier_part - the part of a sample that is in one address space
  * @slot: the address space, held
  * @first: index of its first range
- * @nr: how many it has
- * @left: ranges of these of which nothing is known, since they left the burst
- * @audited: single pages beside these
+ * @nr: number of its ranges
+ * @left: number of these ranges of which nothing is known, as they were removed
+ * @audited: list of single pages outside of these ranges
  */
 struct mtier_part {
 	struct mtier_slot *slot;
@@ -80,13 +87,14 @@ struct mtier_part {
 };
 
 /**
- * struct mtier_watch - what a burst looks at
- * @part: by address space
- * @nr_parts: how many
+ * struct mtier_watch - the sample of a burst
+ * @part: parts of the sample, one for each address space
+ * @nr_parts: number of entries in @part
  * @at: address of each range, ascending in each part
  * @page: MTIER_RANGE_PAGES bytes for each range
- * @nr: ranges
- * @low_only: of the upper tier only what is audited: nobody has to leave it
+ * @nr: number of ranges
+ * @low_only: all slow memory fits into the fast tier, so of the fast tier only
+ *	pages for a re-check are sampled
  */
 struct mtier_watch {
 	struct mtier_part *part;
@@ -98,26 +106,27 @@ struct mtier_watch {
 };
 
 /**
- * struct mtier_seen - what bursts did, summed up since the start
+ * struct mtier_seen - statistics of bursts, summed up since the start
  * @bursts: bursts
- * @looks: looks, the first of each burst with them
- * @ptes: pages whose entries were read, which huge pages share
+ * @looks: scans, including the first one of each burst
+ * @ptes: pages whose entries were read; a huge page counts all of its base pages
  * @flushes: TLB flushes of an address space
- * @mms: address spaces looked at, in all looks; one flush for each at most, and with
- *	each part of it for others that map the same
- * @pages: pages that were looked at, by side, in the first look of each burst
- * @fixed: and those that were not, as they may not change places
- * @left: ranges that left a burst, since somebody else was at work there
- * @large: how many of @pages were parts of large folios
- * @common: and how many were mapped by several, who were all asked
- * @shared: pages that were not looked at for being mapped by others, too: shared
- *	copy-on-write, or by somebody who is not looked at
- * @told: accesses known from the young flag: somebody else cleared the bit
- * @taken: pages that should go up
- * @promoted: pages that did
- * @demoted: pages that went down for them
- * @spent_ns: CPU time of looks
- * @moved_ns: CPU time of moves
+ * @mms: address spaces scanned, in all scans. A scan flushes each of them at most
+ *	once, and once more for each other part that it maps memory of
+ * @pages: pages sampled in the first scan of each burst, by tier
+ * @fixed: pages not sampled in the first scan since they may not migrate, by tier
+ * @left: scans of a range that failed because another task had a lock
+ * @large: part of @pages that belongs to large folios
+ * @common: pages that several processes map, with all of their mappers scanned
+ * @shared: pages not sampled for their other mappers: shared copy-on-write, or
+ *	mapped by a process that is not scanned
+ * @told: accesses found by the young flag, since another user cleared the Accessed
+ *	bit
+ * @taken: pages whose promotion was attempted
+ * @promoted: pages promoted
+ * @demoted: pages demoted to make room
+ * @spent_ns: CPU time of scans
+ * @moved_ns: CPU time of migrations
  */
 struct mtier_seen {
 	u64 bursts;
@@ -140,19 +149,22 @@ struct mtier_seen {
 };
 
 /**
- * struct mtier_burst - the state of all bursts
- * @place: of the decision
- * @machine: what that knows of this one
- * @worth: what counts were worth after the last look
- * @hist: counts at the end of the last burst, by number of looks
- * @seen: sums
- * @fixed: Q16 share of the pages of a side that may not change places
- * @margin: Q16 of the last page for which there is room
- * @gain_ns: what the last burst found
- * @spent_ns: what it took
- * @why: why it found no more, if it met pages below; what was said before stands else
- * @faded_ns: when half of the audits was forgotten
- * @whole_ns: before that large folios have no place above
+ * struct mtier_burst - state that is kept from burst to burst
+ * @place: state of the decision
+ * @machine: parameters of the decision that depend on the machine
+ * @worth: estimated access probabilities after the last scan
+ * @hist: access counts at the end of the last burst, by number of scans
+ * @seen: statistics
+ * @fixed: Q16 share of the pages of a tier that may not migrate
+ * @margin: Q16 hotness threshold: access probability of the last page that fits
+ *	into the fast tier
+ * @gain_ns: gain of the last burst
+ * @spent_ns: CPU time of the scans of the last burst
+ * @why: reason why no more pages were exchanged; kept if a burst sampled no slow
+ *	page
+ * @faded_ns: time at which the results of re-checks were halved last
+ * @whole_ns: time before which no large folio is promoted, for lack of a contiguous
+ *	block
  */
 struct mtier_burst {
 	struct mtier_place place;
@@ -169,13 +181,13 @@ struct mtier_burst {
 	u64 whole_ns;
 };
 
-/* Address spaces that are noted; for one more all are flushed. */
+/* Most address spaces in a list; all of them are flushed before one more is added. */
 #define MTIER_FLUSH_MMS		32
 
 /**
- * struct mtier_flush - whose TLB entries are to be flushed
+ * struct mtier_flush - address spaces whose TLBs have to be flushed
  * @mm: address spaces, each held (mmgrab)
- * @nr: how many
+ * @nr: number of entries in @mm
  */
 struct mtier_flush {
 	struct mm_struct *mm[MTIER_FLUSH_MMS];
@@ -183,19 +195,20 @@ struct mtier_flush {
 };
 
 /**
- * struct mtier_others - what others say who map the same part of a file
- * @top: nodes of the upper tier
- * @low: those of the lower
- * @flush: whose Accessed bits were cleared
- * @seen: what is to be counted
- * @theirs: pages that another VMA stands for
- * @nobodys: pages that are not looked at
- * @met: pages that somebody has mapped, in the first look
- * @stays: pages that may not go up, or not down: MTIER_LOW or MTIER_TOP
- * @used: pages that any of them has used
- * @before: what was known of the pages before a look
- * @found: pages of the VMA that is asked
- * @rules: of its address space
+ * struct mtier_others - result of a walk over all VMAs that map a part of a file
+ * @top: nodes of the fast tier
+ * @low: nodes of the slow tier
+ * @flush: address spaces in which Accessed bits were cleared
+ * @seen: statistics of the burst
+ * @theirs: pages that another VMA represents
+ * @nobodys: pages that are not sampled, since one of their mappers is not scanned
+ * @met: pages that the first scan has found mapped
+ * @stays: pages that may not leave a tier: [MTIER_LOW] no promotion, [MTIER_TOP] no
+ *	demotion
+ * @used: pages that any of the other mappers has used
+ * @before: bytes of the pages before the scan
+ * @found: pages found in the VMA that is scanned now
+ * @rules: allowed nodes of the address space of that VMA
  */
 struct mtier_others {
 	nodemask_t top;
@@ -213,11 +226,11 @@ struct mtier_others {
 };
 
 /**
- * struct mtier_swapped - what came of a plan
- * @promoted: base pages that went up
- * @demoted: base pages that went down
- * @taken: base pages that should go up and had their turn
- * @scattered: above there was no block for a large folio
+ * struct mtier_swapped - result of an exchange
+ * @promoted: base pages promoted
+ * @demoted: base pages demoted
+ * @taken: base pages whose promotion was attempted
+ * @scattered: the fast tier had no contiguous block for a large folio
  */
 struct mtier_swapped {
 	unsigned long promoted;
@@ -227,10 +240,10 @@ struct mtier_swapped {
 };
 
 /**
- * struct mtier_moved - what has moved from a node of the lower tier, and to it
- * @promoted: base pages that went up from it
- * @dropped: folios on it that were to go up and did not
- * @demoted: base pages that came down to it
+ * struct mtier_moved - totals of the migrations from and to a slow node
+ * @promoted: base pages promoted from it
+ * @dropped: folios on it whose promotion was attempted and failed
+ * @demoted: base pages demoted to it
  */
 struct mtier_moved {
 	unsigned long promoted;
@@ -239,9 +252,9 @@ struct mtier_moved {
 };
 
 /**
- * mtier_watch_range() - what is known of the pages of a range
- * @watch: what is looked at
- * @range: its index
+ * mtier_watch_range() - Get the bytes of the pages of a range.
+ * @watch: the sample
+ * @range: index of the range
  *
  * Return: MTIER_RANGE_PAGES bytes.
  */
@@ -252,10 +265,10 @@ static inline u8 *mtier_watch_range(const struct mtier_watch *watch,
 }
 
 /**
- * mtier_page_side() - where does a page lie that is looked at?
- * @page: what is known of it; not MTIER_PAGE_NONE
+ * mtier_page_side() - Get the tier of a sampled page.
+ * @page: byte of the page; not MTIER_PAGE_NONE
  *
- * Return: the side.
+ * Return: the tier.
  */
 static inline enum mtier_side mtier_page_side(u8 page)
 {
@@ -263,10 +276,10 @@ static inline enum mtier_side mtier_page_side(u8 page)
 }
 
 /**
- * mtier_page_watched() - is a page looked at, for itself or for its folio?
- * @page: what is known of it
+ * mtier_page_watched() - Check whether a page is sampled, for itself or its folio.
+ * @page: byte of the page
  *
- * Return: true if so; false, too, where another one stands for it.
+ * Return: true if it is sampled; false also for a page that another one represents.
  */
 static inline bool mtier_page_watched(u8 page)
 {
@@ -274,10 +287,10 @@ static inline bool mtier_page_watched(u8 page)
 }
 
 /**
- * mtier_page_group() - with which others is a page counted?
- * @page: what is known of it; it is looked at
+ * mtier_page_group() - Get the page class in which a page is counted.
+ * @page: byte of the page; it is sampled
  *
- * Return: the group, see place.h.
+ * Return: the class, see place.h.
  */
 static inline u32 mtier_page_group(u8 page)
 {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: switching on and off, and following the set of nodes.
+ * Page promotion: switching on and off, and changes of the set of nodes.
  *
- * The engine owns memory and threads only between mtier_set_enabled(true) and
- * mtier_set_enabled(false).  While it is on, the static key makes the calls in
- * fork, exec and exit real; everything that can grow (slots, what a burst watches)
- * hangs off structures that switching off frees.
+ * Memory and threads exist only between mtier_set_enabled(true) and
+ * mtier_set_enabled(false). While promotion is on, the static key enables the calls
+ * in fork, exec and exit. All data that can grow belongs to structures that are
+ * freed when promotion is switched off: slots, and the samples of bursts (sampling
+ * windows).
  *
- * Nodes come and go with memory hotplug.  The notifier only schedules a work
- * item: by the time that runs, memory-tiers.c has rebuilt its tables, and
- * mtier_mutex can be taken outside of the hotplug lock.
+ * Memory hotplug changes the set of nodes. The notifier only schedules a work item.
+ * Before that runs, memory-tiers.c has rebuilt its tables, and mtier_mutex can be
+ * taken outside of the hotplug lock.
  *
- * Locking: see mtier.h; everything here runs under mtier_mutex.
+ * Locking: see mtier.h; all functions here run under mtier_mutex.
  */
 #define pr_fmt(fmt) "mtier: " fmt
 
@@ -27,7 +28,7 @@
 #include <trace/events/mtier.h>
 
 DEFINE_STATIC_KEY_FALSE(mtier_key);
-/* On and off, the set of nodes, and every knob; see mtier.h. */
+/* Guards on and off, the set of nodes, and every knob; see mtier.h. */
 DEFINE_MUTEX(mtier_mutex);
 
 struct mtier_config mtier_conf = {
@@ -42,7 +43,7 @@ struct mtier_config mtier_conf = {
 
 static bool mtier_boot_on __initdata;
 
-/* Bring the map, and what is shown of nodes, in line with the nodes there are now. */
+/* Update the map, and the sysfs folders of nodes, to the present set of nodes. */
 static int mtier_reconcile(void)
 {
 	struct mtier_map *old, *new;
@@ -72,7 +73,10 @@ static void mtier_stop(void)
 
 	lockdep_assert_held(&mtier_mutex);
 
-	/* Exits wait for kmtierd only while the key is on. */
+	/*
+	 * First kmtierd, then the key: exits wait for kmtierd only while the key is
+	 * on.
+	 */
 	mtier_burst_stop();
 	if (mtier_on())
 		static_branch_disable(&mtier_key);
@@ -97,7 +101,7 @@ static int mtier_start(void)
 	if (ret)
 		goto err;
 
-	/* Forks from here on register themselves; then look for the others. */
+	/* From here on fork adds new address spaces. Add the existing ones. */
 	static_branch_enable(&mtier_key);
 	mtier_slots_adopt();
 	ret = mtier_burst_start();
@@ -109,11 +113,11 @@ err:
 }
 
 /**
- * mtier_set_enabled() - switch promotion on or off
- * @on: what it shall be
+ * mtier_set_enabled() - Switch promotion on or off.
+ * @on: the new state
  *
  * Context: may sleep; the caller holds mtier_mutex.
- * Return: 0, or -ENOMEM or another error of starting; then it is off.
+ * Return: 0, or -ENOMEM or another error of the start; promotion is off then.
  */
 int mtier_set_enabled(bool on)
 {
@@ -143,7 +147,7 @@ static void mtier_nodes_fn(struct work_struct *work)
 static DECLARE_WORK(mtier_nodes_work, mtier_nodes_fn);
 
 /**
- * mtier_nodes_changed() - look at nodes and tiers again, soon
+ * mtier_nodes_changed() - Schedule an update of the nodes and tiers.
  *
  * Context: any.
  */
@@ -194,5 +198,5 @@ static int __init mtier_init(void)
 	return 0;
 }
 
-/* After memory-tiers.c, which puts CPU-less nodes in place at late_initcall */
+/* memory-tiers.c sets the tier of CPU-less nodes in late_initcall, so run after it. */
 late_initcall_sync(mtier_init);

@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: may this page lie on that node?
+ * Page promotion: whether a page may migrate to a node, in both directions.
  *
- * The one answer, for both directions. It is asked twice: when a page is looked
- * at for the first time (look.c, others.c), and when it is moved (gather.c), of
- * everybody who maps it. In between its owner may have said otherwise, and others
- * may have come. A page that is mapped once is asked of the
- * VMA that it was met in; only others take a walk over those who map them.
+ * The check is made twice: when a page is scanned for the first time (look.c,
+ * others.c), and when it is isolated to be moved (gather.c). In between, a policy
+ * may have changed, and new mappings may exist. A private base page that is mapped
+ * once is checked for the VMA it was found in. For all other folios an rmap walk
+ * checks each VMA that maps the folio.
  *
- * When it is moved an answer has to hold until it has arrived. mbind() and its
- * likes lock a VMA for writing, look where its pages are, and set the policy. So
- * the VMAs of a batch stay locked for reading until the batch is over: a page
- * has arrived, or is still where it was and its new policy is asked, before
- * mbind() looks. A cpuset that changes meanwhile is seen with the next batch.
- * Who maps a folio with more VMAs than a batch can hold is asked as well, but
- * not held.
+ * The result of the second check has to hold until the page has arrived. mbind()
+ * locks a VMA for writing, looks up where its pages are, and sets the policy. So
+ * the VMAs of a batch stay read-locked until the end of the batch. When mbind()
+ * looks up the pages, a page has arrived, or is still on its old node. In the
+ * second case its new policy is checked later. A change of a cpuset takes effect
+ * with the next batch. A folio with more VMAs than a batch can hold is checked for
+ * each of its VMAs. VMAs beyond that limit are not held.
  *
- * Memory of a cgroup below its memory.min or memory.low does not give way to
- * others, as it would not to reclaim. Nor does what is locked into memory. Nor what a
- * secondary MMU maps: its TLBs are not flushed between two looks, so that what it
- * uses looks idle.
+ * Three kinds of pages are never demoted to make room. The first is memory of a
+ * cgroup below its memory.min or memory.low, which reclaim would not take. The
+ * second is memory that is locked. The third is memory that a secondary MMU maps:
+ * its TLBs are not flushed between two scans, so pages that it uses look idle.
  *
- * Locking, outer first; all but the last two are only tried:
+ * Locking, outer first. All are trylocks, except for the page table lock,
+ * task_lock(), and the cpuset lock:
  *
  *   VMA lock (read)		held from a folio of the batch to its end
  *     folio lock
  *       i_mmap_rwsem or anon_vma lock (read)
- *         VMA lock (read)	of the next one
- *         page table lock, or task_lock() and what cpusets need
+ *         VMA lock (read)	of the next VMA
+ *         page table lock, or task_lock(), or the cpuset lock
  */
 #include <linux/cpuset.h>
 #include <linux/file_policy.h>
@@ -49,7 +50,7 @@
 #include "eligible.h"
 #include "mtier.h"
 
-/* Leave in @mask the nodes that a policy lets a page be moved to. */
+/* Clear the nodes in @mask that a policy forbids as the target of a migration. */
 static void mtier_policy_mask(struct mempolicy *pol, bool down,
 			      nodemask_t *mask)
 {
@@ -61,7 +62,7 @@ static void mtier_policy_mask(struct mempolicy *pol, bool down,
 		return;
 	case MPOL_PREFERRED:
 	case MPOL_PREFERRED_MANY:
-		/* Where it was put was asked for, not only allowed. */
+		/* The policy requested this node, so the page is not demoted. */
 		if (down)
 			break;
 		fallthrough;
@@ -69,18 +70,18 @@ static void mtier_policy_mask(struct mempolicy *pol, bool down,
 		nodes_and(*mask, *mask, pol->nodes);
 		return;
 	default:
-		/* Interleaving: the page is where its policy wants it. */
+		/* Interleaving: the page is on the node that its policy chose. */
 		break;
 	}
 	nodes_clear(*mask);
 }
 
 /**
- * mtier_rules_of() - ask an address space what holds for all of its VMAs
- * @mm: the mm, which is not freed meanwhile
+ * mtier_rules_of() - Get the nodes allowed for all VMAs of an address space.
+ * @mm: the mm; the caller prevents it from being freed
  * @rules: filled
  *
- * Context: may not hold task_lock() of anybody.
+ * Context: the caller must not hold task_lock() of any task.
  */
 void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules)
 {
@@ -109,13 +110,13 @@ void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules)
 }
 
 /**
- * mtier_rules_at() - where may a page at an address be moved to?
- * @rules: of the VMA's mm
- * @vma: the VMA, it or its mm locked for reading
- * @addr: an address in it
- * @anon: it is anonymous: not, or no longer, a page of the VMA's file
+ * mtier_rules_at() - Get the nodes that a page at an address may migrate to.
+ * @rules: allowed nodes of the VMA's mm
+ * @vma: the VMA; the VMA or its mm is locked for reading
+ * @addr: an address in the VMA
+ * @anon: the page is anonymous, not a page of the VMA's file
  * @up: set to the nodes that it may be promoted to
- * @down: set to those that it may have to give way to
+ * @down: set to the nodes that it may be demoted to
  */
 void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
 		    unsigned long addr, bool anon, nodemask_t *up,
@@ -138,9 +139,9 @@ void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
 }
 
 /*
- * Can the policy differ inside of a VMA? True for files, shared memory among them, as
- * their policies may belong to the file: mbind() by another process, or on another
- * mapping, does not split this VMA.
+ * Check whether the policy can differ within a VMA. True for files and shared
+ * memory: their policies may belong to the file. mbind() by another process, or on
+ * another mapping, does not split this VMA.
  */
 static bool mtier_policy_varies(struct vm_area_struct *vma)
 {
@@ -148,10 +149,10 @@ static bool mtier_policy_varies(struct vm_area_struct *vma)
 }
 
 /**
- * mtier_policy_by_page() - does it, maybe from page to page?
+ * mtier_policy_by_page() - Check whether the policy may differ from page to page.
  * @vma: the VMA
  *
- * Return: true if its file has policies for parts of itself.
+ * Return: true if its file has policies for parts of the file.
  */
 bool mtier_policy_by_page(struct vm_area_struct *vma)
 {
@@ -164,15 +165,16 @@ bool mtier_policy_by_page(struct vm_area_struct *vma)
 }
 
 /**
- * mtier_rules_for() - where may a folio be moved to, as far as a VMA has a say?
- * @rules: of the VMA's mm
- * @vma: the VMA, it or its mm locked for reading
- * @addr: where it maps a page of the folio
- * @folio: the folio, mapped there; NULL for all that has no policy of its own
+ * mtier_rules_for() - Get the nodes that a VMA allows for a folio that it maps.
+ * @rules: allowed nodes of the VMA's mm
+ * @vma: the VMA; the VMA or its mm is locked for reading
+ * @addr: address at which the VMA maps a page of the folio
+ * @folio: the folio, mapped there; NULL for pages that have the policy of the VMA
  * @up: set to the nodes that it may be promoted to
- * @down: set to those that it may have to give way to
+ * @down: set to the nodes that it may be demoted to
  *
- * A large one moves as one: it may go where all of its pages in the VMA may.
+ * A large folio moves as a whole: it may migrate to the nodes that are allowed for
+ * all of its pages in the VMA.
  */
 void mtier_rules_for(const struct mtier_rules *rules, struct vm_area_struct *vma,
 		     unsigned long addr, struct folio *folio, nodemask_t *up,
@@ -196,10 +198,10 @@ void mtier_rules_for(const struct mtier_rules *rules, struct vm_area_struct *vma
 }
 
 /**
- * mtier_vma_eligible() - can a VMA's pages be moved at all?
+ * mtier_vma_eligible() - Check whether the pages of a VMA can migrate at all.
  * @vma: the VMA
  *
- * Return: true if so.
+ * Return: true if they can.
  */
 bool mtier_vma_eligible(struct vm_area_struct *vma)
 {
@@ -212,11 +214,11 @@ bool mtier_vma_eligible(struct vm_area_struct *vma)
 }
 
 /**
- * mtier_shared_stays() - does a VMA keep where they are folios that others map, too?
+ * mtier_shared_stays() - Check whether folios that are shared stay on their node.
  * @vma: the VMA
- * @on_disk: they are page cache of a file system on disk
+ * @on_disk: the folios are page cache of a file system on disk
  *
- * Return: true for text of shared libraries, and memory shared copy-on-write.
+ * Return: true for program text, and for memory that is shared copy-on-write.
  */
 bool mtier_shared_stays(struct vm_area_struct *vma, bool on_disk)
 {
@@ -225,12 +227,12 @@ bool mtier_shared_stays(struct vm_area_struct *vma, bool on_disk)
 }
 
 /**
- * mtier_folio_stays() - is a folio one that nobody moves?
+ * mtier_folio_stays() - Check whether a folio may not migrate to any node.
  * @folio: the folio
  * @vma: a VMA that maps it
  *
- * Return: MTIER_MAY, MTIER_WHY_KIND, MTIER_WHY_PINNED; or MTIER_WHY_GONE for
- * what is no subject of promotion at all.
+ * Return: MTIER_MAY, MTIER_WHY_KIND, or MTIER_WHY_PINNED. MTIER_WHY_GONE for a
+ * folio that is never promoted or demoted by its type.
  */
 enum mtier_why mtier_folio_stays(struct folio *folio,
 				 struct vm_area_struct *vma)
@@ -246,20 +248,23 @@ enum mtier_why mtier_folio_stays(struct folio *folio,
 	return MTIER_MAY;
 }
 
-/* Is a folio one that has to stay in fast memory, whoever uses what? */
+/* Check whether a folio has to stay in fast memory, however little it is used. */
 static bool mtier_folio_locked(struct folio *folio, struct vm_area_struct *vma)
 {
-	/* SHM_LOCK is no flag of a VMA. */
+	/* SHM_LOCK sets no flag of a VMA. */
 	return vma->vm_flags & VM_LOCKED || folio_test_unevictable(folio) ||
 	       mm_has_notifiers(vma->vm_mm);
 }
 
 /**
- * mtier_single_stays() - does a folio stay that one mm maps, whose VMA is not locked?
+ * mtier_single_stays() - Check whether a folio stays for reasons of its state.
  * @folio: the folio
- * @down: may it have to give way?
+ * @down: it would be demoted
  *
- * Return: true if it stays where it is.
+ * This is the check of a folio with one mapper in a VMA that is not locked. Locked
+ * VMAs and other mappers are left to the caller.
+ *
+ * Return: true if it stays on its node.
  */
 bool mtier_single_stays(struct folio *folio, bool down)
 {
@@ -270,14 +275,14 @@ bool mtier_single_stays(struct folio *folio, bool down)
 	return down && folio_test_unevictable(folio);
 }
 
-/* Is a cgroup below what it is promised? */
+/* Check whether a cgroup is below its memory.min or memory.low. */
 static bool mtier_memcg_protected(struct mem_cgroup *memcg)
 {
 	struct mem_cgroup *at = NULL, *next, *parent;
 
 	if (!memcg)
 		return false;
-	/* Each needs what its parent's is: from the root to it. */
+	/* The result depends on the parent: calculate from the root to @memcg. */
 	while (at != memcg) {
 		next = memcg;
 		while ((parent = parent_mem_cgroup(next)) != at)
@@ -290,11 +295,12 @@ static bool mtier_memcg_protected(struct mem_cgroup *memcg)
 }
 
 /**
- * mtier_folio_protected() - does a folio's cgroup use less than it is promised?
+ * mtier_folio_protected() - Check whether the cgroup of a folio is protected.
  * @folio: the folio, on which there is a reference
- * @last: which cgroup was asked before, and what it said; mostly the same
+ * @last: the cgroup checked last, with its result; most often the same cgroup
  *
- * Return: true if so: it does not give way.
+ * Return: true if the cgroup is below its memory.min or memory.low, so that the
+ * folio may not be demoted.
  */
 bool mtier_folio_protected(struct folio *folio, struct mtier_protection *last)
 {
@@ -319,7 +325,10 @@ static bool mtier_allows(const struct mtier_guard *g,
 	return node_isset(g->nid, g->down ? down : up);
 }
 
-/* The rules of an mm whose VMA is locked. */
+/*
+ * Get the allowed nodes of an mm. The mm is added to the guard if it is new. The
+ * caller prevents it from being freed.
+ */
 static struct mtier_rules *mtier_guard_mm(struct mtier_guard *g,
 					  struct mm_struct *mm,
 					  enum mtier_why *why)
@@ -332,7 +341,7 @@ static struct mtier_rules *mtier_guard_mm(struct mtier_guard *g,
 	*why = MTIER_WHY_CROWDED;
 	if (g->nr_mms == MTIER_GUARD_MMS)
 		return NULL;
-	/* It is on its way out. */
+	/* The process exits. */
 	*why = MTIER_WHY_BUSY;
 	if (!mtier_hold(&g->rules[g->nr_mms].hold, mm))
 		return NULL;
@@ -341,9 +350,9 @@ static struct mtier_rules *mtier_guard_mm(struct mtier_guard *g,
 }
 
 /*
- * Lock a VMA that rmap has found. munmap() has taken some of those out of their
- * address space: it gives up its write lock then, and frees them without waiting for
- * anybody who might read-lock them so late.
+ * Lock a VMA that rmap has found. munmap() may have detached the VMA from its
+ * address space. It drops its write lock then, and frees the VMA without waiting
+ * for new readers.
  */
 static bool mtier_vma_lock(struct vm_area_struct *vma)
 {
@@ -355,7 +364,7 @@ static bool mtier_vma_lock(struct vm_area_struct *vma)
 	return false;
 }
 
-/* Hold a VMA that is locked, and whose mm is known. */
+/* Add a locked VMA to the guard. */
 static struct mtier_guarded *mtier_guard_hold(struct mtier_guard *g,
 					      struct vm_area_struct *vma,
 					      struct mtier_rules *rules)
@@ -370,7 +379,7 @@ static struct mtier_guarded *mtier_guard_hold(struct mtier_guard *g,
 	return held;
 }
 
-/* A VMA that is held, from now on if it was not yet. */
+/* Get a VMA of the guard. The VMA is locked and added if it is new. */
 static struct mtier_guarded *mtier_guard_vma(struct mtier_guard *g,
 					     struct vm_area_struct *vma,
 					     enum mtier_why *why)
@@ -395,15 +404,15 @@ static struct mtier_guarded *mtier_guard_vma(struct mtier_guard *g,
 }
 
 /**
- * mtier_guard_at() - hold the VMA at an address
- * @guard: of the batch
+ * mtier_guard_at() - Get the VMA at an address, and keep it locked.
+ * @guard: the guard of the batch
  * @mm: the address space, pinned
  * @addr: the address
- * @why: set if there is none to be had: MTIER_WHY_GONE, MTIER_WHY_BUSY, or
+ * @why: set if the result is NULL: MTIER_WHY_GONE, MTIER_WHY_BUSY, or
  *	MTIER_WHY_CROWDED
  *
- * Return: the VMA, which stays locked for reading until mtier_guard_end(), as
- * its page tables stay until then; or NULL.
+ * Return: the VMA, or NULL. The VMA stays locked for reading until
+ * mtier_guard_end(), and keeps its page tables.
  */
 struct mtier_guarded *mtier_guard_at(struct mtier_guard *guard,
 				     struct mm_struct *mm, unsigned long addr,
@@ -436,18 +445,18 @@ struct mtier_guarded *mtier_guard_at(struct mtier_guard *guard,
 }
 
 /**
- * mtier_rules_lock() - lock a VMA that rmap has found, to ask what it says
- * @rules: set to what its mm says, for mtier_rules_at()
- * @vma: the VMA, which rmap's lock keeps
+ * mtier_rules_lock() - Lock a VMA that rmap has found, and get its allowed nodes.
+ * @rules: set to the allowed nodes of its mm, for mtier_rules_at()
+ * @vma: the VMA; the lock of rmap keeps it from being freed
  *
- * Return: false if somebody is about to change it, or is on its way out; else it is
- * locked for reading, until vma_end_read().
+ * Return: true if the VMA is locked for reading, until vma_end_read(). False if a
+ * writer has it locked, or if its process exits.
  */
 bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma)
 {
 	if (!mtier_vma_lock(vma))
 		return false;
-	/* Until rmap's lock is dropped exit_mmap() cannot free the VMA. */
+	/* exit_mmap() cannot free the VMA before the lock of rmap is dropped. */
 	if (atomic_read(&vma->vm_mm->mm_users)) {
 		mtier_rules_of(vma->vm_mm, rules);
 		return true;
@@ -456,7 +465,7 @@ bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma)
 	return false;
 }
 
-/* More VMAs map a folio than can be held: ask this one all the same. */
+/* The guard has no space for this VMA: check the folio without holding the VMA. */
 static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
 				      struct folio *folio,
 				      struct vm_area_struct *vma,
@@ -473,10 +482,10 @@ static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
 }
 
 /**
- * struct mtier_question - what is carried through a walk of a folio's VMAs
- * @guard: of the batch
- * @first: the batch is empty but for this folio
- * @why: the answer so far
+ * struct mtier_question - state of an rmap walk over the VMAs of a folio
+ * @guard: the guard of the batch
+ * @first: the batch has no other folio
+ * @why: the result so far
  */
 struct mtier_question {
 	struct mtier_guard *guard;
@@ -484,7 +493,7 @@ struct mtier_question {
 	enum mtier_why why;
 };
 
-/* What somebody who maps a folio says. */
+/* Check a folio for the policy of a VMA that maps it. */
 static enum mtier_why mtier_ask_held(struct mtier_guard *g,
 				     struct folio *folio,
 				     struct mtier_guarded *held,
@@ -497,7 +506,7 @@ static enum mtier_why mtier_ask_held(struct mtier_guard *g,
 	return held->allowed ? MTIER_MAY : MTIER_WHY_POLICY;
 }
 
-/* What is to be said of a folio for being mapped in a VMA. */
+/* Check a folio for its type, and for the kind of a VMA that maps it. */
 static enum mtier_why mtier_ask_kind(const struct mtier_guard *g,
 				     struct folio *folio,
 				     struct vm_area_struct *vma)
@@ -527,7 +536,7 @@ static enum mtier_why mtier_ask_vma(struct mtier_question *q,
 	       mtier_ask_spare(q->guard, folio, vma, addr) : why;
 }
 
-/* rmap callback: the first that says no is enough. */
+/* rmap callback. The walk ends at the first VMA that forbids the migration. */
 static bool mtier_ask_one(struct folio *folio, struct vm_area_struct *vma,
 			  unsigned long addr, void *arg)
 {
@@ -543,10 +552,10 @@ static bool mtier_ask_one(struct folio *folio, struct vm_area_struct *vma,
 }
 
 /**
- * mtier_guard_begin() - a batch is to be collected
- * @guard: the guard, of which nothing is held
- * @nid: node that its folios go to
- * @down: to make room
+ * mtier_guard_begin() - Begin a batch.
+ * @guard: the guard; it holds nothing
+ * @nid: target node of the batch
+ * @down: the batch is a demotion
  */
 void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down)
 {
@@ -556,7 +565,7 @@ void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down)
 	guard->memcg = (struct mtier_protection) { };
 }
 
-/* Ask everybody who maps a folio. */
+/* Check a folio for each VMA that maps it. */
 static enum mtier_why mtier_ask_all(struct mtier_guard *g, struct folio *folio,
 				    bool first)
 {
@@ -580,15 +589,15 @@ static enum mtier_why mtier_ask_all(struct mtier_guard *g, struct folio *folio,
 }
 
 /**
- * mtier_guard_ask() - may a folio move, as far as those are concerned who map it?
- * @guard: of the batch; holds their VMAs from now on
+ * mtier_guard_ask() - Check whether all mappers of a folio allow it to migrate.
+ * @guard: the guard of the batch; holds the VMAs of the folio afterwards
  * @folio: the folio, on which the caller has a reference
  * @held: a VMA that maps it
- * @addr: where
- * @first: no other folio is in the batch
+ * @addr: address of the folio in that VMA
+ * @first: the batch has no other folio
  *
- * Return: the answer, which holds until mtier_guard_end(). Never
- * MTIER_WHY_CROWDED where @first.
+ * Return: the result. It holds until mtier_guard_end(), for the VMAs that the guard
+ * has space for. It is never MTIER_WHY_CROWDED if @first.
  */
 enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 			       struct mtier_guarded *held, unsigned long addr,
@@ -599,8 +608,9 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 	if (guard->down && mtier_folio_protected(folio, &guard->memcg))
 		return MTIER_WHY_POLICY;
 	/*
-	 * A large one may be mapped once, but by several VMAs of an mm; and what was
-	 * judged for others by others only.
+	 * Several VMAs of one mm can map a large folio that counts as mapped once.
+	 * A folio of a shared file mapping may be mapped only by VMAs other than
+	 * @held.
 	 */
 	if (folio_test_large(folio) || folio_likely_mapped_shared(folio) ||
 	    mtier_may_be_others(held->vma))
@@ -610,7 +620,7 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 }
 
 /**
- * mtier_guard_end() - the batch is over: let go of everybody
+ * mtier_guard_end() - End a batch: unlock its VMAs, and release its address spaces.
  * @guard: the guard
  */
 void mtier_guard_end(struct mtier_guard *guard)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Page promotion: may this page lie on that node?
- */
+/* Page promotion: whether a page may migrate to a node. */
 #ifndef _MM_MTIER_ELIGIBLE_H
 #define _MM_MTIER_ELIGIBLE_H
 
@@ -16,23 +14,24 @@ struct mem_cgroup;
 struct mm_struct;
 struct vm_area_struct;
 
-/* VMAs held at a time, and whose they are; one more ends the batch early. */
+/* Most VMAs and address spaces of a batch; the next one ends the batch early. */
 #define MTIER_GUARD_VMAS	64
 #define MTIER_GUARD_MMS		16
 
 /**
- * enum mtier_why - may a folio move, and if not, why
- * @MTIER_MAY: it may
- * @MTIER_WHY_POLICY: a memory policy, a cpuset or memory.low keeps it
- * @MTIER_WHY_KIND: its kind is not moved by whom it is mapped: shared program
- *	text, memory shared copy-on-write, a secondary MMU
- * @MTIER_WHY_PINNED: a device may be writing to it
- * @MTIER_WHY_DIRTY: it would have to be written first
- * @MTIER_WHY_BUSY: somebody else works on it or on its VMA
- * @MTIER_WHY_OFF_LRU: it is on no LRU list, or somebody else has isolated it
- * @MTIER_WHY_GONE: it is not there any more
- * @MTIER_WHY_CROWDED: more VMAs than can be held: move the others first
- * @MTIER_NR_WHYS: how many there are
+ * enum mtier_why - result of the check whether a folio may migrate
+ * @MTIER_MAY: the folio may migrate
+ * @MTIER_WHY_POLICY: forbidden by a memory policy, a cpuset or memory.low
+ * @MTIER_WHY_KIND: not moved for its type, or for its mappers: shared program text,
+ *	memory that is shared copy-on-write, a secondary MMU, locked memory if
+ *	demoted
+ * @MTIER_WHY_PINNED: pinned, for DMA for example
+ * @MTIER_WHY_DIRTY: dirty page cache, which needs writeback first
+ * @MTIER_WHY_BUSY: the folio or its VMA is locked by another task
+ * @MTIER_WHY_OFF_LRU: on no LRU list, or isolated by another task
+ * @MTIER_WHY_GONE: freed, unmapped or replaced since it was scanned
+ * @MTIER_WHY_CROWDED: more VMAs than a batch can hold: end the batch first
+ * @MTIER_NR_WHYS: number of results
  */
 enum mtier_why {
 	MTIER_MAY,
@@ -48,13 +47,14 @@ enum mtier_why {
 };
 
 /**
- * struct mtier_rules - what an address space allows, but for its VMAs' policies
+ * struct mtier_rules - nodes that an address space allows, without its VMAs'
+ * policies
  * @mm: the address space
- * @hold: in a guard: it is not torn down
- * @mems: nodes of its owner's cpuset
- * @up: those that its owner's policy lets a page be promoted to
- * @down: those that a page may have to give way to
- * @nr_folios: how many of a batch were found in it
+ * @hold: reference of a guard that prevents the teardown of @mm
+ * @mems: nodes of the cpuset of its owner
+ * @up: nodes that the policy of its owner allows as targets of a promotion
+ * @down: nodes that the policy of its owner allows as targets of a demotion
+ * @nr_folios: number of folios of the batch that were found in @mm
  */
 struct mtier_rules {
 	struct mm_struct *mm;
@@ -66,11 +66,11 @@ struct mtier_rules {
 };
 
 /**
- * struct mtier_guarded - a VMA whose policy stays as it is while a batch moves
+ * struct mtier_guarded - a VMA whose policy cannot change during a batch
  * @vma: the VMA, read-locked
- * @rules: of its mm, in the guard
- * @varies: its policy is not the same everywhere
- * @allowed: else: what it says
+ * @rules: allowed nodes of its mm, part of the guard
+ * @varies: the policy can differ from page to page
+ * @allowed: the policy allows the target; where @varies, for the folio checked last
  */
 struct mtier_guarded {
 	struct vm_area_struct *vma;
@@ -80,9 +80,9 @@ struct mtier_guarded {
 };
 
 /**
- * struct mtier_protection - the cgroup that was asked last for its protection
- * @memcg: the cgroup; only compared
- * @is: what it said
+ * struct mtier_protection - the cgroup whose protection was checked last
+ * @memcg: the cgroup; without a reference, only compared
+ * @is: result of the check
  */
 struct mtier_protection {
 	const struct mem_cgroup *memcg;
@@ -90,15 +90,15 @@ struct mtier_protection {
 };
 
 /**
- * struct mtier_guard - whom the folios of a batch belong to
- * @nid: node that they are to be moved to
- * @down: to make room, not because they are hot
- * @nr_mms: used part of @rules
- * @nr_vmas: used part of @vmas
+ * struct mtier_guard - address spaces and VMAs that the folios of a batch belong to
+ * @nid: target node of the batch
+ * @down: the batch is a demotion
+ * @nr_mms: number of entries in @rules
+ * @nr_vmas: number of entries in @vmas
  * @rules: address spaces, held
- * @vmas: their VMAs
- * @spare: for a folio that more VMAs map than fit
- * @memcg: whom it has asked last
+ * @vmas: their VMAs, read-locked
+ * @spare: scratch for a folio that is mapped by more VMAs than fit
+ * @memcg: the cgroup whose protection was checked last
  */
 struct mtier_guard {
 	int nid;
@@ -112,7 +112,7 @@ struct mtier_guard {
 };
 
 /**
- * mtier_may_be_others() - may the pages of a VMA be judged though others map them?
+ * mtier_may_be_others() - Check whether a VMA is scanned with its other mappers.
  * @vma: the VMA
  *
  * Return: true for shared mappings of files and of shared memory.

@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: a look at what a burst watches.
+ * Page promotion: scans of the sample of a burst (sampling window).
  *
- * The first look clears Accessed bits, and notes which pages there are and on which
- * tier they lie; the others read and clear them, and count. Both tiers are looked
- * at alike, but where there is room above for all that is below: there nobody has to
- * leave the upper one, and only what is audited is looked at of it. After each look
- * every address space's TLB entries are flushed, once: a CPU that has one of a page
- * whose bit is clear uses the page without setting it again, and hides just those
- * that are used most.
+ * A scan ("look" in identifiers) is one pass over the Accessed bits of the sample.
+ * The first scan clears the bits, and records the pages and their tiers. Each later
+ * scan reads and clears the bits, and counts the accesses. Both tiers are scanned
+ * alike. There is one exception: if the fast tier has room for all slow memory, no
+ * page has to be demoted. Then only pages for a re-check (audit.c) are sampled
+ * there.
  *
- * Reclaim, page_idle and DAMON share the Accessed bit. What is cleared here is
- * told by the folio's young flag, and that it is not idle; the multi-generational
- * LRU asks when it is about to evict it. The flag stays set, since reclaim may ask
- * at any moment; so what others clear, who tell it in the same way, is seen by a flag
- * that was not there before in this burst, but not where it was. An access that
- * reclaim has asked for is used up, and lost.
+ * The TLB of an address space is flushed once after each scan that cleared a bit of
+ * it. A CPU that has a TLB entry does not set the bit again, so without the flush
+ * the most used pages would look idle.
  *
- * What several map is judged once, for all of them (others.c); but not what they
- * share copy-on-write, or program text, which stays where it is.  A large folio moves
- * as one, and so its first page here stands for all that is mapped here of it, by one
- * entry or by many; it is counted apart, as looks find it so much more often.  KSM's
- * and devices' pages are not looked at.  What may not move, for its memory policy,
- * say, is left alone after the first look: it is no sample of what may, and takes no
- * part in who is to lie where.
+ * Reclaim, page_idle and DAMON share the Accessed bit. So a scan that clears a bit
+ * marks the folio young and not idle, and other users do the same. The
+ * multi-generational LRU reads that mark when it is about to evict the folio. The
+ * young flag stays set, because reclaim may need it at any time. An access whose
+ * bit another user has cleared is found by the flag, if the flag was clear before
+ * in this burst. It is lost if the flag was set before, or if reclaim has cleared
+ * the flag.
  *
- * Where somebody is about to change a VMA the range leaves the burst, that none is
- * counted in part.
+ * Memory of a shared file mapping is scanned once for all mappers (others.c).
+ * Shared program text and memory shared copy-on-write stay in place, and are not
+ * sampled. A large folio moves as a whole, so its first page here represents all of
+ * its pages that are mapped here. Large folios are counted apart, since scans find
+ * them accessed much more often. KSM pages and device pages are not sampled. A page
+ * that may not migrate, for its memory policy for example, is skipped after the
+ * first scan: it is no sample of the pages that may.
  *
- * Locking: the lock of each VMA for reading, which is only tried, while a range is
- * looked at, instead of mmap_lock: its page tables stay as long. Below it the page
- * table lock.
+ * A range leaves the burst if another task has one of its VMAs locked for writing.
+ * So no range is counted in part.
+ *
+ * Locking: the read lock of each VMA, by trylock, for the scan of one range,
+ * instead of mmap_lock. It keeps the page tables. The page table lock is taken
+ * below it.
  */
 #include <linux/hugetlb.h>
 #include <linux/ksm.h>
@@ -48,21 +52,22 @@
 #include "mtier.h"
 
 /**
- * struct mtier_look - a look at one address space
- * @mm: which; its slot is entered
- * @rules: what it says of its pages; only in the first look
- * @first: this is the first
- * @top: nodes of the upper tier
- * @low: those of the lower
- * @low_only: of the upper tier only what is asked for
- * @fixed: pages of the VMA may not go up, or not down: MTIER_PAGE_LOW set or not
- * @by_page: that may differ from page to page
- * @others: what those say who map the pages, too; NULL where they are not judged then
- * @base: the page that their bits begin with
- * @memcg: whom was asked last whether it is protected
- * @top_used: accessed pages are counted here by node; NULL where there is no choice
- * @nr_cleared: Accessed bits cleared
- * @seen: what is to be counted
+ * struct mtier_look - state of the scan of one address space
+ * @mm: the address space; its slot is entered
+ * @rules: nodes that @mm allows; only set in the first scan
+ * @first: this is the first scan of the burst
+ * @top: nodes of the fast tier
+ * @low: nodes of the slow tier
+ * @low_only: in the fast tier only pages for a re-check are sampled
+ * @fixed: pages of the VMA may not leave this tier: [MTIER_LOW] no promotion,
+ *	[MTIER_TOP] no demotion
+ * @by_page: @fixed can differ from page to page
+ * @others: what is known of the other mappers; NULL for private memory
+ * @base: byte of the page that has bit 0 in the bitmaps of @others
+ * @memcg: cgroup whose protection was checked last
+ * @top_used: counts of accessed fast pages by node; NULL with only one fast node
+ * @nr_cleared: number of Accessed bits cleared
+ * @seen: statistics of the burst
  */
 struct mtier_look {
 	struct mm_struct *mm;
@@ -81,11 +86,11 @@ struct mtier_look {
 	struct mtier_seen *seen;
 };
 
-/* Both are kmtierd's, and too large for its stack. */
+/* Both are used by kmtierd alone, and too large for its stack. */
 static struct mtier_others mtier_look_others;
 static struct mtier_flush mtier_look_flush;
 
-/* On which side lies a folio? MTIER_SIDES for neither. */
+/* Get the tier of a node; MTIER_SIDES for neither tier. */
 static __always_inline enum mtier_side
 mtier_look_side(const struct mtier_look *l, int nid)
 {
@@ -94,7 +99,7 @@ mtier_look_side(const struct mtier_look *l, int nid)
 	return node_isset(nid, l->top) ? MTIER_TOP : MTIER_SIDES;
 }
 
-/* Its bit is clear now, and others are told that it was not. */
+/* Count a cleared Accessed bit, and mark the folio young for other users. */
 static __always_inline void mtier_look_tell(struct mtier_look *l,
 					    struct folio *folio)
 {
@@ -102,7 +107,7 @@ static __always_inline void mtier_look_tell(struct mtier_look *l,
 	mtier_folio_tell(folio);
 }
 
-/* Is a bit set of any of the pages? */
+/* Check whether the bit of any of the pages is set. */
 static bool mtier_look_any(const struct mtier_look *l,
 			   const unsigned long *bits, const u8 *page,
 			   unsigned int nr)
@@ -112,7 +117,7 @@ static bool mtier_look_any(const struct mtier_look *l,
 	return find_next_bit(bits, i + nr, i) < i + nr;
 }
 
-/* Do those say so who map it as well? */
+/* Check whether another mapper, or the folio itself, forbids an exchange. */
 static bool mtier_look_others_stay(struct mtier_look *l,
 				   const struct mtier_entries *e,
 				   struct folio *folio, const u8 *page,
@@ -122,7 +127,7 @@ static bool mtier_look_others_stay(struct mtier_look *l,
 	       mtier_folio_stays(folio, e->vma) != MTIER_MAY;
 }
 
-/* Where may the pages of a VMA go, or a folio at an address? */
+/* Set @fixed for a VMA, or for a folio mapped at @addr. */
 static void mtier_look_rules(struct mtier_look *l, struct vm_area_struct *vma,
 			     unsigned long addr, struct folio *folio)
 {
@@ -134,7 +139,7 @@ static void mtier_look_rules(struct mtier_look *l, struct vm_area_struct *vma,
 			      vma->vm_flags & VM_LOCKED;
 }
 
-/* May a page not change places, whatever is found? */
+/* Check whether a page may not migrate, however often it is used. */
 static bool mtier_look_stays(struct mtier_look *l,
 			     const struct mtier_entries *e,
 			     struct folio *folio, const u8 *page,
@@ -150,7 +155,7 @@ static bool mtier_look_stays(struct mtier_look *l,
 	       (down && mtier_folio_protected(folio, &l->memcg));
 }
 
-/* What others map, too: is it looked at here, for all of them? */
+/* Check whether a folio of a shared mapping is scanned here, for all of its mappers. */
 static bool mtier_look_for_others(struct mtier_look *l, struct folio *folio,
 				  const u8 *page, unsigned int nr)
 {
@@ -166,7 +171,7 @@ static bool mtier_look_for_others(struct mtier_look *l, struct folio *folio,
 	return true;
 }
 
-/* Is a folio one that is looked at? Asked once in a burst. */
+/* Check whether a folio is part of the sample. Called once in a burst. */
 static __always_inline bool mtier_look_wants(struct mtier_look *l,
 					     struct folio *folio,
 					     const u8 *page, unsigned int nr)
@@ -181,7 +186,7 @@ static __always_inline bool mtier_look_wants(struct mtier_look *l,
 	return false;
 }
 
-/* Nothing is looked at there, or no longer. */
+/* Remove pages from the sample. */
 static __always_inline void mtier_look_none(u8 *page, unsigned int nr)
 {
 	if (nr == 1)
@@ -190,7 +195,7 @@ static __always_inline void mtier_look_none(u8 *page, unsigned int nr)
 		memset(page, MTIER_PAGE_NONE, nr);
 }
 
-/* The first look: what is to be known of a folio before it is looked at? */
+/* The first scan of a folio: sample it if it may migrate, and clear its bits. */
 static __always_inline void mtier_look_begin(struct mtier_look *l,
 					     const struct mtier_entries *e,
 					     struct folio *folio, u8 *page)
@@ -225,13 +230,13 @@ static __always_inline void mtier_look_begin(struct mtier_look *l,
 }
 
 /**
- * mtier_look_met() - look at a folio from now on that was met where others map it
- * @l: the first look
- * @e: the entries that map it there
+ * mtier_look_met() - Add a folio that only another mapper has mapped to the sample.
+ * @l: the first scan
+ * @e: the entries of that mapper
  * @folio: the folio
- * @page: what is known of it
+ * @page: byte of its first page
  *
- * Context: under their page table lock.
+ * Context: under the page table lock of the other mapper.
  */
 void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,
 		    struct folio *folio, u8 *page)
@@ -240,10 +245,10 @@ void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,
 }
 
 /*
- * Another look. Whoever clears the bit says so by the young flag, we as well;
- * MTIER_PAGE_TOLD says that it was set when we left. Where it was, and the bit is
- * clear, there is nothing to learn, and the folio, which is not in any cache, is
- * left alone. So is what only others have mapped.
+ * A later scan. MTIER_PAGE_TOLD: the young flag was set when the last scan was
+ * done. If it was set and the Accessed bit is clear, there is nothing to find out.
+ * The folio is not in any cache, so it is not read then. The same holds for a page
+ * that only other mappers have mapped.
  */
 static __always_inline void mtier_look_again(struct mtier_look *l,
 					     const struct mtier_entries *e,
@@ -256,7 +261,7 @@ static __always_inline void mtier_look_again(struct mtier_look *l,
 	if (!young && (present ? *page & MTIER_PAGE_TOLD : !!l->others))
 		return;
 	folio = mtier_entries_folio(e);
-	/* Another one by now, or not where it was. */
+	/* It is another folio, or its tier has changed. */
 	if (!folio || folio_test_large(folio) != !!(*page & MTIER_PAGE_LARGE) ||
 	    mtier_look_side(l, folio_nid(folio)) != mtier_page_side(*page)) {
 		mtier_look_none(page, e->nr);
@@ -272,11 +277,11 @@ static __always_inline void mtier_look_again(struct mtier_look *l,
 }
 
 /**
- * mtier_look_nr() - for how many pages does one stand?
- * @page: what is known of it and those after it
- * @most: how many these are
+ * mtier_look_nr() - Count the pages that a byte of the sample represents.
+ * @page: the byte, followed by those of the next pages
+ * @most: number of bytes
  *
- * Return: base pages, of its folio.
+ * Return: number of base pages of the folio, from @page on.
  */
 unsigned int mtier_look_nr(const u8 *page, unsigned int most)
 {
@@ -287,7 +292,7 @@ unsigned int mtier_look_nr(const u8 *page, unsigned int most)
 	return nr;
 }
 
-/* A huge page, or false if there is none; @page is of @addr. */
+/* Scan a huge page. False if there is none. @page: byte of the page at @addr. */
 static bool mtier_look_huge(struct mtier_look *l, struct vm_area_struct *vma,
 			    pmd_t *pmd, unsigned long addr, unsigned int nr,
 			    u8 *page)
@@ -299,20 +304,20 @@ static bool mtier_look_huge(struct mtier_look *l, struct vm_area_struct *vma,
 
 	if (!ptl)
 		return false;
-	__acquire(ptl);		/* which sparse cannot see */
+	__acquire(ptl);		/* sparse does not see this lock */
 	if (l->first)
 		mtier_look_begin(l, &e, mtier_entries_folio(&e), page);
 	else if (mtier_page_watched(*page) && *page & MTIER_PAGE_LARGE &&
 		 mtier_look_nr(page, nr) == nr)
 		mtier_look_again(l, &e, page);
-	else	/* It was made of what was looked at. */
+	else	/* Not a huge page of the sample: collapsed since, e.g. */
 		mtier_look_none(page, nr);
 	l->seen->ptes += nr;
 	spin_unlock(ptl);
 	return true;
 }
 
-/* The next entries of a page table: what there is of a folio. Returns how many. */
+/* The first scan of the next folio in a page table. Returns its number of entries. */
 static __always_inline unsigned int
 mtier_look_first(struct mtier_look *l, struct vm_area_struct *vma,
 		 unsigned long addr, pte_t *pte, unsigned int most, u8 *page)
@@ -331,7 +336,7 @@ mtier_look_first(struct mtier_look *l, struct vm_area_struct *vma,
 	return e.nr;
 }
 
-/* The same in another look. Most need none of it, and are faster without it beside. */
+/* The same in a later scan. Out of line, since most entries are skipped. */
 static noinline unsigned int
 mtier_look_next(struct mtier_look *l, struct vm_area_struct *vma,
 		unsigned long addr, pte_t *pte, unsigned int most, u8 *page)
@@ -349,7 +354,7 @@ mtier_look_next(struct mtier_look *l, struct vm_area_struct *vma,
 	return e.nr;
 }
 
-/* Is there nothing to be learnt of most pages, those that are left alone? */
+/* Check whether a later scan can skip an entry, as it can for most pages. */
 static __always_inline bool mtier_look_skips(pte_t entry, u8 page)
 {
 	if (!mtier_page_watched(page))
@@ -358,7 +363,7 @@ static __always_inline bool mtier_look_skips(pte_t entry, u8 page)
 	       pte_present(entry) && !pte_young(entry);
 }
 
-/* A first look at the entries of a page table. */
+/* The first scan of the entries of a page table. */
 static void mtier_look_table_first(struct mtier_look *l,
 				   struct vm_area_struct *vma,
 				   unsigned long addr, pte_t *start,
@@ -371,7 +376,7 @@ static void mtier_look_table_first(struct mtier_look *l,
 				       nr - i, page + i);
 }
 
-/* And another one. */
+/* A later scan of the entries of a page table. */
 static void mtier_look_table_next(struct mtier_look *l,
 				  struct vm_area_struct *vma,
 				  unsigned long addr, pte_t *start,
@@ -387,7 +392,7 @@ static void mtier_look_table_next(struct mtier_look *l,
 	}
 }
 
-/* The pages of one page table; @page is of @addr. */
+/* Scan the pages of one page table. @page: byte of the page at @addr. */
 static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 			     unsigned long addr, unsigned long end, u8 *page)
 {
@@ -404,7 +409,7 @@ static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 		mtier_look_none(page, nr);
 		return;
 	}
-	__acquire(ptl);		/* nor this */
+	__acquire(ptl);		/* as above */
 	if (l->first)
 		mtier_look_table_first(l, vma, addr, start, nr, page);
 	else
@@ -414,8 +419,8 @@ static void mtier_look_table(struct mtier_look *l, struct vm_area_struct *vma,
 }
 
 /*
- * The first VMA from @addr on that reaches into what is before @end, locked, and
- * where it begins to. NULL if there is none, or an error if somebody is at work.
+ * Lock the first VMA between @addr and @end, and set @addr to where it begins
+ * there. Returns NULL if there is none, or an error if a writer has the VMA locked.
  */
 static struct vm_area_struct *mtier_look_vma(struct mm_struct *mm,
 					     unsigned long *addr,
@@ -439,8 +444,8 @@ static struct vm_area_struct *mtier_look_vma(struct mm_struct *mm,
 }
 
 /*
- * The same of a VMA whose pages others may map as well. False if they could not be
- * asked.
+ * Scan a part of a VMA whose pages other processes can map. False if the other
+ * mappers could not be scanned.
  */
 static bool mtier_look_with_others(struct mtier_look *l,
 				   struct vm_area_struct *vma,
@@ -467,7 +472,7 @@ static bool mtier_look_with_others(struct mtier_look *l,
 	return known;
 }
 
-/* What a VMA that is locked has of a range; false if that is not known. */
+/* Scan the part of a range in a locked VMA. False if its accesses are not known. */
 static bool mtier_look_at(struct mtier_look *l, struct vm_area_struct *vma,
 			  unsigned long addr, unsigned long end, u8 *page)
 {
@@ -485,7 +490,7 @@ static bool mtier_look_at(struct mtier_look *l, struct vm_area_struct *vma,
 	return true;
 }
 
-/* All VMAs of a range, one after the other; false if one was not to be had. */
+/* Scan all VMAs of a range. False if one of them could not be scanned. */
 static bool mtier_look_range(struct mtier_look *l, unsigned long start,
 			     u8 *page)
 {
@@ -500,7 +505,7 @@ static bool mtier_look_range(struct mtier_look *l, unsigned long start,
 			return false;
 		if (!vma)
 			next = end;
-		/* What is between VMAs may have been mapped in the last look. */
+		/* The gap before this VMA may have been mapped in the last scan. */
 		mtier_look_none(page, (next - addr) >> PAGE_SHIFT);
 		page += (next - addr) >> PAGE_SHIFT;
 		addr = next;
@@ -515,7 +520,7 @@ static bool mtier_look_range(struct mtier_look *l, unsigned long start,
 	return ok;
 }
 
-/* A page that is looked at alone. */
+/* Scan a single page that is not in a range of the sample. */
 static void mtier_look_page(struct mtier_look *l, struct mtier_audited *a)
 {
 	struct vm_area_struct *vma = lock_vma_under_rcu(l->mm, a->addr);
@@ -529,7 +534,7 @@ static void mtier_look_page(struct mtier_look *l, struct mtier_audited *a)
 	vma_end_read(vma);
 }
 
-/* Is its Accessed bit set? -1 if the page is not there. */
+/* Read the Accessed bit of a page. -1 if the page is not present. */
 static int mtier_look_bit(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
 {
 	spinlock_t *ptl;	/* of this page table */
@@ -538,7 +543,7 @@ static int mtier_look_bit(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
 
 	if (!pte)
 		return young;
-	__acquire(ptl);		/* nor this */
+	__acquire(ptl);		/* as above */
 	if (pte_present(ptep_get(pte)))
 		young = !!pte_young(ptep_get(pte));
 	pte_unmap_unlock(pte, ptl);
@@ -546,12 +551,12 @@ static int mtier_look_bit(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
 }
 
 /**
- * mtier_look_young() - is a page's Accessed bit set? It stays as it is
- * @slot: its address space, held
- * @addr: where in it, not part of a huge page
+ * mtier_look_young() - Read the Accessed bit of a page, without clearing it.
+ * @slot: slot of the address space, held
+ * @addr: address of the page; not part of a huge page
  *
  * Context: kmtierd; may sleep.
- * Return: 0 or 1, or -1 if there is no such page, or somebody is at work there.
+ * Return: 0 or 1, or -1 if there is no such page, or its VMA is locked for writing.
  */
 int mtier_look_young(struct mtier_slot *slot, unsigned long addr)
 {
@@ -573,7 +578,7 @@ int mtier_look_young(struct mtier_slot *slot, unsigned long addr)
 	return young;
 }
 
-/* An address space that goes: nothing is left of it in the burst. */
+/* Remove all pages of an address space that cannot be scanned any longer. */
 static void mtier_look_gone(struct mtier_part *part, u8 *page)
 {
 	struct mtier_audited *a;
@@ -584,7 +589,10 @@ static void mtier_look_gone(struct mtier_part *part, u8 *page)
 		a->own = MTIER_PAGE_NONE;
 }
 
-/* A range leaves the burst. Later looks may find it locked again; it counts once. */
+/*
+ * Remove a range from the sample. It is counted once in @part, though later scans
+ * may fail to lock it again.
+ */
 static void mtier_look_left(struct mtier_look *l, struct mtier_part *part,
 			    u8 *page)
 {
@@ -594,7 +602,7 @@ static void mtier_look_left(struct mtier_look *l, struct mtier_part *part,
 	l->seen->left++;
 }
 
-/* Where is its memory used up there, if what goes up has a choice? */
+/* Prepare to record which fast nodes the process uses, if there are several. */
 static void mtier_look_weigh(struct mtier_look *l, struct mtier_slot *slot)
 {
 	l->top_used = NULL;
@@ -602,7 +610,7 @@ static void mtier_look_weigh(struct mtier_look *l, struct mtier_slot *slot)
 		l->top_used = slot->top;
 }
 
-/* All of it that is watched; false if it has exited, and was left. */
+/* Scan the sample of an entered slot. False if the process exited: the slot is left. */
 static bool mtier_look_inside(struct mtier_look *l, struct mtier_watch *w,
 			      struct mtier_part *part, u8 *page)
 {
@@ -625,7 +633,7 @@ static bool mtier_look_inside(struct mtier_look *l, struct mtier_watch *w,
 	return true;
 }
 
-/* One address space. */
+/* Scan one address space. */
 static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 			    struct mtier_part *part)
 {
@@ -649,10 +657,10 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 }
 
 /**
- * mtier_look() - look at all that is watched
- * @watch: what that is; its pages' counts change
- * @first: only clear Accessed bits, and see what there is
- * @seen: what was done is added to it
+ * mtier_look() - Scan the sample.
+ * @watch: the sample; the counts of its pages change
+ * @first: only clear Accessed bits, and record the pages
+ * @seen: statistics that the scan is added to
  *
  * Context: kmtierd; may sleep.
  */

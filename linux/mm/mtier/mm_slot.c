@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: the address spaces there are.
+ * Page promotion: the list of address spaces.
  *
- * A slot is made at fork and exec and freed at exit. It pins the mm_struct
- * (mmgrab) but not its users: a program that has exited would keep its executable and
- * its file systems busy until kmtierd drops them. kmtierd enters a slot instead, for
- * one range of 2 MiB or one batch of pages, and the exit waits until it has left. While
- * it is inside, exit_mmap() has not begun: VMAs, page tables and the maple tree stay.
+ * A slot is made at fork and exec, and freed at exit. It pins the mm_struct
+ * (mmgrab) but not its users. A reference to the users would delay the exit: the
+ * executable and the file systems of an exited program would stay busy until
+ * kmtierd drops it. Instead, kmtierd enters a slot for one range of 2 MiB, or for
+ * one batch of pages. The exit waits until kmtierd has left the slot. While kmtierd
+ * is inside, exit_mmap() has not begun, so the VMAs, the page tables and the maple
+ * tree stay.
  *
- * kmtierd goes over all slots, and holds those that it works on by a reference. An exit
- * marks the slot dead, so that nobody enters it again, and the last reference frees it.
+ * kmtierd iterates over all slots, and holds a reference to those that it works on.
+ * An exit marks the slot dead. A dead slot cannot be entered, and is freed with its
+ * last reference.
  *
  * Locking: mtier_slot_lock guards the list, mm->mtier_slot, and @dead, @inside and
- * @refs of every slot. All other fields belong to kmtierd.
+ * @refs of every slot. mtier_burst_lock guards @heat. All other fields belong to
+ * kmtierd.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -24,11 +28,11 @@
 #include "mtier.h"
 
 static DEFINE_SPINLOCK(mtier_slot_lock);
-/* All of them, until the last reference is gone. */
+/* All slots, until their last reference is dropped. */
 static LIST_HEAD(mtier_slots);
 static bool mtier_slots_open;
 static unsigned long mtier_nr_slots;
-/* Changes when one goes that may have stood for others who map the same. */
+/* Changes if a slot is closed that has listed memory for other mappers. */
 static unsigned int mtier_nr_shares;
 static struct kmem_cache *mtier_slot_cache;
 
@@ -40,7 +44,10 @@ static void mtier_slot_free(struct mtier_slot *slot)
 	kmem_cache_free(mtier_slot_cache, slot);
 }
 
-/* Was that the last reference? Then the caller frees it, without the lock. */
+/*
+ * Drop a reference. True for the last one: the caller frees the slot, without the
+ * lock.
+ */
 static bool mtier_slot_unref(struct mtier_slot *slot)
 {
 	lockdep_assert_held(&mtier_slot_lock);
@@ -50,14 +57,14 @@ static bool mtier_slot_unref(struct mtier_slot *slot)
 	return true;
 }
 
-/* @born: when whose it is began, since it is looked at when that was a while ago. */
+/* @born: start of the process. It is not scanned in the delay_ms after that. */
 static void mtier_slot_add(struct mm_struct *mm, ktime_t born, gfp_t gfp)
 {
 	struct mtier_slot *slot;
 
 	slot = kmem_cache_zalloc(mtier_slot_cache, gfp | __GFP_NOWARN);
 	if (!slot)
-		return;		/* this mm is not looked at, and that is all */
+		return;		/* only this mm is not scanned */
 	slot->mm = mm;
 
 	spin_lock(&mtier_slot_lock);
@@ -76,7 +83,7 @@ static void mtier_slot_add(struct mm_struct *mm, ktime_t born, gfp_t gfp)
 }
 
 /**
- * __mtier_add_mm() - give an address space a slot
+ * __mtier_add_mm() - Make a slot for an address space.
  * @mm: the mm; the caller holds a user reference
  *
  * Context: may sleep.
@@ -86,7 +93,7 @@ void __mtier_add_mm(struct mm_struct *mm)
 	mtier_slot_add(mm, ktime_get(), GFP_KERNEL_ACCOUNT);
 }
 
-/* Take the slot of an exiting mm, and close it; NULL if it has none. */
+/* Take the slot from an exiting mm, and close it. NULL if the mm has none. */
 static struct mtier_slot *mtier_slot_close(struct mm_struct *mm)
 {
 	struct mtier_slot *slot;
@@ -115,10 +122,11 @@ static bool mtier_slot_left(struct mtier_slot *slot)
 }
 
 /**
- * __mtier_del_mm() - take the slot of an address space away
- * @mm: the mm; no user reference is left, so it cannot be added again
+ * __mtier_del_mm() - Remove the slot of an address space.
+ * @mm: the mm; it has no user reference, so it cannot be added again
  *
- * Waits until kmtierd has left the address space: at most one range or one batch.
+ * Waits until kmtierd has left the address space, for at most one range or one
+ * batch.
  *
  * Context: may sleep; before exit_mmap().
  */
@@ -133,12 +141,12 @@ void __mtier_del_mm(struct mm_struct *mm)
 }
 
 /**
- * mtier_slot_enter() - keep the address space of a slot from being torn down
+ * mtier_slot_enter() - Prevent the teardown of the address space of a slot.
  * @slot: the slot, held
  *
- * Context: kmtierd, not in atomic context: the exit of a process waits for the
- * mtier_slot_leave() that belongs to it.
- * Return: false if its mm has exited.
+ * Context: kmtierd, not in atomic context: the exit of the process waits for the
+ * matching mtier_slot_leave().
+ * Return: false if the process has exited.
  */
 bool mtier_slot_enter(struct mtier_slot *slot)
 {
@@ -153,7 +161,7 @@ bool mtier_slot_enter(struct mtier_slot *slot)
 }
 
 /**
- * mtier_slot_leave() - let the address space of a slot be torn down
+ * mtier_slot_leave() - Allow the teardown of the address space of a slot.
  * @slot: the slot, from mtier_slot_enter()
  */
 void mtier_slot_leave(struct mtier_slot *slot)
@@ -164,16 +172,17 @@ void mtier_slot_leave(struct mtier_slot *slot)
 	WARN_ON_ONCE(!slot->inside);
 	wake = !--slot->inside && slot->dead;
 	spin_unlock(&mtier_slot_lock);
-	/* Only the address is used: the slot may be freed by now. */
+	/* The slot may be freed already: wake_up_var() only uses the address. */
 	if (wake)
 		wake_up_var(&slot->inside);
 }
 
 /**
- * mtier_slot_pause() - let an exit and other tasks of this CPU go first
+ * mtier_slot_pause() - Let a waiting exit, or another task of this CPU, run first.
  * @slot: the slot, from mtier_slot_enter()
  *
- * Return: false if its mm has exited; then the slot is left.
+ * Return: true if the slot is still entered. False if the process has exited; the
+ * slot is left then.
  */
 bool mtier_slot_pause(struct mtier_slot *slot)
 {
@@ -185,13 +194,14 @@ bool mtier_slot_pause(struct mtier_slot *slot)
 }
 
 /**
- * mtier_hold() - keep an address space from being torn down, whether it has a slot or not
+ * mtier_hold() - Prevent the teardown of an address space, with or without a slot.
  * @hold: filled
- * @mm: the mm; it is not freed meanwhile
+ * @mm: the mm; the caller prevents it from being freed
  *
- * There was no memory for the slot of some, and fork has not made that of others yet.
+ * An address space has no slot if there was no memory for one, or if fork has not
+ * made it yet.
  *
- * Return: false if it has exited.
+ * Return: false if the process has exited.
  */
 bool mtier_hold(struct mtier_hold *hold, struct mm_struct *mm)
 {
@@ -208,8 +218,8 @@ bool mtier_hold(struct mtier_hold *hold, struct mm_struct *mm)
 }
 
 /**
- * mtier_release() - let an address space be torn down
- * @hold: of mtier_hold()
+ * mtier_release() - Allow the teardown of an address space.
+ * @hold: from mtier_hold()
  */
 void mtier_release(struct mtier_hold *hold)
 {
@@ -220,8 +230,8 @@ void mtier_release(struct mtier_hold *hold)
 }
 
 /**
- * mtier_slot_get() - hold a slot
- * @slot: a slot that is held already
+ * mtier_slot_get() - Take a reference to a slot.
+ * @slot: a slot with a reference
  */
 void mtier_slot_get(struct mtier_slot *slot)
 {
@@ -231,7 +241,7 @@ void mtier_slot_get(struct mtier_slot *slot)
 }
 
 /**
- * mtier_slot_put() - let go of a slot
+ * mtier_slot_put() - Drop a reference to a slot.
  * @slot: from mtier_slot_get() or mtier_slot_after()
  *
  * Context: may sleep.
@@ -248,15 +258,15 @@ void mtier_slot_put(struct mtier_slot *slot)
 }
 
 /**
- * mtier_slot_after() - go over all address spaces
- * @prev: the one before, which is let go of; NULL to begin
+ * mtier_slot_after() - Get the next slot of an iteration over all address spaces.
+ * @prev: the slot before it, whose reference is dropped; NULL to begin
  * @now: the time
  *
- * Those that came a short time ago (scan/delay_ms), or went, are left out. What
- * comes while somebody goes over them is met or not.
+ * Address spaces younger than scan/delay_ms, and those of exited processes, are
+ * left out. A slot that is added during the iteration may be visited or not.
  *
  * Context: may sleep.
- * Return: the next slot, held; NULL at the end.
+ * Return: the next slot, with a reference; NULL at the end.
  */
 struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now)
 {
@@ -264,7 +274,7 @@ struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now)
 	bool last = false;
 
 	spin_lock(&mtier_slot_lock);
-	/* A slot that is held stays in the list. */
+	/* A slot with a reference stays in the list. */
 	slot = prev ? prev : list_entry(&mtier_slots, struct mtier_slot, all);
 	list_for_each_entry_continue(slot, &mtier_slots, all)
 		if (!slot->dead && slot->not_before <= now)
@@ -282,11 +292,11 @@ struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now)
 }
 
 /**
- * mtier_slot_ready() - does mtier_slot_after() come to an address space?
+ * mtier_slot_ready() - Check whether mtier_slot_after() visits an address space.
  * @mm: the mm
  * @now: the time
  *
- * Return: true if so; if it is old enough, and known at all.
+ * Return: true if it has a slot, and is old enough.
  */
 bool mtier_slot_ready(struct mm_struct *mm, ktime_t now)
 {
@@ -301,9 +311,9 @@ bool mtier_slot_ready(struct mm_struct *mm, ktime_t now)
 }
 
 /**
- * mtier_slots_shares() - who stands for those who map the same memory?
+ * mtier_slots_shares() - Get the version of the choice of representative VMAs.
  *
- * Return: a number that is another one when some of them have gone.
+ * Return: a number that changes if a process with such VMAs exits.
  */
 unsigned int mtier_slots_shares(void)
 {
@@ -311,9 +321,9 @@ unsigned int mtier_slots_shares(void)
 }
 
 /**
- * mtier_slots_count() - how many address spaces are known
+ * mtier_slots_count() - Count the address spaces.
  *
- * Return: the number of slots whose mm has not exited.
+ * Return: the number of slots whose process has not exited.
  */
 unsigned long mtier_slots_count(void)
 {
@@ -321,7 +331,7 @@ unsigned long mtier_slots_count(void)
 }
 
 /**
- * mtier_slots_start() - accept address spaces
+ * mtier_slots_start() - Begin to accept address spaces.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -351,10 +361,10 @@ static bool mtier_slot_adopt(struct task_struct *t)
 }
 
 /**
- * mtier_slots_adopt() - give a slot to every process that is there already
+ * mtier_slots_adopt() - Make a slot for every process that exists already.
  *
- * Called with the static key on, so that nobody slips through: a process that
- * forks now registers its child itself.
+ * Called with the static key on, so that no process is missed: a process that forks
+ * at the same time adds its child itself.
  */
 void mtier_slots_adopt(void)
 {
@@ -364,7 +374,7 @@ void mtier_slots_adopt(void)
 	for_each_process(p) {
 		if (p->flags & PF_KTHREAD)
 			continue;
-		/* The leader may have gone before its threads. */
+		/* The leader can exit before the other threads. */
 		for_each_thread(p, t)
 			if (mtier_slot_adopt(t))
 				break;
@@ -373,10 +383,10 @@ void mtier_slots_adopt(void)
 }
 
 /**
- * mtier_slots_stop() - forget all address spaces
+ * mtier_slots_stop() - Free all slots.
  *
- * kmtierd has stopped and the static key is off; a fork that had seen it on finds
- * the list closed.
+ * kmtierd has stopped and the static key is off. The list is closed, for a fork
+ * that has read the key while it was on.
  */
 void mtier_slots_stop(void)
 {
@@ -386,7 +396,10 @@ void mtier_slots_stop(void)
 	mtier_slots_open = false;
 	while ((slot = list_first_entry_or_null(&mtier_slots, struct mtier_slot,
 						all))) {
-		/* Exit may have passed while the key was off: mm is pinned. */
+		/*
+		 * An exit with the key off has not removed the slot; the mm is
+		 * pinned.
+		 */
 		slot->mm->mtier_slot = NULL;
 		WARN_ON_ONCE(!mtier_slot_unref(slot));
 		spin_unlock(&mtier_slot_lock);

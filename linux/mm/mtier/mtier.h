@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Page promotion: what its rooms know of each other.
+ * Internal interfaces of mm/mtier.
  *
- *   mm_slot.c: address spaces --> burst.c, and what it is made of: see burst.h
- *   target.c: where to        policy.c, place.c, pace.c, forecast.c: every decision
- *   gather.c --> move.c, move_fast.c, settle.c: pages move      eligible.c: which may not
- *   rate.c, charge.c: how fast, and who pays
- *   core.c: on, off, nodes coming and going     sysfs.c, show.c: knobs, and what is shown
+ *   mm_slot.c: address spaces --> burst.c and the files it uses: see burst.h
+ *   target.c: target nodes    policy.c, place.c, pace.c, forecast.c: decisions
+ *   gather.c --> move.c, move_fast.c, settle.c: migration
+ *   eligible.c: pages that may not migrate
+ *   rate.c, charge.c: rate limit, and accounting of CPU time
+ *   core.c: on and off, memory hotplug    sysfs.c, show.c: knobs and statistics
  *   heat.c: the working set of each process
- *   task.c: what a process can say
+ *   task.c: prctl() and /proc/PID/status
  *
  * Locking order (outer first):
  *
  *   mtier_mutex			on/off, set of nodes, knobs
  *   mmap_lock (read, trylock)		sample.c, while ranges are listed
  *   VMA lock (read, trylock)		look.c, one range at a time
- *     page table lock			only reading and noting below it
+ *     page table lock			scan of the entries
  *   mtier_slot_lock			mm_slot.c, the list of address spaces
- *   mtier_burst_lock			burst.c, what can be read of it; innermost
+ *   mtier_burst_lock			burst.c, data that is read elsewhere; innermost
  *
- * What is locked while pages move: eligible.c.
+ * See eligible.c for the locks that are held while pages are moved.
  */
 #ifndef _MM_MTIER_H
 #define _MM_MTIER_H
@@ -39,14 +40,14 @@
 
 /**
  * struct mtier_config - every knob, in the unit of its sysfs file
- * @delay_ms: a new mm is left alone for so long
- * @cpu_percent: cap of looks, of one CPU
+ * @delay_ms: time for which a new mm is not scanned
+ * @cpu_percent: most CPU time of scans, in percent of one CPU
  * @rate_mbps: limit per target node, MiB/s
  * @target_node: forced target, or NUMA_NO_NODE to choose for each address space
- * @thp_split: split a huge folio when its target has no free huge page
- * @move_fast: private anonymous base pages move by address space
- * @charge: kmtierd's time is charged to whom it works for
- * @observe: decide, but move nothing; changes while all is off
+ * @thp_split: split a huge folio if its target has no free huge page
+ * @move_fast: move private anonymous base pages by address space
+ * @charge: charge the CPU time of kmtierd to the processes that it works for
+ * @observe: decide, but move nothing; only changed while promotion is off
  */
 struct mtier_config {
 	unsigned int delay_ms;
@@ -68,11 +69,11 @@ struct mtier_slot;
 /* ---- target.c ---- */
 
 /**
- * struct mtier_map - which node feeds which, replaced as a whole under RCU
+ * struct mtier_map - target nodes of each slow node, replaced as a whole under RCU
  * @rcu: for kfree_rcu()
  * @slow: nodes that are not in the top tier and have memory
- * @above: nodes that some slow node feeds
- * @up: @up[n] are the nodes of the next tier above node n that has any
+ * @above: all target nodes: the union of @up
+ * @up: @up[n] has the nodes of the next faster tier of node n
  */
 struct mtier_map {
 	struct rcu_head rcu;
@@ -100,16 +101,16 @@ int mtier_slot_pick(struct mtier_slot *slot, const nodemask_t *up);
 /* ---- mm_slot.c ---- */
 
 /**
- * struct mtier_sample - ranges of an address space, in random order
- * @at: address of each
- * @nr: how many there are
- * @next: those before it were drawn since the order was made anew
- * @rss: pages that were mapped when they were listed
- * @old: all were drawn: list them anew
- * @shared: some of its memory may be mapped by others, too
- * @stands: of that some is listed here
- * @shares: mtier_slots_shares() when they were listed
- * @listed_ns: when that was
+ * struct mtier_sample - list of the ranges of an address space, in random order
+ * @at: address of each range
+ * @nr: number of entries in @at
+ * @next: number of ranges that were drawn in this round
+ * @rss: resident pages of the address space at the time of the listing
+ * @old: all ranges were drawn, so the list has to be made anew
+ * @shared: some of its memory can be mapped by other processes
+ * @stands: some of that memory is listed here, and represents the other mappers
+ * @shares: mtier_slots_shares() at the time of the listing
+ * @listed_ns: time of the listing
  */
 struct mtier_sample {
 	unsigned long *at;
@@ -125,7 +126,7 @@ struct mtier_sample {
 
 /**
  * struct mtier_heat - the working set of an address space, from samples
- * @ranges: number of its ranges when it was sampled last
+ * @ranges: number of its ranges in the last burst that sampled it
  * @tier: sums of the samples, by tier
  */
 struct mtier_heat {
@@ -134,20 +135,20 @@ struct mtier_heat {
 };
 
 /**
- * struct mtier_slot - what is known of one mm
- * @all: place in the list of all
- * @refs: those that work on it, and one while the mm lives; mtier_slot_lock
+ * struct mtier_slot - data of one mm
+ * @all: entry in the list of all slots
+ * @refs: references, one of them while the mm lives; guarded by mtier_slot_lock
  * @mm: the mm, pinned by mmgrab()
- * @dead: the mm exited or was dropped meanwhile; the last reference frees it
- * @inside: times that kmtierd has entered it; its exit waits for 0
- * @not_before: it is not looked at sooner
- * @turn: whose turn it is of the target nodes
- * @top: accesses seen per top-tier node, decaying
- * @weights: share of each node as target, mixed from @top and CPU placement
- * @masked: scratch: the weights of the nodes that a page may go to
- * @threads: scratch: threads that run on each node's CPUs
- * @sample: its memory, in the order in which bursts look at it
- * @heat: its working set; mtier_burst_lock
+ * @dead: the mm exited or was dropped; the last reference frees the slot
+ * @inside: number of times that kmtierd has entered it; its exit waits for 0
+ * @not_before: time before which it is not scanned
+ * @turn: state of the rotation over the target nodes
+ * @top: accesses counted per fast node, decaying
+ * @weights: share of each node as target, from @top and the CPUs of its threads
+ * @masked: scratch: the weights of the nodes that a page may migrate to
+ * @threads: scratch: number of threads that run on the CPUs of each node
+ * @sample: list of its ranges, in the order in which they are drawn
+ * @heat: its working set; guarded by mtier_burst_lock
  */
 struct mtier_slot {
 	struct list_head all;
@@ -166,9 +167,9 @@ struct mtier_slot {
 };
 
 /**
- * struct mtier_hold - an address space that is not torn down
+ * struct mtier_hold - an address space that is kept from being torn down
  * @mm: the mm
- * @slot: its slot, entered; NULL: it has none, and @mm->mm_users is raised instead
+ * @slot: its slot, entered; NULL if it has none: @mm->mm_users is raised instead
  */
 struct mtier_hold {
 	struct mm_struct *mm;
@@ -194,13 +195,13 @@ unsigned long mtier_slots_count(void);
 
 /**
  * enum mtier_state - what kmtierd does, for mtier/state
- * @MTIER_STATE_OFF: switched off
+ * @MTIER_STATE_OFF: promotion is off
  * @MTIER_STATE_NO_SLOW_TIER: all memory is in the top tier
  * @MTIER_STATE_IDLE: no mapped page is on a slow node
- * @MTIER_STATE_LOOKING: a burst of looks is under way
- * @MTIER_STATE_MOVING: pages change places
- * @MTIER_STATE_THROTTLED: it waits until the rate covers what was moved
- * @MTIER_STATE_RESTING: between two bursts
+ * @MTIER_STATE_LOOKING: scanning in a burst
+ * @MTIER_STATE_MOVING: exchanging pages
+ * @MTIER_STATE_THROTTLED: waiting for the rate limit after a move
+ * @MTIER_STATE_RESTING: waiting between two bursts
  */
 enum mtier_state {
 	MTIER_STATE_OFF,
@@ -217,11 +218,11 @@ extern enum mtier_state mtier_state;
 /* ---- gather.c ---- */
 
 /**
- * struct mtier_lru - when who moves pages has LRU batches drained
- * @off_lru: a folio was not on its LRU list when it was to be isolated
- * @next: jiffies before which they are not drained
- * @ms: how long that was from the last time
- * @drained: they were, and it is not known yet whether that has helped
+ * struct mtier_lru - state that decides when LRU batches are drained
+ * @off_lru: a folio could not be isolated, as it was not on its LRU list
+ * @next: jiffies before which batches are not drained
+ * @ms: interval between the last drain and @next
+ * @drained: batches were drained, and it is not known yet whether that helped
  */
 struct mtier_lru {
 	bool off_lru;

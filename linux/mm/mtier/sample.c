@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: which memory a burst looks at.
+ * Page promotion: which memory a burst (sampling window) scans.
  *
- * A part of all memory has to stand for the rest, so each range of 2 MiB that has
- * page tables is as likely to be drawn as any other, whosever it is: a burst takes
- * from each address space as many as its share of all ranges is.  Within one they
- * come in random order, each once before any comes again.
+ * A burst scans a part of all memory that has to represent the rest. So each range
+ * of 2 MiB that has page tables is as likely to be drawn as any other. A burst
+ * draws from each address space in proportion to its share of all ranges. Within an
+ * address space the order is random, and each range is drawn once before any range
+ * is drawn again.
  *
- * The list of an address space takes 8 bytes a range.  It is made when it is drawn
- * from for the first time, and anew when all were drawn or when much more or less
- * is mapped than before: what has come meanwhile, a new process above all, is met
- * in its turn and not after all that was there before.
+ * Each address space has a list of its ranges, which takes 8 bytes a range. The
+ * list is made at the first draw. It is made anew when all ranges were drawn, or
+ * when much more or less memory is mapped than before. So memory of a new process
+ * does not have to wait until all older memory was drawn.
  *
- * Who has raised or lowered its scan scale is met as much more often, or less, than
- * others. Its memory stands for more than its part of all then, in what is learnt, too.
+ * A process can raise or lower its scan scale. Its ranges are drawn more or less
+ * often in proportion, and count more or less in the estimates.
  *
- * What several map of a file, or of shared memory, is listed for one of them, as it is
- * looked at for all (others.c). When that one exits the others are listed anew, but
- * not again and again where many come and go.
+ * A part of a file, or of shared memory, that several VMAs map is listed for one of
+ * them, the representative VMA. It is scanned there for all of its mappers
+ * (others.c). When the process of a representative VMA exits, the lists of the
+ * other mappers are made anew. MTIER_SHARES_NS limits how often.
  *
- * Left out are those whose scan scale is 0, those that are too young
- * (scan/delay_ms), and those with secondary MMUs: the TLBs of these are not flushed
- * between two looks, so that what they use looks idle.
+ * Three kinds of address spaces are left out: those with scan scale 0, those
+ * younger than scan/delay_ms, and those with secondary MMUs. The TLBs of secondary
+ * MMUs are not flushed between two scans, so memory that they use would look idle.
  *
- * Locking: mmap_lock is only tried, and held for MTIER_LIST_NS at most.  The lists
+ * Locking: mmap_lock is only tried, and held for at most MTIER_LIST_NS. The lists
  * belong to kmtierd.
  */
 #include <linux/kthread.h>
@@ -40,20 +42,20 @@
 #include "eligible.h"
 #include "mtier.h"
 
-/* What is listed for another is asked again after so long a time, if one has gone. */
+/* Least age of a list before an exited representative VMA makes it stale. */
 #define MTIER_SHARES_NS		(10ULL * NSEC_PER_SEC)
-/* Longest hold of mmap_lock, and most ranges that are listed in it: a page of them. */
+/* Longest hold of mmap_lock, and most ranges listed in it: one page of addresses. */
 #define MTIER_LIST_NS		NSEC_PER_MSEC
 #define MTIER_LISTED_MAX	(PAGE_SIZE / sizeof(unsigned long))
 
 /**
- * struct mtier_listing - a walk that lists ranges
- * @at: those found since the lock was taken
- * @nr: how many
- * @shared: it has come to what others may map, too
- * @stands: and has listed some of it
- * @cursor: where to go on
- * @deadline: when to let go of the lock
+ * struct mtier_listing - state of a walk that lists ranges
+ * @at: addresses of the ranges found since the lock was taken
+ * @nr: number of entries in @at
+ * @shared: the walk found memory that other processes can map
+ * @stands: the walk listed some of that memory
+ * @cursor: address at which the walk continues
+ * @deadline: time at which the walk drops the lock
  */
 struct mtier_listing {
 	unsigned long at[MTIER_LISTED_MAX];
@@ -65,10 +67,10 @@ struct mtier_listing {
 };
 
 static struct mtier_listing mtier_listing;
-/* To ask who stands for what others map, too. */
+/* Scratch for the search for representative VMAs. */
 static struct mtier_others mtier_listed_others;
 
-/* Enough for now? Nonzero ends the walk. */
+/* Set the cursor. A nonzero result ends the walk until the next hold of the lock. */
 static int mtier_list_pause(struct mtier_listing *l, struct mm_struct *mm,
 			    unsigned long next)
 {
@@ -77,7 +79,7 @@ static int mtier_list_pause(struct mtier_listing *l, struct mm_struct *mm,
 	       need_resched() || mmap_lock_is_contended(mm);
 }
 
-/* Does another VMA stand for those who map this? */
+/* Check whether another VMA represents all mappers of this part. */
 static bool mtier_list_theirs(struct mtier_listing *l,
 			      struct vm_area_struct *vma, unsigned long addr,
 			      unsigned long next)
@@ -98,7 +100,7 @@ static int mtier_list_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
 	struct mtier_listing *l = walk->private;
 	unsigned long at = addr & PMD_MASK;
 
-	/* Two VMAs may be parts of the same range. */
+	/* A range can be part of two VMAs: list it once. */
 	if (!pmd_none(pmdp_get_lockless(pmd)) &&
 	    (!l->nr || l->at[l->nr - 1] != at) &&
 	    !mtier_list_theirs(l, walk->vma, addr, next))
@@ -117,7 +119,7 @@ static int mtier_list_vma(unsigned long addr, unsigned long next,
 {
 	if (mtier_vma_eligible(walk->vma))
 		return 0;
-	/* There can be tens of thousands of such VMAs. */
+	/* Also pause at skipped VMAs: there can be tens of thousands of them. */
 	return mtier_list_pause(walk->private, walk->mm, next) ? -EAGAIN : 1;
 }
 
@@ -128,7 +130,7 @@ static const struct mm_walk_ops mtier_list_ops = {
 	.walk_lock	= PGWALK_RDLOCK,
 };
 
-/* As much as one hold of the lock allows; false if the lock is contended. */
+/* List the ranges that one hold of the lock allows. False if the trylock fails. */
 static bool mtier_list_locked(struct mtier_listing *l, struct mm_struct *mm)
 {
 	if (!mmap_read_trylock(mm))
@@ -140,7 +142,10 @@ static bool mtier_list_locked(struct mtier_listing *l, struct mm_struct *mm)
 	return true;
 }
 
-/* The same of a process that has not exited, unless kmtierd is to stop. */
+/*
+ * List more ranges of @slot. False if kmtierd must stop, the process has exited, or
+ * mmap_lock is not available.
+ */
 static bool mtier_list_some(struct mtier_listing *l, struct mtier_slot *slot)
 {
 	bool listed;
@@ -153,7 +158,7 @@ static bool mtier_list_some(struct mtier_listing *l, struct mtier_slot *slot)
 	return listed;
 }
 
-/* Have those listed last in the new list; false without memory. */
+/* Append the ranges found last to the new list. False if there is no memory. */
 static bool mtier_list_keep(struct mtier_sample *new, unsigned int *room,
 			    const struct mtier_listing *l)
 {
@@ -161,7 +166,7 @@ static bool mtier_list_keep(struct mtier_sample *new, unsigned int *room,
 	const unsigned long *at = l->at;
 	unsigned long *larger;
 
-	/* The walk has stopped within a range. */
+	/* The walk before this one ended within the same range. */
 	if (nr && new->nr && new->at[new->nr - 1] == at[0]) {
 		at++;
 		nr--;
@@ -180,7 +185,7 @@ static bool mtier_list_keep(struct mtier_sample *new, unsigned int *room,
 	return true;
 }
 
-/* List the ranges of an address space; what there was stays if that fails. */
+/* List the ranges of an address space. On failure the old list stays. */
 static void mtier_sample_list(struct mtier_slot *slot)
 {
 	struct mtier_sample new = {
@@ -208,14 +213,14 @@ static void mtier_sample_list(struct mtier_slot *slot)
 	slot->sample = new;
 }
 
-/* May others have gone that stood for memory that is mapped here, too? */
+/* Check whether a representative VMA of memory mapped here may have exited. */
 static bool mtier_sample_shares(const struct mtier_sample *s)
 {
 	return s->shared && s->shares != mtier_slots_shares() &&
 	       ktime_get_ns() - s->listed_ns >= MTIER_SHARES_NS;
 }
 
-/* Is a list to be made, or made anew? */
+/* Check whether a list is missing or has to be made anew. */
 static bool mtier_sample_stale(const struct mtier_slot *slot)
 {
 	unsigned long rss = get_mm_rss(slot->mm), then = slot->sample.rss;
@@ -232,7 +237,7 @@ static bool mtier_sample_left_out(const struct mtier_slot *slot)
 	       mm_has_notifiers(slot->mm);
 }
 
-/* Ranges of an address space that may be drawn now. */
+/* Count the ranges of an address space that can be drawn now. */
 static unsigned int mtier_sample_ranges(struct mtier_slot *slot)
 {
 	if (mtier_sample_left_out(slot))
@@ -243,16 +248,17 @@ static unsigned int mtier_sample_ranges(struct mtier_slot *slot)
 }
 
 /**
- * struct mtier_sample_sum - what there is to draw from
- * @ranges: ranges
- * @weight: the same, each as often as its address space asks to be looked at
+ * struct mtier_sample_sum - ranges that can be drawn
+ * @ranges: number of ranges
+ * @weight: sum of the ranges, each weighted with the scan scale of its address
+ *	space
  */
 struct mtier_sample_sum {
 	unsigned long ranges;
 	u64 weight;
 };
 
-/* How often the ranges of an address space are drawn, beside those of others. */
+/* Weight of an address space: its ranges times its scan scale. */
 static u64 mtier_sample_weight(const struct mtier_slot *slot)
 {
 	return (u64)slot->sample.nr * READ_ONCE(slot->mm->mtier_scan_scale);
@@ -272,7 +278,7 @@ static struct mtier_sample_sum mtier_sample_sum(ktime_t now)
 	return sum;
 }
 
-/* Draw so many: those that are left of this round first. */
+/* Draw @nr ranges: first the remaining ones of this round, then some of a new round. */
 static void mtier_sample_take(struct mtier_sample *s, unsigned long *at,
 			      unsigned int nr)
 {
@@ -288,7 +294,7 @@ static void mtier_sample_take(struct mtier_sample *s, unsigned long *at,
 		s->old = true;
 	}
 	for (i = 0; i < nr; i++, s->next++) {
-		/* Not in swap(), which would ask twice. */
+		/* swap() evaluates its arguments twice. */
 		pick = s->next + get_random_u32_below(s->nr - s->next);
 		swap(s->at[s->next], s->at[pick]);
 		at[i] = s->at[s->next];
@@ -313,15 +319,16 @@ static void mtier_sample_add(struct mtier_watch *w, struct mtier_slot *slot,
 		.nr = nr,
 	};
 	mtier_sample_take(&slot->sample, w->at + w->nr, nr);
-	/* From one page table to the next, as a walk goes. */
+	/* A page table walk proceeds in address order. */
 	sort(w->at + w->nr, nr, sizeof(*w->at), mtier_sample_cmp, NULL);
 	w->nr += nr;
 }
 
 /*
- * How many of @want are dealt to an address space of weight @nr that comes after
- * @sum of @total: so many of the marks that are evenly apart on the line of
- * all fall into its part. Where the first mark lies is chance.
+ * Get the share of @want for an address space of weight @nr that follows weights of
+ * @sum, out of @total. This is systematic sampling: @want points are evenly spaced
+ * over the sum of all weights. The share is the number of points within the weight
+ * @nr. @mark is the random offset of the points.
  */
 static unsigned long mtier_sample_share(u64 sum, u64 nr, unsigned long want,
 					u64 mark, u64 total)
@@ -330,7 +337,7 @@ static unsigned long mtier_sample_share(u64 sum, u64 nr, unsigned long want,
 	       div64_u64(sum * want + mark, total);
 }
 
-/* Deal @want ranges out, to each address space its share. */
+/* Distribute @want ranges among the address spaces by weight. */
 static void mtier_sample_deal(struct mtier_watch *w, unsigned long want,
 			      u64 total, ktime_t now)
 {
@@ -340,7 +347,7 @@ static void mtier_sample_deal(struct mtier_watch *w, unsigned long want,
 	u64 weight;
 
 	while ((slot = mtier_slot_after(slot, now))) {
-		/* As it was counted, or it has come since. */
+		/* Also skip slots added since the sum: they have no list. */
 		if (mtier_sample_left_out(slot) || !slot->sample.nr)
 			continue;
 		weight = mtier_sample_weight(slot);
@@ -353,12 +360,12 @@ static void mtier_sample_deal(struct mtier_watch *w, unsigned long want,
 }
 
 /**
- * mtier_sample_draw() - choose what a burst looks at
- * @watch: filled
- * @want: ranges; all are taken if there are fewer
+ * mtier_sample_draw() - Draw the ranges that a burst scans.
+ * @watch: the sample to be filled
+ * @want: number of ranges; all ranges are taken if there are fewer
  *
  * Context: kmtierd; may sleep.
- * Return: 0, -ENOENT if there is no memory to look at, or -ENOMEM.
+ * Return: 0, -ENOENT if there is no memory to scan, or -ENOMEM.
  */
 int mtier_sample_draw(struct mtier_watch *watch, unsigned long want)
 {
@@ -383,7 +390,7 @@ int mtier_sample_draw(struct mtier_watch *watch, unsigned long want)
 }
 
 /**
- * mtier_sample_drop() - forget what a burst looked at
+ * mtier_sample_drop() - Free the sample of a burst.
  * @watch: from mtier_sample_draw()
  */
 void mtier_sample_drop(struct mtier_watch *watch)
