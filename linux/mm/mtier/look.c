@@ -617,10 +617,6 @@ static bool mtier_look_inside(struct mtier_look *l, struct mtier_watch *w,
 	struct mtier_audited *a;
 	unsigned int i;
 
-	if (l->first) {
-		mtier_rules_of(l->mm, &l->rules);
-		mtier_look_weigh(l, part->slot);
-	}
 	for (i = 0; i < part->nr; i++, page += MTIER_RANGE_PAGES) {
 		if (!mtier_look_range(l, w->at[part->first + i], page))
 			mtier_look_left(l, part, page);
@@ -641,6 +637,11 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 	u64 since_ns = mtier_charge_start();
 
 	l->mm = part->slot->mm;
+	/* The exit of the process must not wait for an allocation. */
+	if (l->first) {
+		mtier_rules_of(l->mm, &l->rules);
+		mtier_look_weigh(l, part->slot);
+	}
 	if (mm_has_notifiers(l->mm) || !mtier_slot_enter(part->slot)) {
 		mtier_look_gone(part, page);
 		return;
