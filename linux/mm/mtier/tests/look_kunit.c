@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is known of the pages of a burst, and which a plan takes. Included by
- * ../look.c.
+ * Tests of scans: the bytes of the sampled pages, and the pages that a plan selects.
+ * Included by ../look.c.
  */
 #include <kunit/test.h>
 
@@ -263,7 +263,7 @@ static void what_is_unmapped_leaves_the_burst(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 0);
 }
 
-/* Somebody asks only: the next look is to find what it would have. */
+/* Reading the bit of one page does not change what the next scan finds. */
 static void a_glance_leaves_the_bit_as_it_is(struct kunit *test)
 {
 	struct mtier_seen seen;
@@ -288,7 +288,7 @@ static void a_glance_leaves_the_bit_as_it_is(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), -1);
 }
 
-/* Where there is room for all that is below, single pages above are asked for. */
+/* If all slow memory fits into the fast tier, only pages for a re-check are sampled there. */
 static void who_has_not_to_leave_is_not_looked_at(struct kunit *test)
 {
 	const nodemask_t low = nodemask_of_node(MAX_NUMNODES - 1);
@@ -319,7 +319,7 @@ static void who_has_not_to_leave_is_not_looked_at(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
 }
 
-/* What the first look at a range finds to be looked at. */
+/* Count the pages of a range that the first scan samples. */
 static unsigned int look_first(struct kunit *test, struct mtier_look *look,
 			       unsigned long at)
 {
