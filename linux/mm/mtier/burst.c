@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: bursts of looks.
+ * Page promotion: bursts (sampling windows).
  *
  * kmtierd draws ranges of all memory (sample.c), looks at them up to MTIER_LOOKS_MOST
  * times (look.c), asks place.c after each look what that says, has those pages
@@ -8,12 +8,13 @@
  * are, and how long it rests is pace.c's to say. Nothing is kept of a page when a
  * burst is over.
  *
- * While observe in /sys/kernel/debug/mtier is set nothing moves: what would is counted,
- * and leaves the burst as if it had moved.
+ * While observe in /sys/kernel/debug/mtier is set, no page migrates. Pages that would
+ * migrate are counted, and leave the burst as if they had migrated.
  *
- * Locking: mtier_burst_lock guards what others may read, which kmtierd alone
- * changes: it takes it to change, they to read; innermost. mtier_burst_asked is set
- * under mtier_mutex, and taken back by kmtierd without any lock.
+ * Locking: mtier_burst_lock protects the state that other threads may read. Only
+ * kmtierd changes that state, with the lock held. Other threads hold the lock to read
+ * it. It is the innermost lock. mtier_burst_asked is set under mtier_mutex, and
+ * cleared by kmtierd without a lock.
  */
 #include <linux/freezer.h>
 #include <linux/hrtimer.h>
@@ -30,11 +31,11 @@
 #include "burst.h"
 #include "mtier.h"
 
-/* Nothing to look at, or no memory to do it with: how long until it may change. */
+/* Time to wait if there is nothing to scan, or no memory to scan it with. */
 #define MTIER_BURST_IDLE_NS	NSEC_PER_SEC
-/* Of kmtierd */
+/* Nice value of kmtierd. */
 #define MTIER_NICE		(-5)
-/* How often half of what audits have found is forgotten. */
+/* Interval at which the results of re-checks (audit.c) are halved. */
 #define MTIER_FADE_NS		(10ULL * NSEC_PER_SEC)
 /* What moving a page is taken to cost at first; and the bounds of what is measured. */
 #define MTIER_MOVE_NS		2500
@@ -44,15 +45,15 @@
 #define MTIER_MOVED_LEAST	64
 /* What waits for its rate longer than this is out of date. */
 #define MTIER_DRAIN_NS		(2ULL * NSEC_PER_SEC)
-/* Above there was no block for a large folio: until that is tried again. */
+/* Time without large folios, after the fast tier had no contiguous block for one. */
 #define MTIER_SCATTERED_NS	NSEC_PER_SEC
-/* A plan is for so long a time at least, of the rate: those that pay most go first. */
+/* A plan covers at least this time of the rate limit. Pages of high gain go first. */
 #define MTIER_PLAN_NS		(100ULL * NSEC_PER_MSEC)
 
-/* What others may read of bursts; see above. */
+/* State of bursts that other threads may read; see above. */
 DEFINE_MUTEX(mtier_burst_lock);
 struct mtier_burst mtier_burst;
-/* For mtier/state. */
+/* Value of mtier/state. */
 enum mtier_state mtier_state;
 static struct task_struct *mtier_burst_task;
 
@@ -129,15 +130,15 @@ static void mtier_burst_move_ns(struct mtier_place_machine *m, u64 ns,
 /* Somebody has asked for the next burst. */
 static bool mtier_burst_asked;
 
-/* Is it time? Where @rest, also if somebody has asked for a burst. */
+/* Check whether @when_ns has passed. If @rest, check also for a requested burst. */
 static bool mtier_burst_due(u64 when_ns, bool rest)
 {
 	return ktime_get_ns() >= when_ns || (rest && READ_ONCE(mtier_burst_asked));
 }
 
 /*
- * Sleep until @when_ns; where @rest, until somebody asks for a burst.  False if there
- * is to be none, or not to go on with this one.
+ * Sleep until @when_ns; if @rest, also until a burst is requested. Returns false if
+ * no burst may start, or the current one must end.
  */
 static bool mtier_burst_wait(u64 when_ns, bool rest)
 {
@@ -158,11 +159,11 @@ static bool mtier_burst_wait(u64 when_ns, bool rest)
 }
 
 /**
- * mtier_burst_sleep() - sleep
- * @when_ns: until when, of ktime_get_ns()
+ * mtier_burst_sleep() - Sleep during a burst.
+ * @when_ns: time to sleep until, of ktime_get_ns()
  *
  * Context: kmtierd.
- * Return: false if the burst is not to go on.
+ * Return: false if the burst must end.
  */
 bool mtier_burst_sleep(u64 when_ns)
 {
@@ -206,7 +207,7 @@ static u64 mtier_round_spent(const struct mtier_round *r)
 	return task_sched_runtime(current) - r->ran_ns - r->seen.moved_ns;
 }
 
-/* Only observed: what would be free above by now. Returns the gain. */
+/* Observe only: account for a plan as if it was carried out. Returns the gain. */
 static u64 mtier_round_pretend(struct mtier_round *r,
 			       const struct mtier_plan *plan)
 {
@@ -221,9 +222,9 @@ static u64 mtier_round_pretend(struct mtier_round *r,
 }
 
 /*
- * Have the pages of a plan change places. Returns the gain of those that did. Where
- * DRAM is below its watermarks victims make room first, and that counts: the next
- * bursts make use of it.
+ * Exchange the pages of a plan. Returns the gain of the pages that migrated. If DRAM
+ * is below its watermarks, victims are demoted first to make room. They count in the
+ * gain, since the next bursts use that room.
  */
 static u64 mtier_round_swap(struct mtier_round *r,
 			    const struct mtier_plan *plan)
@@ -253,7 +254,10 @@ static u64 mtier_round_swap(struct mtier_round *r,
 				   plan->pages);
 }
 
-/* How many pages may go up now: what the rate allows until about the next look. */
+/*
+ * Get the number of pages to promote at most: what the rate allows until about the
+ * next scan.
+ */
 static u64 mtier_round_limit(const struct mtier_round *r)
 {
 	u64 rate = (u64)READ_ONCE(mtier_conf.rate_mbps) << (20 - PAGE_SHIFT);
@@ -264,7 +268,7 @@ static u64 mtier_round_limit(const struct mtier_round *r)
 	return max(mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC), 1);
 }
 
-/* The pages of a side stay where they are. */
+/* Exclude the pages of a tier from migration. */
 static void mtier_round_keep(struct mtier_counts *left, u32 side)
 {
 	u32 g;
@@ -273,7 +277,7 @@ static void mtier_round_keep(struct mtier_counts *left, u32 side)
 		memset(left->pages[g], 0, sizeof(left->pages[g]));
 }
 
-/* Are any left that could go up? */
+/* Check whether any page is left that could be promoted. */
 static bool mtier_round_low(const struct mtier_counts *left)
 {
 	u32 g, c;
@@ -293,7 +297,10 @@ static void mtier_round_heat(struct mtier_round *r)
 	r->noted = true;
 }
 
-/* Which pages are to change places now? They do. Returns the gain. */
+/*
+ * Make a plan of the exchanges that are possible now, and carry it out. Returns the
+ * gain.
+ */
 static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 {
 	struct mtier_burst *b = &mtier_burst;
@@ -302,7 +309,10 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 	u64 gain_ns;
 
 	machine.free = r->free;
-	/* What goes into free memory sends nobody away, and is sure sooner. */
+	/*
+	 * Promotion into free memory demotes no page, and is certain after fewer
+	 * scans.
+	 */
 	if (r->looks < MTIER_LOOKS_LEAST || !READ_ONCE(numa_demotion_enabled))
 		mtier_round_keep(left, MTIER_TOP);
 	if (ktime_get_ns() < b->whole_ns)
@@ -328,9 +338,10 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 }
 
 /*
- * All that is to change places after a look. What is over the rate waits for it, and
- * so does the next burst: else CPU time went into looks for pages that nobody moves.
- * What had no turn, since not all that came down made room for others, has the next.
+ * Exchange pages after a scan. Pages over the rate limit wait for it, and the next
+ * burst waits with them. Otherwise scans would use CPU time for pages that cannot
+ * migrate. If too few victims were demoted to make room, planned pages were not
+ * attempted. They are retried with the next plan.
  */
 static u64 mtier_round_act(struct mtier_round *r, struct mtier_counts *left)
 {
@@ -341,7 +352,7 @@ static u64 mtier_round_act(struct mtier_round *r, struct mtier_counts *left)
 		all_ns += gain_ns;
 		now = ktime_get_ns();
 		r->late |= now - r->look_ns > mtier_burst.place.tau_ns;
-		/* Where none could go now none of the next could. */
+		/* If no page could migrate now, none could with the next plan. */
 		if ((r->why != MTIER_PLAN_RATE && !r->undone) || !gain_ns ||
 		    kthread_should_stop() || now - r->look_ns > MTIER_DRAIN_NS)
 			return all_ns;
@@ -350,7 +361,7 @@ static u64 mtier_round_act(struct mtier_round *r, struct mtier_counts *left)
 	}
 }
 
-/* What does the last look say? True if the burst is over. */
+/* Evaluate the last scan, and exchange pages. Returns true if the burst is over. */
 static bool mtier_round_judge(struct mtier_round *r)
 {
 	struct mtier_burst *b = &mtier_burst;
@@ -377,8 +388,9 @@ static bool mtier_round_judge(struct mtier_round *r)
 }
 
 /*
- * Bits were cleared a moment ago; pairs that changed places lately are looked at soon
- * after that, to learn how often they are used. False if the burst was cut short.
+ * Accessed bits have just been cleared. Scan the recently exchanged pairs soon after
+ * that, to estimate how often they are used. Returns false if the burst was cut
+ * short.
  */
 static bool mtier_round_early(struct mtier_round *r)
 {
@@ -396,7 +408,7 @@ static bool mtier_round_early(struct mtier_round *r)
 	return true;
 }
 
-/* All looks of a burst; false if it was cut short. */
+/* Run all scans of a burst. Returns false if the burst was cut short. */
 static bool mtier_round_looks(struct mtier_round *r)
 {
 	u64 pause_ns;
@@ -444,7 +456,10 @@ static void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s)
 	sum->moved_ns += s->moved_ns;
 }
 
-/* A burst is over: how the next one is to be, and how long until then. */
+/*
+ * End a burst: set the parameters of the next one. Returns the time to rest until
+ * then.
+ */
 static u64 mtier_round_end(struct mtier_round *r)
 {
 	u64 burst_ns = ktime_get_ns() - r->start_ns, rest_ns;
@@ -463,7 +478,7 @@ static u64 mtier_round_end(struct mtier_round *r)
 	trace_mtier_burst(r->watch.nr, r->watch.nr_parts, r->looks,
 			  b->place.tau_ns, b->margin, r->seen.taken,
 			  r->gain_ns, r->seen.spent_ns, r->why);
-	/* When the distance of the looks changes, counting begins anew. */
+	/* A change of the scan interval restarts the counting. */
 	memcpy(b->hist, b->place.hist, sizeof(b->hist));
 	/* Who is in use below is the question; if nobody was there nothing is known. */
 	if (r->seen.pages[MTIER_LOW]) {
@@ -533,7 +548,10 @@ static u64 mtier_burst_run(void)
 	return rest_ns;
 }
 
-/* So much time has passed without looks: more may be spent, and old news fades. */
+/*
+ * Account for the time since @since_ns, which had no scans. Scans may use more CPU
+ * time after it, and old results fade.
+ */
 static void mtier_burst_rested(u64 since_ns)
 {
 	struct mtier_burst *b = &mtier_burst;
@@ -568,10 +586,11 @@ static int mtier_burst_thread(void *unused)
 }
 
 /**
- * mtier_burst_start() - start kmtierd
+ * mtier_burst_start() - Start kmtierd.
  *
- * Return: 0; -EOPNOTSUPP where CPUs do not set Accessed bits by themselves, so that
- * each look would cost each page a fault; -ENOMEM, or the error of making a thread.
+ * Return: 0; -EOPNOTSUPP if the CPUs do not set Accessed bits by themselves, since
+ * each scan would then cost a fault for each page; -ENOMEM, or the error of thread
+ * creation.
  */
 int mtier_burst_start(void)
 {
@@ -608,11 +627,11 @@ err:
 }
 
 /**
- * mtier_burst_ask() - have a burst begin at once that looks as much as the first one
+ * mtier_burst_ask() - Request a burst at once, which scans as much as the first one.
  *
- * One that goes on already is not disturbed; the next follows it without a rest.
+ * A burst in progress is not disturbed; the requested one follows it without a rest.
  *
- * Return: 0, or -ENODEV if the engine is off.
+ * Return: 0, or -ENODEV if promotion is off.
  */
 int mtier_burst_ask(void)
 {
@@ -625,7 +644,7 @@ int mtier_burst_ask(void)
 }
 
 /**
- * mtier_burst_stop() - stop kmtierd and wait for it
+ * mtier_burst_stop() - Stop kmtierd and wait for its end.
  */
 void mtier_burst_stop(void)
 {

@@ -3,7 +3,7 @@
  * Page promotion: the pages of a burst, byte by byte: how many have which count, which
  * of them a plan takes, and which are in the burst no longer.
  *
- * Locking: none; all of it is kmtierd's.
+ * Locking: none; all data belongs to kmtierd.
  */
 #include <linux/minmax.h>
 #include <linux/string.h>
@@ -43,7 +43,8 @@ void mtier_mark_count(const struct mtier_watch *watch,
  * Not always the same is to be the first. Else after some bursts only pages in use
  * were left there that looks have missed by chance, and they changed places for ever.
  *
- * The last folio that is taken may be larger than what was left to take.
+ * The last folio that is selected may be larger than the number of pages left to
+ * select.
  */
 void mtier_mark_plan(struct mtier_watch *watch, const struct mtier_plan *plan,
 		     u32 start)
@@ -83,7 +84,7 @@ void mtier_mark_plan(struct mtier_watch *watch, const struct mtier_plan *plan,
  * mtier_mark_drop() - take the pages that are marked out of the burst
  * @watch: what was looked at
  *
- * Where they lie now is not because of how they were used.
+ * Their current tier does not result from their use.
  */
 void mtier_mark_drop(struct mtier_watch *watch)
 {
@@ -100,7 +101,7 @@ void mtier_mark_drop(struct mtier_watch *watch)
  * mtier_mark_keep() - pages that are still marked stay in the burst
  * @watch: what was looked at
  *
- * They had no turn, and lie where they lay.
+ * Their migration was not attempted, and their tier has not changed.
  */
 void mtier_mark_keep(struct mtier_watch *watch)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: looks at memory that several VMAs map.
+ * Page promotion: scans of memory that several VMAs map.
  *
  * A page of a file, or of shared memory, is used by whoever maps it. Were it judged
  * in each address space for itself then those that map it and leave it alone would
@@ -17,15 +17,14 @@
  * to map that file. What an address space maps that is not to be looked at,
  * or that has a secondary MMU, is nobody's: there is no telling who uses it.
  *
- * Copies that were made on write are anonymous memory, and no subject here.
+ * Private copies of file pages are anonymous memory, and are not handled here.
  *
  * Locking: under the lock of the VMA that stands for the others, or under mmap_lock
  * of its mm while ranges are listed; only tried:
  *
- *   i_mmap_rwsem (read)	keeps the VMAs of the others, and their page tables
- *     VMA lock (read)		of one of them, to ask for its policy
- *     page table lock		of one of them
- *     mtier_slot_lock
+ *   i_mmap_rwsem (read)	keeps the VMAs of the other mappers, and their page tables
+ *     VMA lock (read)		of one of these VMAs, to read its policy
+ *     page table lock		of one of these VMAs
  */
 #include <linux/fs.h>
 #include <linux/memremap.h>
@@ -43,7 +42,10 @@
 #include "entries.h"
 #include "mtier.h"
 
-/* VMAs that one page is asked of; the lock of their file is held as long. */
+/*
+ * Most VMAs that are walked for one part of a file; the walk holds the lock of the
+ * file.
+ */
 #define MTIER_OTHERS_MAX	256
 
 /**
@@ -70,9 +72,9 @@ struct mtier_walk_others {
 /* ---- TLB flushes ---- */
 
 /**
- * mtier_flush_now() - flush what is noted, and let go of it
- * @f: address spaces
- * @seen: flushes are counted
+ * mtier_flush_now() - Flush the address spaces in a list, and empty the list.
+ * @f: list of address spaces
+ * @seen: statistics that the flushes are added to
  */
 void mtier_flush_now(struct mtier_flush *f, struct mtier_seen *seen)
 {
@@ -86,10 +88,10 @@ void mtier_flush_now(struct mtier_flush *f, struct mtier_seen *seen)
 }
 
 /**
- * mtier_flush_later() - Accessed bits were cleared in an address space
- * @f: where that is noted
+ * mtier_flush_later() - Note an address space whose Accessed bits were cleared.
+ * @f: list of address spaces
  * @mm: the address space
- * @seen: flushes are counted, if it has to be done now
+ * @seen: statistics of the flushes, if the list is full and flushed now
  */
 void mtier_flush_later(struct mtier_flush *f, struct mm_struct *mm,
 		       struct mtier_seen *seen)
@@ -105,15 +107,15 @@ void mtier_flush_later(struct mtier_flush *f, struct mm_struct *mm,
 	f->mm[f->nr++] = mm;
 }
 
-/* ---- what one of them maps ---- */
+/* ---- pages of one other mapper ---- */
 
-/* Is it the first look, and has nobody met this page? */
+/* Check whether this is the first scan, and no mapper of the page was found before. */
 static bool mtier_others_new(const struct mtier_walk_others *w, unsigned int at)
 {
 	return w->look && !test_bit(at, w->o->met);
 }
 
-/* Is there nothing to be learnt? Asked before the folio is, which is in no cache. */
+/* Check whether an entry can be skipped, before its folio is read: it is in no cache. */
 static bool mtier_others_skip(const struct mtier_walk_others *w,
 			      const struct mtier_entries *e, unsigned int at)
 {
@@ -146,7 +148,7 @@ static bool mtier_others_used(const struct mtier_walk_others *w,
 	return true;
 }
 
-/* The folio, if it is one of the file. */
+/* Get the folio if it belongs to the file. */
 static struct folio *mtier_others_folio(const struct mtier_entries *e)
 {
 	struct folio *folio = mtier_entries_folio(e);
@@ -155,7 +157,7 @@ static struct folio *mtier_others_folio(const struct mtier_entries *e)
 	       folio : NULL;
 }
 
-/* A huge page, or false if there is none. */
+/* Scan a huge page. False if there is none. */
 static bool mtier_others_huge(struct mtier_walk_others *w,
 			      struct vm_area_struct *vma, pmd_t *pmd,
 			      unsigned long addr, unsigned int at,
@@ -178,7 +180,7 @@ static bool mtier_others_huge(struct mtier_walk_others *w,
 	return true;
 }
 
-/* What comes next of the same folio that nobody has met. */
+/* Count the next pages of the same folio for which no mapper was found before. */
 static unsigned int mtier_others_nr(const struct mtier_walk_others *w,
 				    const struct mtier_entries *e,
 				    struct folio *folio, unsigned int at,
@@ -190,7 +192,7 @@ static unsigned int mtier_others_nr(const struct mtier_walk_others *w,
 	return mtier_entries_nr(e, folio, most);
 }
 
-/* The next entries of a page table. Returns how many. */
+/* Scan the next entries of a page table. Returns their number. */
 static unsigned int mtier_others_next(struct mtier_walk_others *w,
 				      struct mtier_entries *e, unsigned int at,
 				      unsigned int most)
@@ -207,7 +209,7 @@ static unsigned int mtier_others_next(struct mtier_walk_others *w,
 	return e->nr;
 }
 
-/* Pages from @at on, which are those of @addr, in one page table. */
+/* Scan pages in one page table. @at: index of the page at @addr. */
 static void mtier_others_table(struct mtier_walk_others *w,
 			       struct vm_area_struct *vma, unsigned long addr,
 			       unsigned int at, unsigned int nr)
@@ -246,8 +248,8 @@ static void mtier_others_has(struct mtier_walk_others *w,
 }
 
 /*
- * Find what a VMA has of the pages, one page table of it after the other. Returns
- * where they begin in it.
+ * Find the pages that a VMA maps, one page table after the other. Returns the address
+ * at which the part of the file begins in the VMA.
  */
 static unsigned long
 mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma,
@@ -271,9 +273,9 @@ mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma,
 	return start;
 }
 
-/* ---- who stands for them, and where they may go ---- */
+/* ---- nodes that the other mappers allow ---- */
 
-/* Nobody looks at what this one maps. */
+/* Check whether the memory of a VMA is not scanned. */
 static bool mtier_others_left_out(struct vm_area_struct *vma)
 {
 	return !READ_ONCE(vma->vm_mm->mtier_scan_scale) ||
@@ -324,7 +326,7 @@ static void mtier_others_stay_at(struct mtier_others *o,
 			  MTIER_RANGE_PAGES);
 }
 
-/* Which of the pages that were found may not go up, or not down, for a VMA's sake? */
+/* Exclude the found pages from promotion or demotion if a VMA forbids it. */
 static int mtier_others_stay(struct mtier_walk_others *w,
 			     struct vm_area_struct *vma, unsigned long addr)
 {
@@ -365,7 +367,7 @@ static int mtier_others_ask_vma(struct mtier_walk_others *w,
 	return 0;
 }
 
-/* Which pages has a VMA used since the last look? */
+/* Find the pages that a VMA has used since the last scan. */
 static int mtier_others_look_vma(struct mtier_walk_others *w,
 				 struct vm_area_struct *vma)
 {
@@ -379,9 +381,9 @@ static int mtier_others_look_vma(struct mtier_walk_others *w,
 	return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- walk over all other mappers ---- */
 
-/* One VMA after the other. Returns 0, what ended it, or -EBUSY. */
+/* Walk over the VMAs. Returns 0, the value that ended the walk, or -EBUSY. */
 static int mtier_others_walk(struct mtier_walk_others *w)
 {
 	struct address_space *mapping = w->mine->vm_file->f_mapping;
@@ -408,11 +410,11 @@ static int mtier_others_walk(struct mtier_walk_others *w)
 }
 
 /**
- * mtier_others_own() - does a VMA stand for those who map the same part of a file?
- * @o: made use of
- * @vma: the VMA, one that mtier_may_be_others() is true for
- * @addr: where the part begins
- * @nr: pages of it, of one page table
+ * mtier_others_ask() - Check the policies of the other mappers of a part of a file.
+ * @o: set to the result
+ * @vma: the VMA, locked for reading; mtier_may_be_others() is true for it
+ * @addr: start of the part
+ * @nr: number of its pages, all in one page table
  *
  * Context: the mm's mmap_lock, or the lock of @vma.
  * Return: false if another one does for all of it.
@@ -458,7 +460,7 @@ int mtier_others_ask(struct mtier_others *o, struct vm_area_struct *vma,
 	return mtier_others_walk(&w);
 }
 
-/* A page was used by others: count it, if it was not already in this look. */
+/* Count a page that another mapper has used, unless this scan has counted it already. */
 static void mtier_others_count(struct mtier_others *o, u8 *page, unsigned int i,
 			       bool first)
 {
@@ -478,7 +480,8 @@ static void mtier_others_count(struct mtier_others *o, u8 *page, unsigned int i,
  * @look: the look if it is the first: no bit was cleared before, so that there is
  *	nothing to count, and pages that only others have met are looked at from now on
  *
- * Return: false if not all could be asked, so that nothing is known of the pages.
+ * Return: false if not all mappers could be scanned, so that nothing is known of the
+ * pages.
  */
 bool mtier_others_look(struct mtier_others *o, struct vm_area_struct *vma,
 		       unsigned long addr, unsigned int nr, u8 *page,

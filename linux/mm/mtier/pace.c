@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How bursts of looks are made, as pure functions: how far apart the looks are, when
- * there are enough, how many pages they look at, and how much CPU time they take.
- * What a count of looks says is in place.c.
+ * Pace of bursts, as pure functions: the scan interval, the number of scans, the
+ * number of pages scanned, and the CPU time that scans take. place.c evaluates access
+ * counts.
  *
- * Locking: none; every function works on its arguments only.  See place.h.
+ * Locking: none; each function works on its arguments only. See place.h.
  */
 #include <linux/limits.h>
 #include <linux/math64.h>
@@ -24,7 +24,7 @@
 #define IDLE		(MTIER_Q16 / 16)	/* found by fewer looks than that */
 #define STRAYS		64			/* fewer than one of so many in use */
 
-/* Q16 shares of a CPU: to notice a change, in the long run, while there is credit. */
+/* Q16 shares of a CPU: to notice a change, in the long run, with credit. */
 #define SHARE_MIN	123		/* 3/16 % */
 #define SHARE_LONG	1966		/* 3 % */
 #define SHARE_MAX	16384		/* 25 % */
@@ -42,7 +42,7 @@ static u64 mul_sat(u64 a, u64 b)
 	return a && b > U64_MAX / a ? U64_MAX : a * b;
 }
 
-/* The most that looks may take of a CPU, with time saved up for it or without. */
+/* Get the largest share of a CPU for scans, with or without CPU time saved up. */
 static u32 share_cap(const struct mtier_place_machine *m, bool credit)
 {
 	u32 most = min_t(u32, m->share_most ?: SHARE_MAX, MTIER_Q16);
@@ -51,8 +51,8 @@ static u32 share_cap(const struct mtier_place_machine *m, bool credit)
 }
 
 /**
- * mtier_place_init - the state before anything was looked at
- * @p: what is to be set
+ * mtier_place_init() - Set the state before the first scan.
+ * @p: state to be set
  * @m: the machine
  */
 void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m)
@@ -66,7 +66,7 @@ void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m
 }
 
 /**
- * mtier_place_hurry - have the next burst look as much as the first one does
+ * mtier_place_hurry() - Let the next burst scan as much as the first one.
  * @p: state
  * @m: the machine
  */
@@ -76,13 +76,14 @@ void mtier_place_hurry(struct mtier_place *p, const struct mtier_place_machine *
 }
 
 /**
- * mtier_place_looked - what looking at a page costs
- * @m: the machine, of which that is corrected
- * @ns: CPU time that the looks of a burst took
- * @ptes: how many page table entries they looked at, in all of them
+ * mtier_place_looked() - Update the cost of the scan of a page.
+ * @m: the machine; its @look_ns is updated
+ * @ns: CPU time of the scans of a burst
+ * @ptes: number of page table entries that all of these scans read
  *
- * A running mean.  Where less was looked at than a burst has, most of the time went
- * into what else is to be done for a look.
+ * The cost is a running mean, in which each burst is weighted by its entries. In a
+ * small burst, most of the time is overhead of the scans. That overhead is part of
+ * the cost.
  */
 void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes)
 {
@@ -95,8 +96,9 @@ void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes)
 }
 
 /*
- * The smallest burst. The next one comes the later the more it costs; with a small
- * share of a CPU it is as small as lets that notice a change in time.
+ * Get the size of the smallest burst. The more a burst costs, the later the next one
+ * begins. With a small share of a CPU, a burst is so small that a change is noticed
+ * in time.
  */
 static u64 least_pages(const struct mtier_place *p, u64 look_ns)
 {
@@ -107,13 +109,13 @@ static u64 least_pages(const struct mtier_place *p, u64 look_ns)
 }
 
 /**
- * mtier_place_pages - how large the next burst is
+ * mtier_place_pages() - Get the size of the next burst.
  * @p: state
  * @m: the machine
  *
- * Return: base pages that can be looked at once between two looks with the share
- * of a CPU there is; at least MTIER_BURST_PAGES, or with a small share
- * MTIER_NOTICE_PAGES.
+ * Return: number of base pages that can be scanned once in a scan interval with the
+ * current share of a CPU; at least MTIER_BURST_PAGES, or MTIER_NOTICE_PAGES with a
+ * small share.
  */
 u64 mtier_place_pages(const struct mtier_place *p,
 		      const struct mtier_place_machine *m)
@@ -125,7 +127,7 @@ u64 mtier_place_pages(const struct mtier_place *p,
 }
 
 /**
- * mtier_place_pause_ns - how long to wait for the next look
+ * mtier_place_pause_ns() - Get the time to wait for the next scan.
  * @p: state
  * @random: any 32 bits
  *
@@ -133,7 +135,7 @@ u64 mtier_place_pages(const struct mtier_place *p,
  * about the time of a burst: the tiers took on its phase, and pages would be
  * exchanged for ever.
  *
- * Return: ns, tau give or take a quarter.
+ * Return: tau plus or minus up to a quarter, in ns.
  */
 u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random)
 {
@@ -143,14 +145,14 @@ u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random)
 }
 
 /**
- * mtier_place_enough - is the burst over?
- * @looks: how many there were
- * @gain_ns: of what changed places after the last of them
- * @total_gain_ns: of all that did in this burst
- * @spent_ns: CPU time that its looks took
+ * mtier_place_enough() - Check whether the burst is over.
+ * @looks: number of scans so far
+ * @gain_ns: gain of the exchanges after the last scan
+ * @total_gain_ns: gain of all exchanges of this burst
+ * @spent_ns: CPU time of the scans of this burst
  *
- * Once it has paid for itself it goes on only while a look finds more than they did
- * on average: else others find more.
+ * A burst that has paid for itself goes on only while a scan finds more than the
+ * average scan of the burst. Otherwise other bursts find more.
  *
  * Return: true if so.
  */
@@ -162,7 +164,7 @@ bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns)
 	       mul_sat(gain_ns, looks + 1) < total_gain_ns;
 }
 
-/* Pages of every group by what looks find of them, from the most down. */
+/* Pages of each class, ranked by access probability, highest first. */
 struct ranking {
 	const struct mtier_worth *w;
 	u64 pages[MTIER_GROUPS][MTIER_LOOKS_MOST + 1];
@@ -193,7 +195,10 @@ static void rank_all(const struct mtier_place *p,
 	}
 }
 
-/* The next pages: how many, and what they are worth; false if there are no more. */
+/*
+ * Get the number of the next pages, and their access probability. False if none is
+ * left.
+ */
 static bool rank_next(struct ranking *r, u64 *pages, u32 *q)
 {
 	u32 g, best = MTIER_GROUPS;
@@ -213,10 +218,10 @@ static bool rank_next(struct ranking *r, u64 *pages, u32 *q)
 }
 
 /**
- * mtier_place_margin - the page that is the last in use for which there is room
+ * mtier_place_margin() - Get the hotness threshold.
  * @p: state
  * @m: the machine
- * @w: what the counts are worth after the last look
+ * @w: estimated access probabilities after the last scan
  *
  * Where there is room for all that is in use, the last page with room is an idle
  * one, which looks find accessed at no distance: to go by that is to make them ever
@@ -247,7 +252,7 @@ u32 mtier_place_margin(const struct mtier_place *p,
 	return used > room && used - room > used / STRAYS ? with_room : in_use;
 }
 
-/* Can all that is below go up before anything has to leave? */
+/* Check whether all slow pages fit into the fast tier without a demotion. */
 static bool room_for_all(const struct mtier_place_machine *m)
 {
 	return add_sat(m->pages[MTIER_LOW], m->pages[MTIER_LOW + MTIER_LARGE]) <=
@@ -255,15 +260,15 @@ static bool room_for_all(const struct mtier_place_machine *m)
 }
 
 /**
- * mtier_place_steer - how far apart the looks of the next burst are
+ * mtier_place_steer() - Set the scan interval of the next burst.
  * @p: state
  * @m: the machine
- * @margin: of mtier_place_margin()
- * @busy: this burst has paid; then they do not get rarer at once
+ * @margin: hotness threshold, of mtier_place_margin()
+ * @busy: this burst has paid, so the interval must not grow fast
  *
- * A look tells most of a page that it finds accessed about as often as not.  The
- * pages that the question is about are those for which there is just room, so
- * they are to be found accessed in 40 % of the looks.
+ * A scan gives the most information about a page that it finds accessed about as
+ * often as not. The decision depends on the pages that just fit into the fast tier.
+ * So these pages shall be found accessed in 40 % of the scans.
  *
  * While nothing is in use, looks are no further apart than it takes a burst to find
  * a page that just pays: what comes into use then is found by the first looks.
@@ -291,7 +296,7 @@ void mtier_place_steer(struct mtier_place *p,
 	if (tau == p->tau_ns)
 		return;
 	p->tau_ns = tau;
-	/* What was counted before was counted at another distance. */
+	/* The old access counts belong to another scan interval. */
 	for (u32 n = 0; n <= MTIER_LOOKS_MOST; n++)
 		p->hist[n] = (struct mtier_counts) { 0 };
 }
@@ -306,22 +311,24 @@ static u64 all_pages(const struct mtier_place_machine *m)
 	return pages;
 }
 
-/* What so many pages may be looked at for beyond the long-term share. */
+/* Get the credit for @pages: CPU time of scans beyond the long-term share. */
 static u64 credit_of(u64 pages, u64 look_ns)
 {
 	return mul_sat(mul_sat(pages, look_ns), CREDIT_LOOKS);
 }
 
 /**
- * mtier_place_paid - book the CPU time of looks
+ * mtier_place_paid() - Account for the CPU time of scans.
  * @p: state
  * @m: the machine
  * @passed_ns: time that has passed
- * @spent_ns: CPU time that looks took in it
+ * @spent_ns: CPU time of scans in that time
  *
- * The long-term share is saved up for when there is much to find, as much as so
- * many looks at every page take. Memory that has come since brings that with it: what
- * was saved up while there was little is not enough to find out about it.
+ * The long-term share is saved up for times with much to find. The limit is the time
+ * of CREDIT_LOOKS scans of every page. When much memory has come into use, the same
+ * credit is added for the new pages: credit saved up with little memory is not enough
+ * to scan much. The gain of earlier scans says nothing about new memory, so the share
+ * starts again at its limit.
  */
 void mtier_place_paid(struct mtier_place *p,
 		      const struct mtier_place_machine *m, u64 passed_ns,
@@ -340,17 +347,18 @@ void mtier_place_paid(struct mtier_place *p,
 }
 
 /**
- * mtier_place_rest_ns - how much to look, and when the next burst begins
+ * mtier_place_rest_ns() - Set the CPU share of scans, and get the time to rest.
  * @p: state
  * @m: the machine
- * @gain_ns: CPU time saved by what the burst that is over found
- * @spent_ns: CPU time that its looks took
- * @burst_ns: how long it took
+ * @gain_ns: CPU time saved by the exchanges of the last burst
+ * @spent_ns: CPU time of the scans of the last burst
+ * @burst_ns: duration of the last burst
  *
- * Look more while that pays, less when it does not; never less than what notices a
- * change.
+ * The share grows while scans pay, and shrinks while they do not. It always suffices
+ * to notice a change.
  *
- * Return: ns from the end of the burst to the start of the next.
+ * Return: ns from the end of the burst to the start of the next; at most one second,
+ * or the time that the limit of CPU time requires.
  */
 u64 mtier_place_rest_ns(struct mtier_place *p,
 			const struct mtier_place_machine *m, u64 gain_ns,

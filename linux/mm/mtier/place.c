@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which pages belong into the top tier, as pure functions: what a count of looks
- * is worth, and which pages change places for it.  How far apart the looks are,
- * and how much CPU time they may take, is in pace.c.
+ * Decision which pages belong into the fast tier, as pure functions: the estimate of
+ * access probabilities, and the choice of the pages to exchange. pace.c sets the scan
+ * interval, and the CPU time of scans.
  *
- * What a count is worth.  Of the pages with the same count in n - 1 looks some are
- * found accessed by one more look: the share that is, estimated from the pages
- * alone, is all that is asked (Robbins, "An empirical Bayes approach to
- * statistics", 1956).  A page with c + 1 hits in n looks has had c in the other
- * n - 1 for c + 1 of the looks that may have been the last, one with c hits for
- * n - c of them, so that share is
+ * The estimate: of the pages with the same access count in n - 1 scans, one more scan
+ * finds a share accessed. Only this share is needed, and it is estimated from the
+ * pages alone (Robbins, "An empirical Bayes approach to statistics", 1956). A page
+ * with c + 1 hits in n scans had c hits in the other n - 1 scans, for c + 1 choices
+ * of the last scan. A page with c hits had c in the other n - 1, for n - c choices.
+ * So the share is
  *
  *	(c + 1) N[c + 1] / ((c + 1) N[c + 1] + (n - c) N[c])
  *
- * with N[c] pages of count c.  Where all pages are used alike N is binomial, the
- * share is the same for all counts, and there is nothing to gain by moving any:
- * the histogram tells chance from difference.  Each side has a histogram of its
- * own, since where a page lies is evidence, too: a page of low count in DRAM is
- * more likely a hot one with bad luck than one of that count in slow memory.
+ * with N[c] pages of access count c. If all pages are used alike, N is binomial and
+ * the share is the same for all access counts. Then no exchange gains anything: the
+ * histogram separates chance from difference. Each tier has a separate histogram,
+ * since the tier of a page is evidence. A page of low access count in DRAM is more
+ * likely a hot page with bad luck than a page of that count in slow memory is.
  *
- * Locking: none; every function works on its arguments only.  See place.h, and
+ * Locking: none; each function works on its arguments only. See place.h, and
  * tools/testing/mtier for this file in user space.
  */
 #include <linux/bitops.h>
@@ -36,28 +36,31 @@
 #define LN2_Q16		45426U		/* ln(2) */
 #define Q_MAX		64881U		/* 0.99: beyond it rates cannot be told apart */
 
-/* Looks at the mean of a side that each share starts with. */
+/* Scans at the mean of a tier that each share starts with. */
 #define PRIOR_LOOKS	4
-/* Fraction bits of looks while shares are made. */
+/* Fraction bits of numbers of scans in the calculation of shares. */
 #define LOOK_BITS	8
-/* Largest sum of a histogram for which nothing overflows. */
+/* Largest sum of a histogram without any overflow. */
 #define SAMPLE_MAX	BIT(20)
 
-/* Who changes places has to be apart by so many errors, and by so much. */
+/* Exchanged pages must differ by this many errors, and by this factor. */
 #define ERRORS_X2	3		/* 1.5 on each side */
 #define RATIO_NUM	5		/* 5/4 of the rate */
 #define RATIO_DEN	4
-/* Found by so many looks no page is told from one that is used more. */
+/* A page that so many scans find accessed cannot be distinguished from a hotter one. */
 #define SATURATED	(MTIER_Q16 * 19 / 20)
 
 /*
- * What a look finds of a folio may be one access to it, or one to each of its pages:
- * any order of magnitude is as likely, which is 511 / ln(512) on average.
+ * A scan that finds a folio accessed may have found one access, or one to each of its
+ * pages. Each order of magnitude is as likely, so the mean is 511 / ln(512).
  */
 #define LARGE_ACCESSES	82
-/* Of a large folio no more is remembered than of so many. */
+/* Number of large folios that a histogram remembers at most. */
 #define LARGE_FOLIOS	256
-/* A page of one takes such a part of a single one's time to move: it is copied. */
+/*
+ * A page of a large folio migrates in this part of the time of a single page: it is
+ * copied.
+ */
 #define LARGE_MOVE	4
 
 #define LATENCY_NS	150
@@ -65,12 +68,12 @@
 #define GAIN_MAX_NS	BIT_ULL(31)	/* of one page */
 
 /**
- * mtier_place_rate - how often is a page accessed that looks find accessed?
- * @q: Q16 probability that a look finds it accessed
+ * mtier_place_rate() - Get the access rate for an access probability.
+ * @q: Q16 probability that a scan finds the page accessed
  *
- * Accesses that do not know of each other are a Poisson process: q = 1 - exp(-rate).
+ * Independent accesses are a Poisson process: q = 1 - exp(-rate).
  *
- * Return: Q16 accesses between two looks, -ln(1 - q), of at most 0.99.
+ * Return: Q16 accesses in a scan interval, -ln(1 - q), for q of at most 0.99.
  */
 u32 mtier_place_rate(u32 q)
 {
@@ -80,7 +83,7 @@ u32 mtier_place_rate(u32 q)
 	u32 log2 = 0;
 	u32 i;
 
-	/* The binary digits of log2(y), one squaring each. */
+	/* Calculate the binary digits of log2(y), with one squaring for each. */
 	for (i = 0; i < Q16_BITS; i++) {
 		y = y * y >> 31;
 		log2 <<= 1;
@@ -92,7 +95,10 @@ u32 mtier_place_rate(u32 q)
 	return (u64)((shift << Q16_BITS) - log2) * LN2_Q16 >> Q16_BITS;
 }
 
-/* exp(-x), x in Q16 up to 1/2: Pade's, off by some 3/65536. */
+/*
+ * Calculate exp(-x), x in Q16 up to 1/2, by Pade's formula. The error is about
+ * 3/65536.
+ */
 static u64 exp_small(u64 x)
 {
 	u64 square = x * x >> Q16_BITS;
@@ -102,13 +108,14 @@ static u64 exp_small(u64 x)
 }
 
 /**
- * mtier_place_q_at - how often do looks of another distance find a page?
- * @q: Q16 probability that a look finds it accessed
- * @tau_ns: the distance that this is true for
- * @other_ns: the other one
+ * mtier_place_q_at() - Convert an access probability to another scan interval.
+ * @q: Q16 probability that a scan finds a page accessed
+ * @tau_ns: scan interval of @q
+ * @other_ns: the other scan interval
  *
- * As for mtier_place_rate().  Of pages that each look finds no more is known than
- * that, so what this says of shorter distances is too little rather than too much.
+ * The model is that of mtier_place_rate(). If each scan finds a page accessed, its
+ * rate may be higher than known. So for shorter intervals the result is rather too
+ * low than too high.
  *
  * Return: Q16 probability.
  */
@@ -128,7 +135,10 @@ u32 mtier_place_q_at(u32 q, u64 tau_ns, u64 other_ns)
 	return MTIER_Q16 - rest;
 }
 
-/* Add what was seen of a group of each side; no more than @most is kept of others. */
+/*
+ * Add the access counts of a class on each tier. The older counts are scaled down, to
+ * keep at most @most pages in all.
+ */
 static void remember(struct mtier_counts *hist, u32 looks,
 		     const struct mtier_counts *seen, u32 top, u32 most)
 {
@@ -150,14 +160,14 @@ static void remember(struct mtier_counts *hist, u32 looks,
 }
 
 /**
- * mtier_place_look - add what was found by a look
+ * mtier_place_look() - Add the access counts after a scan.
  * @p: state
- * @looks: how many looks there were in this burst, 1 to MTIER_LOOKS_MOST
- * @seen: pages of the burst by count; those that moved in it left out, since
- *	where they lie now is no evidence
+ * @looks: number of scans in this burst, 1 to MTIER_LOOKS_MOST
+ * @seen: pages of the burst by access count, without pages that migrated in it: their
+ *	current tier is no evidence
  *
- * A burst of MTIER_BURST_PAGES stands for itself; smaller ones add up.  That there
- * are fewer large folios than pages makes up for some: they are remembered longer.
+ * A burst of MTIER_BURST_PAGES suffices alone; smaller bursts add up. There are fewer
+ * large folios than pages. To make up for part of that, they are remembered longer.
  */
 void mtier_place_look(struct mtier_place *p, u32 looks,
 		      const struct mtier_counts *seen)
@@ -170,9 +180,9 @@ void mtier_place_look(struct mtier_place *p, u32 looks,
 }
 
 /*
- * Of a count: looks, in 1/256, in which the next one found a page accessed, in
- * which it did not, and as how many pages that counts for its error; a run of
- * counts that are taken together has the sums.
+ * Entry for an access count: scans, in 1/256, in which the next scan found a page
+ * accessed; scans in which it did not; and the number of pages for the error. An
+ * entry of several pooled access counts has the sums.
  */
 struct share {
 	u64 hit;
@@ -252,7 +262,7 @@ static u32 share_q(const struct share *share)
 	return all ? div64_u64(share->hit << Q16_BITS, all) : 0;
 }
 
-/* That of the log odds is sqrt(1/N[c] + 1/N[c + 1]). */
+/* The standard error of the log odds is sqrt(1/N[c] + 1/N[c + 1]). */
 static u32 share_se(const struct share *share, u32 q)
 {
 	u64 spread = (u64)q * (MTIER_Q16 - q) >> 12;
@@ -282,7 +292,10 @@ static void group_worth(const u32 *hist, u32 g, struct mtier_worth *w)
 			q[c] = share_q(&share[i]);
 			se[c] = share_se(&share[i], q[c]);
 		}
-	/* Of c hits in n looks, n - c of the looks that may be left out leave c. */
+	/*
+	 * Leave out one of n scans: n - c choices leave all c hits, and c choices
+	 * leave c - 1.
+	 */
 	for (c = 0; c <= n; c++) {
 		u32 same = min_t(u32, c, n - 1);
 		u32 less = c ? c - 1 : 0;
@@ -293,10 +306,10 @@ static void group_worth(const u32 *hist, u32 g, struct mtier_worth *w)
 }
 
 /**
- * mtier_place_worth - what each count says after some look
+ * mtier_place_worth() - Estimate the access probability for each access count.
  * @p: state
- * @looks: which, 1 to MTIER_LOOKS_MOST; others are taken for the nearest of these
- * @w: where to put it
+ * @looks: number of scans, clamped to 1 to MTIER_LOOKS_MOST
+ * @w: set to the result
  */
 void mtier_place_worth(const struct mtier_place *p, u32 looks,
 		       struct mtier_worth *w)
@@ -316,8 +329,8 @@ static u32 latency_ns(const struct mtier_place_machine *m)
 }
 
 /*
- * What a page saves if MTIER_LARGE_PAGES of its kind are accessed so much more often
- * between two looks.
+ * Get the time that a page saves. @rate: additional accesses to MTIER_LARGE_PAGES
+ * pages like it in a scan interval.
  */
 static u64 saving_ns(const struct mtier_place *p,
 		     const struct mtier_place_machine *m, u64 rate)
@@ -335,7 +348,7 @@ static u32 move_ns(const struct mtier_place_machine *m, u32 group)
 	return is_large(group) ? m->move_ns / LARGE_MOVE : m->move_ns;
 }
 
-/* What is left to take while a plan is made. */
+/* Progress of a plan: the pages left for it. */
 struct taking {
 	struct mtier_counts left;
 	u64 limit;
@@ -344,7 +357,7 @@ struct taking {
 	bool over[MTIER_GROUPS];
 };
 
-/* Go on to the next page of a lower group, from the most used down. */
+/* Advance to the next pages of a slow class, most used first. */
 static bool next_low(struct taking *t, u32 g)
 {
 	while (!t->left.pages[g][t->at[g]]) {
@@ -356,7 +369,7 @@ static bool next_low(struct taking *t, u32 g)
 	return t->at[g] || !t->free;
 }
 
-/* Go on to the next page of an upper group, from the least used up. */
+/* Advance to the next pages of a fast class, least used first. */
 static bool next_top(struct taking *t, u32 g, u32 looks)
 {
 	while (!t->left.pages[g][t->at[g]]) {
@@ -367,7 +380,7 @@ static bool next_top(struct taking *t, u32 g, u32 looks)
 	return true;
 }
 
-/* How often does a look find the next pages of a lower group, at the least? */
+/* Get a lower bound of the access rate of the next pages of a slow class. */
 static u32 low_found(const struct mtier_worth *w, const struct taking *t, u32 g)
 {
 	u32 q = w->q[g][t->at[g]], se = w->se[g][t->at[g]];
@@ -375,7 +388,7 @@ static u32 low_found(const struct mtier_worth *w, const struct taking *t, u32 g)
 	return mtier_place_rate(q - min_t(u32, q, se * ERRORS_X2 / 2));
 }
 
-/* And those of an upper group, at the most? */
+/* Get an upper bound of the access rate of the next pages of a fast class. */
 static u32 top_found(const struct mtier_worth *w, const struct taking *t, u32 g)
 {
 	u32 q = w->q[g][t->at[g]], se = w->se[g][t->at[g]];
@@ -384,9 +397,9 @@ static u32 top_found(const struct mtier_worth *w, const struct taking *t, u32 g)
 }
 
 /*
- * How often are MTIER_LARGE_PAGES accessed between two looks: at the least, if they are
- * on the lower side, at the most on the upper one?  With another folio one is compared
- * as that is counted.
+ * Get the access rate of MTIER_LARGE_PAGES: a lower bound for the slow tier, an upper
+ * bound for the fast tier. If the page to promote is a large folio, the victim is
+ * counted in the same way.
  */
 static u64 low_rate(const struct mtier_worth *w, const struct taking *t, u32 g)
 {
@@ -399,15 +412,16 @@ static u64 top_rate(const struct mtier_worth *w, const struct taking *t, u32 g,
 	return (u64)top_found(w, t, g) << (is_large(low) ? 0 : MTIER_LARGE_BITS);
 }
 
-/* And on average? */
+/* Get the mean access rate of MTIER_LARGE_PAGES. */
 static u64 mean_rate(u32 found, u32 g)
 {
 	return (u64)found * (is_large(g) ? LARGE_ACCESSES : MTIER_LARGE_PAGES);
 }
 
 /*
- * The group of the next victim for a page of @low, MTIER_GROUPS if there is none.
- * What comes free of single pages is scattered, and of no use for a large folio.
+ * Get the class of the next victim for a page of class @low, MTIER_GROUPS if there is
+ * none. Demoted single pages leave no contiguous block, so they are no victims for a
+ * large folio.
  */
 static u32 victim_for(const struct mtier_worth *w, struct taking *t, u32 low)
 {
@@ -427,7 +441,7 @@ static u32 victim_for(const struct mtier_worth *w, struct taking *t, u32 low)
 	return best;
 }
 
-/* The lower group whose next pages are used most, MTIER_GROUPS if none is left. */
+/* Get the slow class whose next pages are used most, MTIER_GROUPS if none is left. */
 static u32 hottest(const struct mtier_worth *w, struct taking *t)
 {
 	u32 g, best = MTIER_GROUPS;
@@ -442,7 +456,7 @@ static u32 hottest(const struct mtier_worth *w, struct taking *t)
 	return best;
 }
 
-/* The next two are alike. Are they, or is it only that looks cannot tell? */
+/* Get the reason why two pages seem alike: scans may be unable to distinguish them. */
 static enum mtier_plan_why alike(const struct mtier_place *p, u32 victim_q)
 {
 	return p->tau_ns <= MTIER_TAU_MIN_NS && victim_q >= SATURATED ?
@@ -450,8 +464,9 @@ static enum mtier_plan_why alike(const struct mtier_place *p, u32 victim_q)
 }
 
 /*
- * What stands against the next pages of a lower group changing places, MTIER_PLAN_RATE
- * if nothing does? Fills in the run and what a page of it gains.
+ * Get the reason against an exchange of the next pages of a slow class,
+ * MTIER_PLAN_RATE if there is none. Fills in the plan entry, and the gain of one page
+ * of it.
  */
 static enum mtier_plan_why pair_up(const struct mtier_place *p,
 				   const struct mtier_place_machine *m,
@@ -489,7 +504,7 @@ static enum mtier_plan_why pair_up(const struct mtier_place *p,
 	return MTIER_PLAN_RATE;
 }
 
-/* The next run; where a group has none any more the other one goes on. */
+/* Get the next plan entry. If one class has none left, the other class goes on. */
 static bool next_run(const struct mtier_place *p,
 		     const struct mtier_place_machine *m,
 		     const struct mtier_worth *w, struct taking *t,
@@ -506,7 +521,7 @@ static bool next_run(const struct mtier_place *p,
 		if (is == MTIER_PLAN_RATE)
 			return true;
 		t->over[g] = true;
-		/* That of single pages is said, if there are any. */
+		/* The reason for single pages takes precedence, if there are any. */
 		if (!is_large(g) || *why == MTIER_PLAN_NOBODY)
 			*why = is;
 	}
@@ -515,23 +530,23 @@ static bool next_run(const struct mtier_place *p,
 }
 
 /**
- * mtier_place_plan - which pages are to change places
+ * mtier_place_plan() - Plan which pages are exchanged.
  * @p: state
  * @m: the machine
- * @w: what the counts are worth
- * @movable: pages of this burst by count that may move and have not yet
- * @limit: how many may go up now
- * @plan: where to put it
+ * @w: estimated access probabilities
+ * @movable: pages of this burst by access count that may migrate and have not yet
+ * @limit: number of pages that may be promoted now
+ * @plan: set to the plan
  *
- * The most used of the lower side go up for the least used of the upper, pair by
- * pair, while what that saves is more than what it costs, and the two are further
- * apart than chance would have them.  Free memory is a victim worth nothing, and not
- * for pages that no look has found.
+ * The most used slow pages are exchanged for the least used fast pages, pair by pair,
+ * while a pair saves more than it costs, and its pages differ by more than chance.
+ * Free memory counts as a victim that is never accessed. It is not used for pages
+ * that no scan has found accessed.
  *
- * Of a large folio it is not known how much of it was used.  So it goes up into what
- * is free, or for another one that is used less; it goes down, too, for single pages
- * that are used more than each of its own may be.  Whether that pays is asked of what
- * it is on average.
+ * For a large folio, the part that was used is not known. So a large folio is
+ * promoted into free memory, or for another large folio that is used less. It is also
+ * demoted for single pages, if each of them is used more than any of its pages can
+ * be. Whether an exchange pays is decided with the mean for large folios.
  */
 void mtier_place_plan(const struct mtier_place *p,
 		      const struct mtier_place_machine *m,
@@ -579,11 +594,11 @@ void mtier_place_plan(const struct mtier_place *p,
 }
 
 /**
- * mtier_place_tau_max_ns - longest time between two looks that has a point
+ * mtier_place_tau_max_ns() - Get the longest useful scan interval.
  * @m: the machine
  *
- * A page that is accessed more rarely than every so often does not pay for two
- * moves: of pages with half of the looks a hit, at this distance, none does.
+ * A page that is accessed too rarely does not pay for two migrations. At this scan
+ * interval, that is true for all pages that half of the scans find accessed.
  *
  * Return: ns.
  */

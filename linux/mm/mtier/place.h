@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which pages belong into the top tier, as pure functions.
+ * Decision which pages belong into the fast tier, as pure functions.
  *
  * In a burst some ranges of memory are looked at up to MTIER_LOOKS_MOST times, about
  * mtier_place.tau_ns apart.  What is known of a page is in how many of the looks
@@ -9,9 +9,9 @@
  * counts tells it, see place.c; how the looks are made, see pace.c, and for
  * how long that is true, forecast.c.
  *
- * As in policy.h: no struct page, no lock, no clock, no allocation; all state is
- * in structs that the caller owns and serialises; every input has a defined
- * result, and arithmetic saturates.
+ * As in policy.h, there is no struct page, lock, clock or allocation. All state is in
+ * structs that the caller owns and serialises. Each input has a defined result, and
+ * arithmetic saturates.
  *
  * Shares, probabilities and rates are in Q16: 65536 is 1.
  */
@@ -21,22 +21,22 @@
 #include <linux/bits.h>
 #include <linux/types.h>
 
-/* Looks of a burst; the first clears only, and does not count. */
+/* Most scans of a burst. The first scan only clears bits, and does not count. */
 #define MTIER_LOOKS_MOST		8
-/* Before so many nothing changes places; into free memory a look earlier. */
+/* Fewest scans before an exchange; one less before promotion into free memory. */
 #define MTIER_LOOKS_LEAST	3
-/* Pages of the smallest burst: enough for errors of 2 % in what is estimated. */
+/* Pages of the smallest burst: enough for estimates with errors of 2 %. */
 #define MTIER_BURST_PAGES	4096
 /* And of one with a small share of a CPU, where looks are dear. */
 #define MTIER_NOTICE_PAGES	1024
 /* Of so many pairs that change places one is watched again later. */
 #define MTIER_AUDIT_EVERY	8
-/* Those are looked at again when so long has passed: 1/8, 1/2, 2 or 8 s. */
+/* Age of a pair at its re-check: 1/8, 1/2, 2 or 8 s. */
 #define MTIER_AUDIT_AGES	4
 #define MTIER_AUDIT_AGE_NS(i)	(125000000ULL << 2 * (i))
-/* Those of the first age also after such a part of the distance of looks. */
+/* Pairs of the first age are also scanned after this part of the scan interval. */
 #define MTIER_EARLY_PARTS	16
-/* What a pair saves later than that is not counted. */
+/* Savings of a pair after this time do not count. */
 #define MTIER_HORIZON_NS	(30 * 1000000000ULL)
 
 #define MTIER_Q16		65536U
@@ -44,17 +44,17 @@
 #define MTIER_TAU_CAP_NS	(10 * 1000000000ULL)
 
 /*
- * What looking at a page is taken to cost before any was looked at: too much, or
- * the first burst of a slow machine would take as long as many, and the rest after
- * it too.
+ * Assumed cost of the scan of a page, before any was measured. It is too high on
+ * purpose. With a lower one, the first burst of a slow machine would take as long as
+ * many bursts, and so would the rest after it.
  */
 #define MTIER_LOOK_NS		400
 
 /**
- * enum mtier_side - where a page lies, of two neighbouring tiers
- * @MTIER_TOP: on the faster
- * @MTIER_LOW: on the slower
- * @MTIER_SIDES: how many there are
+ * enum mtier_side - tier of a page, of two neighbouring tiers
+ * @MTIER_TOP: fast tier
+ * @MTIER_LOW: slow tier
+ * @MTIER_SIDES: number of tiers
  */
 enum mtier_side {
 	MTIER_TOP,
@@ -63,20 +63,20 @@ enum mtier_side {
 };
 
 /*
- * Pages of large folios are a group of their own on each side: a look finds a huge
- * page accessed that one access was to, or any number to any of its pages.  Whatever
- * is kept by group has that of single pages at its side, that of these behind it:
- * MTIER_TOP + MTIER_LARGE, for one.
+ * Pages of large folios are a separate page class (group) on each tier. A scan finds
+ * a huge page accessed after one access, or after any number of accesses to any of
+ * its pages. Arrays by class have the single pages of each tier first, and the pages
+ * of large folios behind them: at MTIER_TOP + MTIER_LARGE, for example.
  */
 #define MTIER_LARGE		MTIER_SIDES
 #define MTIER_GROUPS		(2 * MTIER_SIDES)
-/* What they are taken for, whatever their size: the most that one entry maps. */
+/* Assumed size of each large folio: the most that one entry maps. */
 #define MTIER_LARGE_BITS	9
 #define MTIER_LARGE_PAGES	((u32)BIT(MTIER_LARGE_BITS))
 
 /**
- * struct mtier_counts - how many pages have which count
- * @pages: base pages, by group and by looks that found them accessed
+ * struct mtier_counts - number of pages by access count
+ * @pages: base pages, by class and by number of scans that found them accessed
  */
 struct mtier_counts {
 	u32 pages[MTIER_GROUPS][MTIER_LOOKS_MOST + 1];
@@ -115,10 +115,10 @@ struct mtier_place_machine {
 };
 
 /**
- * struct mtier_audit_sum - what came of pairs of an age
- * @seen: Q16 looks of audits that found the promoted accessed, less those that
- *	found the demoted accessed; fades
- * @foretold: Q16 how many that had to be; fades
+ * struct mtier_audit_sum - results of the re-checks of pairs of one age
+ * @seen: Q16 scans that found the promoted pages accessed, minus scans that found the
+ *	demoted pages accessed; fades
+ * @foretold: Q16 number predicted for @seen; fades
  */
 struct mtier_audit_sum {
 	s64 seen;
@@ -126,14 +126,16 @@ struct mtier_audit_sum {
 };
 
 /**
- * struct mtier_place - the state of a pair of tiers
- * @hist: counts by number of looks, those of former bursts faded
- * @tau_ns: time between two looks
- * @share: Q16 share of one CPU that looks may take now
- * @credit_ns: CPU time saved up: while there is some, @share may be large
- * @pages: base pages that there were when it was booked last
- * @audit: what came of pairs, by age
- * @early: what looks found of pairs that came so soon that they seldom find any
+ * struct mtier_place - state of the decision for a pair of tiers
+ * @hist: access counts by number of scans; those of earlier bursts fade
+ * @tau_ns: scan interval
+ * @share: Q16 share of one CPU that scans may take now
+ * @credit_ns: CPU time saved up; while it is positive, @share may be large
+ * @pages: base pages at the time when new pages last added credit; fades while there
+ *	are fewer
+ * @audit: results of re-checks, by age
+ * @early: results of early scans of pairs, which are so soon that they find few
+ *	accesses
  */
 struct mtier_place {
 	struct mtier_counts hist[MTIER_LOOKS_MOST + 1];
@@ -167,13 +169,13 @@ enum mtier_plan_why {
 #define MTIER_NO_VICTIM		0xff
 
 /**
- * struct mtier_run - pages that change places, all alike
- * @low: count of those that go up
- * @top: count of those that go down for them, or MTIER_NO_VICTIM
- * @low_group: the group of those that go up
- * @top_group: and of those that go down
- * @pages: how many
- * @gap: Q16 by how much the two differ in what one more look would find
+ * struct mtier_run - plan entry: pages that are exchanged, all alike
+ * @low: access count of the pages to promote
+ * @top: access count of the pages to demote for them, or MTIER_NO_VICTIM
+ * @low_group: class of the pages to promote
+ * @top_group: class of the pages to demote
+ * @pages: number of pages to promote
+ * @gap: Q16 difference of the probabilities that one more scan finds them accessed
  */
 struct mtier_run {
 	u8 low;
@@ -184,16 +186,16 @@ struct mtier_run {
 	u32 gap;
 };
 
-/* Each run but the last uses up a count of one group, or what is free. */
+/* Each entry but the last uses up an access count of one class, or the free memory. */
 #define MTIER_RUNS_MAX		(MTIER_GROUPS * (MTIER_LOOKS_MOST + 1) + 1)
 
 /**
- * struct mtier_plan - what is to be done after a look
- * @nr: how many runs there are
- * @run: which, those that pay most first
- * @pages: pages that go up in all of them
- * @gain_ns: CPU time saved by all of them, beyond what moving them costs
- * @why: why there are no more
+ * struct mtier_plan - exchange plan, made after a scan
+ * @nr: number of plan entries
+ * @run: plan entries, highest gain first
+ * @pages: number of pages that all entries promote
+ * @gain_ns: CPU time that all entries save, minus the cost of their migrations
+ * @why: reason why there are no more entries
  */
 struct mtier_plan {
 	u32 nr;

@@ -14,19 +14,13 @@
  * does not have to wait until all older memory was drawn.
  *
  * A process can raise or lower its scan scale. Its ranges are drawn more or less
- * often in proportion, and count more or less in the estimates.
- *
- * A part of a file, or of shared memory, that several VMAs map is listed for one of
- * them, the representative VMA. It is scanned there for all of its mappers
- * (others.c). When the process of a representative VMA exits, the lists of the
- * other mappers are made anew. MTIER_SHARES_NS limits how often.
+ * often in proportion.
  *
  * Three kinds of address spaces are left out: those with scan scale 0, those
  * younger than scan/delay_ms, and those with secondary MMUs. The TLBs of secondary
  * MMUs are not flushed between two scans, so memory that they use would look idle.
  *
- * Locking: mmap_lock is only tried, and held for at most MTIER_LIST_NS. The lists
- * belong to kmtierd.
+ * Locking: none; the lists belong to kmtierd.
  */
 #include <linux/kthread.h>
 #include <linux/mm.h>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: what bursts say of themselves.
+ * Page promotion: statistics of bursts.
  *
  *   /sys/kernel/mm/mtier/place		for operators, one value per file
  *   /sys/kernel/debug/mtier		for developers
  *
- * Locking: mtier_burst_lock while the state of bursts is read; mtier_mutex to have
- * them only observe.
+ * Locking: mtier_burst_lock to read the state of bursts; mtier_mutex to set observe.
  */
 #include <linux/debugfs.h>
 #include <linux/kobject.h>
@@ -40,7 +39,7 @@ static u32 mtier_ppm(u32 q16)
 	return mul_u64_u32_shr(MTIER_PPM, q16, 16);
 }
 
-/* Of all that moves had promised, as far as they were looked at again. */
+/* Get the prediction accuracy: the share of predicted accesses that re-checks found. */
 static u32 mtier_trust_percent(const struct mtier_place *p)
 {
 	s64 seen = 0, foretold = 0;
@@ -68,7 +67,7 @@ static ssize_t why_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute why_attr = __ATTR_RO(why);
 
-/* A number that the struct mtier_burst *b says. */
+/* Show a number from struct mtier_burst *b. */
 #define MTIER_PLACE_SHOW(_name, _expr)					\
 static ssize_t _name##_show(struct kobject *kobj,			\
 			    struct kobj_attribute *attr, char *buf)	\
@@ -208,7 +207,7 @@ static int mtier_burst_set(void *unused, u64 val)
 DEFINE_DEBUGFS_ATTRIBUTE(mtier_burst_fops, NULL, mtier_burst_set, "%llu\n");
 
 /**
- * mtier_show_init() - make the folder of debugfs
+ * mtier_show_init() - Create the debugfs directory.
  */
 void __init mtier_show_init(void)
 {

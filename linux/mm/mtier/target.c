@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: which node a page should go to.
+ * Page promotion: target nodes.
  *
- * A page moves to the next tier above its own, not further: with DRAM, CXL and
- * something slower, a page of the slowest tier first shows on CXL that it
- * deserves DRAM.  memory-tiers.c tells of every node which nodes lie in lower
- * tiers; "next above" follows from that:
+ * A page migrates to the next faster tier, and not further. With DRAM, CXL and a
+ * third, slower tier, a page of the slowest tier first shows on CXL that it deserves
+ * DRAM. memory-tiers.c lists for each node the nodes of slower tiers. The next faster
+ * tier follows from that:
  *
- *	node	lower		up
+ *	node	slower		next faster
  *	0 DRAM	1 2		-
  *	1 CXL	2		0
- *	2 slow	-		1	(0 is above 1, so 1 is nearer)
+ *	2 slow	-		1	(0 is faster than 1, so 1 is nearer)
  *
- * Within that tier the shares of the nodes come from the address space: from the
- * CPUs that its threads run on, and from the memory up there that it uses (look.c).
+ * Within that tier, the shares of the nodes depend on the address space: on the CPUs
+ * that its threads run on, and on the fast memory that it uses (look.c).
  */
 #include <linux/memory-tiers.h>
 #include <linux/mm.h>
@@ -32,7 +32,7 @@ static void mtier_lower(int nid, nodemask_t *lower)
 	nodes_and(*lower, *lower, node_states[N_MEMORY]);
 }
 
-/* Nodes above @nid that have no other node above @nid below them. */
+/* Get the nodes faster than @nid that have no other such node on a slower tier. */
 static void mtier_next_up(int nid, nodemask_t *up)
 {
 	nodemask_t above, lower;
@@ -53,9 +53,9 @@ static void mtier_next_up(int nid, nodemask_t *up)
 }
 
 /**
- * mtier_map_make() - see which node feeds which
+ * mtier_map_make() - Make a map of the promotion targets of each node.
  *
- * Return: a map to be published or freed by the caller, NULL without memory.
+ * Return: a map that the caller publishes or frees, NULL without memory.
  */
 struct mtier_map *mtier_map_make(void)
 {
@@ -76,11 +76,11 @@ struct mtier_map *mtier_map_make(void)
 }
 
 /**
- * mtier_map_equal() - do two maps say the same?
- * @a: one
- * @b: the other
+ * mtier_map_equal() - Compare two maps.
+ * @a: first map
+ * @b: second map
  *
- * Return: true if so.
+ * Return: true if they are equal.
  */
 bool mtier_map_equal(const struct mtier_map *a, const struct mtier_map *b)
 {
@@ -89,10 +89,10 @@ bool mtier_map_equal(const struct mtier_map *a, const struct mtier_map *b)
 }
 
 /**
- * mtier_node_up() - where a node's hot pages go
+ * mtier_node_up() - Get the promotion targets of a node.
  * @nid: the node
  *
- * Return: the nodes of the next tier above; none for a top-tier node.
+ * Return: the nodes of the next faster tier; none for a top-tier node.
  */
 nodemask_t mtier_node_up(int nid)
 {
@@ -108,7 +108,7 @@ nodemask_t mtier_node_up(int nid)
 }
 
 /**
- * mtier_nodes_above() - where any slow node's hot pages go
+ * mtier_nodes_above() - Get the promotion targets of all slow nodes.
  *
  * Return: the union of mtier_node_up() over all slow nodes.
  */
@@ -126,7 +126,7 @@ nodemask_t mtier_nodes_above(void)
 }
 
 /**
- * mtier_nodes_slow() - where promotion takes pages from
+ * mtier_nodes_slow() - Get the nodes from which pages are promoted.
  *
  * Return: the nodes that are not in the top tier and have memory.
  */
@@ -144,10 +144,11 @@ nodemask_t mtier_nodes_slow(void)
 }
 
 /**
- * mtier_node_below() - where what is not urgent on a node may lie instead
- * @nid: a node that pages go to
+ * mtier_node_below() - Get the target of demotions that make room on a node.
+ * @nid: a node that pages are promoted to
  *
- * Return: the nearest slow node that feeds it; NUMA_NO_NODE if there is none.
+ * Return: the nearest slow node that has @nid as a promotion target; NUMA_NO_NODE if
+ * there is none.
  */
 int mtier_node_below(int nid)
 {
@@ -163,10 +164,10 @@ int mtier_node_below(int nid)
 }
 
 /*
- * What an allocation on this CPU can have without waking anybody. Freed frames
- * stay in the lists of the CPU that freed them, which may keep an eighth of the
- * zone and are in no count: those of pages that have just gone down are there. They
- * are served first, but not to who is below the low watermark.
+ * Get the memory that an allocation on this CPU can take without waking kswapd. Freed
+ * frames stay in the lists of the CPU that freed them. These lists may keep an eighth
+ * of the zone, and no counter includes them. They hold frames of pages that were just
+ * demoted. An allocation takes from them first, but not below the low watermark.
  */
 static unsigned long mtier_zone_free(struct zone *zone, unsigned long reserve)
 {
@@ -178,12 +179,12 @@ static unsigned long mtier_zone_free(struct zone *zone, unsigned long reserve)
 }
 
 /**
- * mtier_node_free_above() - free pages that promotion may use
+ * mtier_node_free_above() - Get the number of free pages that promotion may use.
  * @nid: the node
- * @mark: which watermark stays free
+ * @mark: watermark that stays free
  *
- * What a zone keeps back from allocations that could use a higher one, as ours can,
- * is not free for us either.
+ * Promotion can allocate from higher zones. So the reserve that a zone keeps from
+ * such allocations is not free for promotion either.
  *
  * Return: base pages above the watermark, summed over zones.
  */
@@ -209,11 +210,11 @@ unsigned long mtier_node_free_above(int nid, enum zone_watermarks mark)
 }
 
 /**
- * mtier_node_mapped() - has a node pages that page tables point to?
+ * mtier_node_mapped() - Count the pages of a node that page tables map.
  * @nid: the node
  *
- * Not the sizes of its LRU lists: fresh pages are on none, and unmapped page
- * cache has no Accessed bit.
+ * The sizes of the LRU lists do not give this number: new pages are on no list, and
+ * unmapped page cache has no Accessed bit.
  *
  * Return: base pages.
  */
@@ -226,7 +227,7 @@ unsigned long mtier_node_mapped(int nid)
 }
 
 /**
- * mtier_node_mapped_huge() - how many of them does one entry map with others?
+ * mtier_node_mapped_huge() - Count the mapped pages of a node that huge entries map.
  * @nid: the node
  *
  * Return: base pages.
@@ -241,10 +242,9 @@ unsigned long mtier_node_mapped_huge(int nid)
 }
 
 /**
- * mtier_room_above() - room for promotion, wherever
+ * mtier_room_above() - Get the room for promotion on all target nodes.
  *
- * Return: free base pages above the high watermarks of all nodes that hot
- * pages go to.
+ * Return: free base pages above the high watermarks of all promotion targets.
  */
 unsigned long mtier_room_above(void)
 {
@@ -258,9 +258,9 @@ unsigned long mtier_room_above(void)
 }
 
 /**
- * mtier_nearest() - the nearest of some nodes
- * @nid: to this one
- * @targets: the nodes
+ * mtier_nearest() - Find the nearest of some nodes.
+ * @nid: node from which the distance counts
+ * @targets: nodes to choose from
  *
  * Return: one of them; NUMA_NO_NODE if there is none.
  */
@@ -275,7 +275,7 @@ int mtier_nearest(int nid, const nodemask_t *targets)
 	return best;
 }
 
-/* Most threads looked at to see where an mm runs. */
+/* Most threads that are read to find the nodes on which an mm runs. */
 #define MTIER_THREADS_MAX	256
 
 static void mtier_count_threads(struct mtier_slot *slot)
@@ -297,12 +297,12 @@ static void mtier_count_threads(struct mtier_slot *slot)
 }
 
 /**
- * mtier_slot_weigh() - see where an address space's pages should go up to
+ * mtier_slot_weigh() - Set the shares of the promotion targets of an address space.
  * @slot: the address space
  *
- * To be called once in a burst: what was seen of its use of memory up there fades.
- * The arrays are allocated here, so that only those have them that are looked at,
- * where there is a choice.
+ * Called once in a burst, since each call lets the recorded use of fast memory fade.
+ * The arrays are allocated here. So only address spaces that are scanned have them,
+ * and only if there is a choice of nodes.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -324,12 +324,12 @@ int mtier_slot_weigh(struct mtier_slot *slot)
 }
 
 /**
- * mtier_slot_pick() - where do the next pages of an address space go to?
+ * mtier_slot_pick() - Choose the target node of the next pages of an address space.
  * @slot: the address space
  * @up: nodes to choose from
  *
- * Return: each of them as often as mtier_slot_weigh() has found; NUMA_NO_NODE if
- * that knows of none.
+ * Return: one of @up, each as often as its share from mtier_slot_weigh();
+ * NUMA_NO_NODE if none has a share.
  */
 int mtier_slot_pick(struct mtier_slot *slot, const nodemask_t *up)
 {

@@ -332,8 +332,8 @@ static unsigned int look_first(struct kunit *test, struct mtier_look *look,
 }
 
 /*
- * Of those that map the same the lowest one stands for all, for what is mapped of it
- * anywhere, and sees who has used it.
+ * Memory that several map is looked at once in a burst, for all of them, wherever it is
+ * mapped.
  */
 static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
 {

@@ -48,7 +48,7 @@ static void the_margin_is_the_last_with_room(struct kunit *test)
 	m.pages[MTIER_TOP] = 1000;
 	m.pages[MTIER_LOW] = 7000;
 	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 2);
-	/* What is free counts as room. */
+	/* Free pages count as room. */
 	m.free = 2000;
 	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 4);
 	/* Room for all: the least used. */
@@ -77,7 +77,7 @@ static void idle_pages_are_no_margin(struct kunit *test)
 	margin = mtier_place_margin(&p, &m, &w);
 	KUNIT_EXPECT_GT(test, margin, MTIER_Q16 * 3 / 10);
 	KUNIT_EXPECT_LT(test, margin, MTIER_Q16 * 45 / 100);
-	/* A few that are used less are not what it is about; as many as these are. */
+	/* A few pages used less do not change the margin; more of them do. */
 	counts.pages[MTIER_TOP][2] = 4;
 	start(&p, 8, &counts, &w);
 	KUNIT_EXPECT_EQ(test, mtier_place_margin(&p, &m, &w), margin);
@@ -144,7 +144,7 @@ static void looks_are_not_closer_than_at_first_while_there_is_room(struct kunit 
 	p.tau_ns = 3 * first / 2;
 	mtier_place_steer(&p, &m, MTIER_Q16, false);
 	KUNIT_EXPECT_EQ(test, p.tau_ns, first);
-	/* What was closer while there was less stays until it has to be further. */
+	/* A shorter distance, set with less room, stays until the margin asks for more. */
 	p.tau_ns = MTIER_TAU_MIN_NS;
 	mtier_place_steer(&p, &m, MTIER_Q16, false);
 	KUNIT_EXPECT_EQ(test, p.tau_ns, MTIER_TAU_MIN_NS);
@@ -214,7 +214,7 @@ static void a_burst_is_as_small_as_lets_the_next_one_come(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 18768ULL);
 }
 
-/* So often, as many pages as the smallest burst has, each of which took @ns. */
+/* The cost of a look after @times bursts of MTIER_BURST_PAGES, at @ns for each page. */
 static u32 looked(u32 first, u32 ns, u32 times)
 {
 	struct mtier_place_machine m = { .look_ns = first };
@@ -263,10 +263,10 @@ static void looks_follow_what_they_find(struct kunit *test)
 	/* Neither much nor little: as before. */
 	rest_after(&p, MS_NS);
 	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 50 * 4);
-	/* A great deal: all that there is. */
+	/* Much: the largest share. */
 	rest_after(&p, 17 * MS_NS);
 	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
-	/* Nothing: half, and half again, down to what notices a change. */
+	/* Nothing: half each time, down to the share that detects a change. */
 	rest_after(&p, 0);
 	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 8);
 	for (i = 0; i < 20; i++)
@@ -275,7 +275,7 @@ static void looks_follow_what_they_find(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.share, 123U);
 	KUNIT_EXPECT_GT(test, rest_after(&p, 0), 430 * MS_NS);
 	KUNIT_EXPECT_LT(test, rest_after(&p, 0), 435 * MS_NS);
-	/* Somebody has asked for more. */
+	/* A burst was asked for. */
 	mtier_place_hurry(&p, &machine);
 	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
 	rest_after(&p, 0);
@@ -291,10 +291,10 @@ static void credit_is_used_up(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 65536 * 20);
 	mtier_place_paid(&p, &machine, 0, 30 * MS_NS);
 	KUNIT_EXPECT_LT(test, p.credit_ns, 0LL);
-	/* Without any 3 % is the most, whatever was found. */
+	/* Without credit the limit is 3 %, whatever was found. */
 	mtier_place_rest_ns(&p, &machine, SECOND_NS, MS_NS, MS_NS);
 	KUNIT_EXPECT_EQ(test, p.share, 1966U);
-	/* 3 % of a second are 30 ms; it does not grow beyond what it may. */
+	/* 3 % of a second are 30 ms; credit does not grow beyond its limit. */
 	mtier_place_paid(&p, &machine, SECOND_NS, 0);
 	KUNIT_EXPECT_GT(test, p.credit_ns, 0LL);
 	mtier_place_paid(&p, &machine, U64_MAX, 0);
@@ -303,7 +303,7 @@ static void credit_is_used_up(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.credit_ns, -16LL * 65536 * 20);
 }
 
-/* Not in debt for what others took before it came, nor for ever. */
+/* New memory pays no debt made before it came. It brings credit once. */
 static void new_memory_brings_credit(struct kunit *test)
 {
 	struct mtier_place_machine m = machine;
@@ -321,7 +321,7 @@ static void new_memory_brings_credit(struct kunit *test)
 	mtier_place_paid(&p, &m, 0, 16 * 4096 * 20);
 	mtier_place_paid(&p, &m, 0, 0);
 	KUNIT_EXPECT_EQ(test, p.credit_ns, 0LL);
-	/* What goes takes nothing with it but what may be saved up. */
+	/* Less memory lowers only the most credit that can be saved. */
 	m.pages[MTIER_LOW] = 1024;
 	mtier_place_paid(&p, &m, 0, 0);
 	KUNIT_EXPECT_EQ(test, p.credit_ns, 0LL);
@@ -344,7 +344,7 @@ static void looks_take_no_more_than_allowed(struct kunit *test)
 	m.share_most = 1;
 	mtier_place_rest_ns(&p, &m, 0, MS_NS, MS_NS);
 	KUNIT_EXPECT_EQ(test, p.share, 1U);
-	/* More than the usual, too, but only as long as there is credit. */
+	/* Also more than the usual limit, but only while there is credit. */
 	m.share_most = MTIER_Q16 / 2;
 	mtier_place_rest_ns(&p, &m, SECOND_NS, 1, SECOND_NS);
 	KUNIT_EXPECT_EQ(test, p.share, m.share_most);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: whether they only observe is settled before they begin, one can be asked
- * for, and address spaces come, change and go while they are looked at.
+ * Bursts: the observe switch is read before a burst begins, a burst can be requested, and
+ * address spaces are created, changed and destroyed while they are scanned.
  *
  * lab: topology=dram-cxl timeout=180s debug=yes
  */
@@ -55,7 +55,7 @@ static long long next_looks_at(void)
 			return 0;
 		ptes = mt_burst_value("ptes") - ptes;
 		times = mt_burst_value("looks") - times;
-	/* Two may have come, or one just when this was asked. */
+	/* Two bursts may have run, or one while the values were read. */
 	} while (mt_burst_value("bursts") != bursts + 1);
 	return ptes / (times + 1);
 }

@@ -25,7 +25,7 @@
 
 enum group { TOP, LOW, LOW_LARGE };
 
-/* Pages that @looks looks have found accessed @count times. */
+/* Number of pages that @count of @looks scans have found accessed. */
 static long counted(unsigned int looks, enum group group, unsigned int count)
 {
 	static const char * const words[] = { "top", "low", "low_large" };
@@ -49,7 +49,7 @@ static int used_and_unused(struct mt_toucher *t)
 	return mt_observe_on();
 }
 
-/* Pages that so many bursts found with each count of two looks, added up. */
+/* Sum up the pages of some bursts for each access count of two scans. */
 static bool all_counted(unsigned int bursts, long sum[2][3])
 {
 	unsigned int i, c;
@@ -141,7 +141,7 @@ static int reads_of_the_zero_page_do_not_count(void)
 	long zero, memory;
 
 	MT_ASSERT(p && !madvise(p, size, MADV_NOHUGEPAGE), "no address space");
-	/* Without any memory on the slow node nothing is looked at. */
+	/* Without any memory on the slow node, no memory is scanned. */
 	MT_ASSERT(mt_place(MT_MB, mt_slow_node()), "no memory on the slow node");
 	zero = seen_in_use(p, size);
 	mt_bind_to(mt_fast_node());
@@ -149,21 +149,21 @@ static int reads_of_the_zero_page_do_not_count(void)
 	mt_bind_default();
 	memory = seen_in_use(p, size);
 	MT_ASSERT(zero >= 0 && memory >= 0, "not enough bursts");
-	/* The other says something only if this one sees the accesses. */
+	/* The other result means something only if this one shows the accesses. */
 	MT_ASSERT(memory > PAGES / 4, "reads of memory were not seen");
 	MT_ASSERT(zero < memory / 4, "the zero page counts");
 	return MT_PASS;
 }
 
-/* ---- whether forecasts come true ---- */
+/* ---- predictions ---- */
 
 #define Q16		65536
-/* So many looks were foretold to find a page: four times what it begins with. */
+/* Predicted number of scans that find a page: four times the initial value. */
 #define FORETOLD	64
 
 /*
- * How much of what was foretold is left after two seconds, in percent, when so much is
- * known of that; -1 if it does not come.
+ * Get the part of the prediction that is left after two seconds, in percent, once
+ * enough is known; -1 if that does not happen.
  */
 static int left_over(void)
 {
@@ -226,7 +226,7 @@ static int heat_that_moves_on_is_not(void)
 	return MT_PASS;
 }
 
-/* Its policy keeps it where it is: not to be moved, and so not to be looked at. */
+/* The policy forbids to migrate this memory, so bursts do not scan it. */
 static int bound_memory_is_left_alone(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -270,7 +270,7 @@ static int who_asks_not_to_be_scanned_is_not_looked_at(void)
 	return MT_PASS;
 }
 
-/* Who was there long before it is switched on has waited long enough. */
+/* A process that is old when promotion is switched on has waited long enough. */
 static int the_delay_begins_with_the_process(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -314,7 +314,7 @@ static void hold(void *arg)
 	pause();
 }
 
-/* It stays where it is, as copies are made of it. */
+/* Memory shared copy-on-write does not migrate, since it will be copied. */
 static int what_is_to_be_copied_is_left_out(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -353,9 +353,9 @@ static int flushes_are_one_a_look(void)
 	return MT_PASS;
 }
 
-/* ---- others who live on Accessed bits ---- */
+/* ---- other users of Accessed bits ---- */
 
-/* Accesses whose bits bursts cleared are known to who asks; none are made up. */
+/* Other users find all accesses whose bits bursts have cleared, and no others. */
 static int others_learn_of_accesses(void)
 {
 	char *used = mt_place(SIZE, mt_slow_node());
@@ -392,7 +392,7 @@ static void access_and_clear(char *p, unsigned int part)
 	}
 }
 
-/* Who clears a bit says so by the young flag. */
+/* Another user that clears a bit sets the young flag. */
 static int accesses_others_cleared_are_seen(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -405,10 +405,10 @@ static int accesses_others_cleared_are_seen(void)
 		return MT_FAIL;
 	until = mt_now_ms() + 120000;
 	while (told < 10 && mt_now_ms() < until) {
-		/* Whenever a burst begins nobody knows of an access to some ... */
+		/* No access to some pages is known when a burst begins ... */
 		mt_write("/proc/self/clear_refs", "1");
 		mt_flush(p, SIZE);
-		/* ... and there is one while it goes on, whose bit is cleared. */
+		/* ... and one happens during the burst. Its bit is cleared. */
 		for (part = 0; part < 16; part++) {
 			mt_nap(10);
 			access_and_clear(p, part);
