@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`terrace sim`: the decision on small simulated loads does what it is for, and does not without its parts."""
+"""`terrace sim`: the decision on small simulated loads gains what it should, and less without its parts."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from terrace.sim.world import HOSTS, Host, World
 SMALL = replace(HOSTS["L"], name="small", setting=Setting(16384, 400.0, 5.0), run_s=20.0, rate_s=16384.0)
 SMALL_4096 = replace(SMALL, setting=Setting(4096, 100.0, 4.0))
 SMALL_LOOKS = replace(SMALL, name="small-looks", look_ns=HOSTS["D"].look_ns)
-BLOCKS = replace(SMALL_LOOKS, name="blocks", setting=Setting(32768, 400.0, 10.0), run_s=30.0, rate_s=32768.0)
+NOOK = replace(SMALL_LOOKS, name="nook", setting=Setting(32768, 400.0, 10.0), run_s=30.0, rate_s=32768.0)
 SLOW = replace(HOSTS["S"], name="slow", setting=Setting(16384, 12.0, 50.0), run_s=150.0, rate_s=1024.0)
 
 
 @pytest.fixture(autouse=True)
 def small_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for host in (SMALL, SMALL_LOOKS, BLOCKS, SLOW):
+    for host in (SMALL, SMALL_LOOKS, NOOK, SLOW):
         monkeypatch.setitem(HOSTS, host.name, host)
 
 
@@ -85,7 +85,8 @@ def test_what_is_used_is_found_where_dram_is_idle_or_free(load: str, dram: float
     found, bound = (figures(load, policy, dram=dram) for policy in ("place", "informed"))
     assert found.found_s is not None
     assert found.found_s < 1.0
-    assert found.hits > 0.95
+    # 0.96 in the mean of six seeds; a phase lasts 5 s.
+    assert found.hits > 0.94
     # Of few accesses, looks take a larger part; and here all is another every 5 s.
     assert found.gap > bound.gap - 0.06
     assert found.looks < 0.02
@@ -132,30 +133,30 @@ def test_unaudited_forecasts_cost_more_than_they_bring() -> None:
     """Heat that lasts a second, on a host where it takes longer to pay."""
     audited, believed = (figures("short", policy, "slow") for policy in ("place", "place-audit"))
     assert believed.moves > 3 * audited.moves
-    # What it took to find that out is a larger part of this short run.
+    # The cost of learning that is a larger part of this short run.
     assert audited.gap > figures("short", "static", "slow").gap - 0.03
 
 
 def test_heat_that_dies_of_use_is_not_chased() -> None:
-    """No forecast comes true that is checked at once; and what was tried is not tried for long."""
+    """A forecast that is checked at once fails, and such tries end soon."""
     believed = figures("log", "place-audit")
-    # In some runs it is chased for a while.
+    # Some runs follow it for a short time.
     audited = [figures("log", seed=seed) for seed in range(1, 6)]
     assert believed.moves > 5 * mean(f.moves for f in audited)
     assert mean(f.gap for f in audited) > figures("log", "static").gap - 0.03
 
 
-def test_parts_of_many_ranges_meet_heat_that_lies_together() -> None:
-    """A tenth of 64 blocks is used, others every 10 s: of few whole ranges most meet none of them."""
-    whole, parts = (
-        mean(figures("blocks", policy, "blocks", seed=seed).gap for seed in range(1, 6))
-        for policy in ("place", "place-parts")
-    )
-    assert parts > whole + 0.03
+def test_what_is_in_use_is_found_beside_much_that_is_not() -> None:
+    """One of 64 ranges is in use: a sweep finds it, and few draws from all ranges do."""
+    swept, drawn = (figures("nook", policy, "nook") for policy in ("place", "place-sweep"))
+    assert swept.found_s is not None
+    assert swept.found_s < 0.5
+    assert swept.gap > drawn.gap + 0.02
+    assert swept.looks < drawn.looks / 2
 
 
 def test_without_early_looks_heat_is_not_followed_as_long_as_it_pays() -> None:
-    """Where looks cost more, heat that lives a second."""
+    """Heat that lives a second, on a host where looks cost more."""
     early, late = (figures("short", policy, "small-looks", 0.5) for policy in ("place", "place-early"))
     assert early.moved_s > 1.3 * late.moved_s
     assert early.gap > late.gap + 0.02
@@ -205,8 +206,8 @@ def test_time_stops_at_the_end_and_dram_is_never_overfull() -> None:
 
 
 def test_figures_are_those_of_the_tally() -> None:
-    host = Host("x", Setting(4, 1.0, 1.0), 1, 1.0, 10.0)
-    world = World(host, Load(np.ones(4)), 0.5, np.random.default_rng(1))
+    host = Host("x", Setting(512, 1.0, 1.0), 1, 1.0, 10.0)
+    world = World(host, Load(np.full(512, 1 / 128)), 0.5, np.random.default_rng(1))
     world.advance(10.0)
     world.tally.looks_ns, world.tally.moves_ns = 150.0, 150.0
     found = runs._figures(world.tally, world, world.load)
@@ -263,7 +264,7 @@ def test_the_page_has_a_row_for_each_cell_of_all_seeds() -> None:
 
 def test_every_host_has_loads_that_there_are() -> None:
     """`--hosts D` without `--loads` ended in a KeyError."""
-    assert set(USUAL) == set(HOSTS) - {SMALL.name, SMALL_LOOKS.name, BLOCKS.name, SLOW.name}
+    assert set(USUAL) == set(HOSTS) - {SMALL.name, SMALL_LOOKS.name, NOOK.name, SLOW.name}
     assert {load for loads in USUAL.values() for load in loads} <= set(LOADS)
 
 

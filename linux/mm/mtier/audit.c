@@ -17,8 +17,10 @@
  */
 #include <linux/bsearch.h>
 #include <linux/mm.h>
+#include <linux/pgtable.h>
 #include <linux/slab.h>
 
+#include "../internal.h"
 #include "burst.h"
 #include "mtier.h"
 
@@ -82,6 +84,52 @@ static void mtier_audit_drop(unsigned int i)
 	if (f->down.slot)
 		mtier_slot_put(f->down.slot);
 	*f = mtier_audit->pair[--mtier_audit->nr];
+}
+
+/* ---- the Accessed bit of one page ---- */
+
+/* Read the Accessed bit of a page. -1 if the page is not present. */
+static int mtier_audit_bit(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
+{
+	spinlock_t *ptl;	/* of this page table */
+	pte_t *pte = pte_offset_map_lock(mm, pmd, addr, &ptl);
+	int young = -1;
+
+	if (!pte)
+		return young;
+	__acquire(ptl);		/* as above */
+	if (pte_present(ptep_get(pte)))
+		young = !!pte_young(ptep_get(pte));
+	pte_unmap_unlock(pte, ptl);
+	return young;
+}
+
+/**
+ * mtier_page_young() - Read the Accessed bit of a page, without clearing it.
+ * @slot: slot of the address space, held
+ * @addr: address of the page; not part of a huge page
+ *
+ * Context: kmtierd; may sleep.
+ * Return: 0 or 1, or -1 if there is no such page, or its VMA is locked for writing.
+ */
+int mtier_page_young(struct mtier_slot *slot, unsigned long addr)
+{
+	struct mm_struct *mm = slot->mm;
+	struct vm_area_struct *vma;
+	pmd_t *pmd;
+	int young = -1;
+
+	if (!mtier_slot_enter(slot))
+		return young;
+	vma = lock_vma_under_rcu(mm, addr);
+	if (vma) {
+		pmd = mm_find_pmd(mm, addr & PMD_MASK);
+		if (pmd)
+			young = mtier_audit_bit(mm, pmd, addr);
+		vma_end_read(vma);
+	}
+	mtier_slot_leave(slot);
+	return young;
 }
 
 /* ---- recording of pairs ---- */
@@ -334,7 +382,7 @@ static int mtier_audit_used(const struct mtier_audited *page)
 		return 0;
 	if (!mtier_page_watched(*page->page) || *page->page & MTIER_PAGE_LARGE)
 		return -1;
-	return mtier_look_young(page->slot, page->addr);
+	return mtier_page_young(page->slot, page->addr);
 }
 
 /**

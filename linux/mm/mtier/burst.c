@@ -2,11 +2,11 @@
 /*
  * Page promotion: bursts (sampling windows).
  *
- * kmtierd draws ranges of all memory (sample.c), looks at them up to MTIER_LOOKS_MOST
- * times (look.c), asks place.c after each look what that says, has those pages
- * change places (swap.c), and rests; how far apart the looks are, how many there
- * are, and how long it rests is pace.c's to say. Nothing is kept of a page when a
- * burst is over.
+ * In a burst, kmtierd finds the ranges in use (sweep.c), draws some of them
+ * (sample.c), and scans these up to MTIER_LOOKS_MOST times (look.c). After each scan,
+ * place.c decides which pages are exchanged, and swap.c exchanges them. pace.c sets
+ * the scan interval, the number of scans, and the time that kmtierd rests after the
+ * burst. No access count of a page is kept when a burst is over.
  *
  * While observe in /sys/kernel/debug/mtier is set, no page migrates. Pages that would
  * migrate are counted, and leave the burst as if they had migrated.
@@ -37,13 +37,7 @@
 #define MTIER_NICE		(-5)
 /* Interval at which the results of re-checks (audit.c) are halved. */
 #define MTIER_FADE_NS		(10ULL * NSEC_PER_SEC)
-/* What moving a page is taken to cost at first; and the bounds of what is measured. */
-#define MTIER_MOVE_NS		2500
-#define MTIER_MOVE_MIN_NS	250
-#define MTIER_MOVE_MAX_NS	25000
-/* As many have to move for it to be measured. */
-#define MTIER_MOVED_LEAST	64
-/* What waits for its rate longer than this is out of date. */
+/* Longest wait for the rate limit after a scan. Later, its result is out of date. */
 #define MTIER_DRAIN_NS		(2ULL * NSEC_PER_SEC)
 /* Time without large folios, after the fast tier had no contiguous block for one. */
 #define MTIER_SCATTERED_NS	NSEC_PER_SEC
@@ -57,77 +51,7 @@ struct mtier_burst mtier_burst;
 enum mtier_state mtier_state;
 static struct task_struct *mtier_burst_task;
 
-/* So many of the pages of a group may change places: all that bursts know. */
-static u64 mtier_burst_movable(u32 group, u64 pages)
-{
-	u32 share = MTIER_Q16 - mtier_burst.fixed[group % MTIER_LARGE];
-
-	return mul_u64_u32_shr(pages, share, 16);
-}
-
-/* What of a side may not, as a running mean over bursts that saw some of it. */
-static void mtier_burst_fixed(const struct mtier_seen *seen)
-{
-	u32 s, *was;
-	u64 all;
-
-	for (s = 0; s < MTIER_SIDES; s++) {
-		all = seen->fixed[s] + seen->pages[s];
-		was = &mtier_burst.fixed[s];
-		if (all >= MTIER_RANGE_PAGES)
-			*was = (3 * *was + div64_u64(seen->fixed[s] * MTIER_Q16,
-						     all)) / 4;
-	}
-}
-
-/* Those of a node that are mapped are of its side. */
-static void mtier_burst_pages(struct mtier_place_machine *m, u32 side, int nid)
-{
-	u64 large = mtier_node_mapped_huge(nid);
-	u64 all = mtier_node_mapped(nid);
-
-	large = min(large, all);
-	m->pages[side] += all - large;
-	m->pages[side + MTIER_LARGE] += large;
-}
-
-/* Mapped pages of either side that may change places, and what is free above. */
-static void mtier_burst_machine(struct mtier_place_machine *m)
-{
-	nodemask_t low = mtier_nodes_slow(), top = mtier_nodes_above();
-	int nid;
-	u32 s;
-
-	nodes_andnot(top, top, low);
-	memset(m->pages, 0, sizeof(m->pages));
-	for_each_node_mask(nid, top)
-		mtier_burst_pages(m, MTIER_TOP, nid);
-	for_each_node_mask(nid, low)
-		mtier_burst_pages(m, MTIER_LOW, nid);
-	for (s = 0; s < MTIER_GROUPS; s++)
-		m->pages[s] = mtier_burst_movable(s, m->pages[s]);
-	m->free = mtier_room_above();
-	m->share_most = READ_ONCE(mtier_conf.cpu_percent) * MTIER_Q16 / 100;
-	if (!m->move_ns)
-		m->move_ns = MTIER_MOVE_NS;
-	if (!m->look_ns)
-		m->look_ns = MTIER_LOOK_NS;
-}
-
-/* What moving a page takes: a running mean. */
-static void mtier_burst_move_ns(struct mtier_place_machine *m, u64 ns,
-				unsigned long pages)
-{
-	u32 now;
-
-	if (pages < MTIER_MOVED_LEAST)
-		return;
-	now = clamp_t(u64, div64_u64(ns, pages), MTIER_MOVE_MIN_NS,
-		      MTIER_MOVE_MAX_NS);
-	m->move_ns = DIV_ROUND_UP(3 * m->move_ns + now, 4);
-}
-
-/* Somebody has asked for the next burst. */
+/* A burst was requested. */
 static bool mtier_burst_asked;
 
 /* Check whether @when_ns has passed. If @rest, check also for a requested burst. */
@@ -171,20 +95,21 @@ bool mtier_burst_sleep(u64 when_ns)
 }
 
 /**
- * struct mtier_round - one burst, while it goes on
- * @watch: what is looked at
- * @seen: what was done
- * @free: pages that may go up without a victim
- * @looks: looks that count
- * @start_ns: when it began
- * @first_ns: when the first look began
- * @look_ns: when the last look began
- * @ran_ns: CPU time of the thread when it began
- * @undone: some of the last plan had no turn, but not few had
- * @late: moves have taken longer than looks are apart: no look would come in time
- * @gain_ns: what it has found
- * @why: why it has found no more
- * @noted: the working sets have it
+ * struct mtier_round - state of the burst in progress
+ * @watch: the sample
+ * @seen: statistics of this burst
+ * @free: number of pages that can be promoted without a victim
+ * @looks: number of scans that count: all but the first
+ * @start_ns: time at which the burst began
+ * @first_ns: time at which the first scan began
+ * @look_ns: time at which the last scan began
+ * @ran_ns: CPU time of kmtierd at the start of the burst, after its sweep
+ * @undone: part of the last plan was not attempted, although many pages were promoted
+ * @late: migrations took longer than the scan interval, so the next scan would be
+ *	late
+ * @gain_ns: gain of the exchanges of this burst
+ * @why: reason why no more pages were exchanged
+ * @noted: the sample was added to the working sets
  */
 struct mtier_round {
 	struct mtier_watch watch;
@@ -245,8 +170,8 @@ static u64 mtier_round_swap(struct mtier_round *r,
 	if (did.scattered)
 		mtier_burst.whole_ns = ktime_get_ns() + MTIER_SCATTERED_NS;
 	mutex_lock(&mtier_burst_lock);
-	mtier_burst_move_ns(&mtier_burst.machine, ran_ns,
-			    did.promoted + did.demoted);
+	mtier_machine_move_ns(&mtier_burst.machine, ran_ns,
+			      did.promoted + did.demoted);
 	mutex_unlock(&mtier_burst_lock);
 	return mul_u64_u64_div_u64(plan->gain_ns,
 				   min_t(u64, plan->pages,
@@ -289,7 +214,7 @@ static bool mtier_round_low(const struct mtier_counts *left)
 	return false;
 }
 
-/* Add the sample to the working sets, once: pages that move leave it. */
+/* Add the sample to the working sets, once: pages that migrate leave the sample. */
 static void mtier_round_heat(struct mtier_round *r)
 {
 	if (!r->noted)
@@ -369,7 +294,7 @@ static bool mtier_round_judge(struct mtier_round *r)
 	u64 gain_ns;
 
 	mtier_mark_count(&r->watch, &counts);
-	/* What is audited is no sample of its tier. */
+	/* Pages sampled for a re-check do not represent their tier. */
 	if (r->watch.low_only)
 		mtier_round_keep(&counts, MTIER_TOP);
 	mutex_lock(&mtier_burst_lock);
@@ -470,7 +395,8 @@ static u64 mtier_round_end(struct mtier_round *r)
 	mutex_lock(&mtier_burst_lock);
 	mtier_audit_judge(&b->place, r->looks, true);
 	mtier_seen_add(&b->seen, &r->seen);
-	mtier_burst_fixed(&r->seen);
+	mtier_machine_fixed(&r->seen);
+	mtier_machine_per_range(&r->watch, &r->seen);
 	mtier_place_looked(&b->machine, r->seen.spent_ns, r->seen.ptes);
 	b->gain_ns = r->gain_ns;
 	b->spent_ns = r->seen.spent_ns;
@@ -480,7 +406,10 @@ static u64 mtier_round_end(struct mtier_round *r)
 			  r->gain_ns, r->seen.spent_ns, r->why);
 	/* A change of the scan interval restarts the counting. */
 	memcpy(b->hist, b->place.hist, sizeof(b->hist));
-	/* Who is in use below is the question; if nobody was there nothing is known. */
+	/*
+	 * The use of the slow tier decides. If no slow page was sampled, nothing is
+	 * known.
+	 */
 	if (r->seen.pages[MTIER_LOW]) {
 		b->why = r->why;
 		mtier_place_steer(&b->place, &b->machine, b->margin,
@@ -492,8 +421,8 @@ static u64 mtier_round_end(struct mtier_round *r)
 	return rest_ns;
 }
 
-/* Why there was nothing to look at, for mtier/state. */
-static enum mtier_state mtier_burst_idle(u64 low)
+/* Get the reason why there was nothing to scan, for mtier/state. */
+static enum mtier_state mtier_burst_idle(bool low)
 {
 	nodemask_t slow = mtier_nodes_slow();
 
@@ -503,8 +432,9 @@ static enum mtier_state mtier_burst_idle(u64 low)
 }
 
 /*
- * Is there room above for all that is below, so that nobody has to leave it? Where there
- * are several nodes, how its memory is used there says where the rest goes.
+ * Check whether the fast tier has room for all slow pages in use, so that no page has
+ * to be demoted. With several fast nodes, the fast tier is sampled in any case: its
+ * use decides which node a page is promoted to.
  */
 static bool mtier_burst_low_only(u64 free, u64 low)
 {
@@ -514,32 +444,79 @@ static bool mtier_burst_low_only(u64 free, u64 low)
 	return free >= low && nodes_weight(top) == 1 && !mtier_conf.observe;
 }
 
-/* One burst; returns how long to rest. */
-static u64 mtier_burst_run(void)
+/* Find the ranges in use, and count them. */
+static void mtier_burst_sweep(struct mtier_sample_sum *sum, bool asked)
 {
-	struct mtier_round r = {
-		.start_ns = ktime_get_ns(),
-		.ran_ns = task_sched_runtime(current),
-	};
 	struct mtier_burst *b = &mtier_burst;
-	u64 rest_ns = MTIER_BURST_IDLE_NS, low;
+	struct mtier_seen did = { };
+	ktime_t now = ktime_get();
 
-	mtier_audit_expire();
+	mtier_sweep(now, asked, b->place.tau_ns, &did);
+	mtier_sample_sum(sum, now);
 	mutex_lock(&mtier_burst_lock);
-	mtier_burst_machine(&b->machine);
-	if (xchg(&mtier_burst_asked, false))
+	b->seen.sweeps += did.sweeps;
+	b->seen.swept += did.swept;
+	b->seen.swept_ns += did.swept_ns;
+	b->seen.flushes += did.flushes;
+	b->in_use = sum->ranges[MTIER_LOW];
+	mutex_unlock(&mtier_burst_lock);
+}
+
+/* Draw the sample of a burst. False if there is nothing to scan. */
+static bool mtier_burst_draw(struct mtier_round *r, bool asked)
+{
+	struct mtier_burst *b = &mtier_burst;
+	struct mtier_sample_sum sum;
+	u64 low, pages;
+
+	mtier_burst_sweep(&sum, asked);
+	/* Sweeps are no scans, and have separate limits. */
+	r->ran_ns = task_sched_runtime(current);
+	mutex_lock(&mtier_burst_lock);
+	mtier_machine_read(&b->machine, sum.ranges[MTIER_LOW]);
+	if (asked)
 		mtier_place_hurry(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);
-	r.free = b->machine.free;
+	r->free = b->machine.free;
 	low = b->machine.pages[MTIER_LOW] + b->machine.pages[MTIER_LOW + MTIER_LARGE];
-	if (!low ||
-	    mtier_sample_draw(&r.watch, mtier_place_pages(&b->place, &b->machine) /
-					MTIER_RANGE_PAGES)) {
+	pages = mtier_place_pages(&b->place, &b->machine);
+	return !mtier_sample_draw(&r->watch, &sum, pages / MTIER_RANGE_PAGES,
+				  mtier_burst_low_only(r->free, low));
+}
+
+/*
+ * Count a burst that found nothing in use. Returns the time to rest: until the next
+ * sweep, or longer if memory was in use and there was none to scan it with.
+ */
+static u64 mtier_burst_empty(const struct mtier_round *r)
+{
+	u64 now_ns = ktime_get_ns(), next_ns = mtier_sweep_next();
+	struct mtier_burst *b = &mtier_burst;
+
+	mutex_lock(&mtier_burst_lock);
+	mtier_seen_add(&b->seen, &r->seen);
+	trace_mtier_burst(0, 0, 0, b->place.tau_ns, 0, 0, 0, 0, MTIER_PLAN_NOBODY);
+	mutex_unlock(&mtier_burst_lock);
+	return b->in_use ? MTIER_BURST_IDLE_NS : next_ns - min(next_ns, now_ns);
+}
+
+/* Run one burst. Returns the time to rest. */
+static u64 mtier_burst_run(void)
+{
+	struct mtier_round r = { .start_ns = ktime_get_ns() };
+	bool asked = xchg(&mtier_burst_asked, false);
+	u64 rest_ns = MTIER_BURST_IDLE_NS;
+	bool low;
+
+	mtier_audit_expire();
+	low = mtier_machine_any_low();
+	if (!low || !mtier_burst_draw(&r, asked)) {
+		if (low)
+			rest_ns = mtier_burst_empty(&r);
 		WRITE_ONCE(mtier_state, mtier_burst_idle(low));
 		return rest_ns;
 	}
 	WRITE_ONCE(mtier_state, MTIER_STATE_LOOKING);
-	r.watch.low_only = mtier_burst_low_only(r.free, low);
 	mtier_audit_take(&r.watch);
 	if (mtier_round_looks(&r))
 		rest_ns = mtier_round_end(&r);
@@ -570,9 +547,10 @@ static int mtier_burst_thread(void *unused)
 {
 	set_freezable();
 	/*
-	 * Every moment that a page in use stays below costs its users more than the
-	 * move does; on busy CPUs the limits of looks and of the rate, not the number
-	 * of their threads, shall say how fast pages come.
+	 * Each moment that a page in use stays on the slow tier costs its users more
+	 * than the migration does. On busy CPUs, the limits on scans and on the rate
+	 * shall determine the speed of promotion, and not the number of threads on
+	 * these CPUs.
 	 */
 	set_user_nice(current, MTIER_NICE);
 	while (!kthread_freezable_should_stop(NULL)) {
@@ -609,9 +587,11 @@ int mtier_burst_start(void)
 	*b = (struct mtier_burst) {
 		.faded_ns = ktime_get_ns(),
 		.why = MTIER_PLAN_NOBODY,
+		.per_range = MTIER_RANGE_PAGES,
 	};
 	mtier_burst_asked = false;
-	mtier_burst_machine(&b->machine);
+	/* Ranges in use are not known yet. They bring credit when a sweep finds them. */
+	mtier_machine_read(&b->machine, 0);
 	mtier_place_init(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);
 	p = kthread_run(mtier_burst_thread, NULL, "kmtierd");
@@ -651,6 +631,7 @@ void mtier_burst_stop(void)
 	if (mtier_burst_task)
 		kthread_stop(mtier_burst_task);
 	mtier_burst_task = NULL;
+	mtier_sweep_stop();
 	mtier_swap_stop();
 	mtier_audit_stop();
 	WRITE_ONCE(mtier_state, MTIER_STATE_OFF);

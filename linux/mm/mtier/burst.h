@@ -2,6 +2,7 @@
 /*
  * Interfaces between the steps of a burst (sampling window) of page promotion.
  *
+ *   sweep.c             find the ranges in use (Accessed bits above page tables)
  *   sample.c            draw the memory to scan
  *   look.c, others.c    scan: read and clear Accessed bits ("look" in identifiers)
  *   burst.c             set number and interval of the scans, and decide (place.c)
@@ -22,12 +23,14 @@
 #include <linux/types.h>
 
 #include "eligible.h"
+#include "file_set.h"
 #include "place.h"
 #include "range.h"
 
 struct dentry;
 struct mtier_entries;
 struct mtier_look;
+struct mtier_sample;
 struct mtier_slot;
 
 /*
@@ -75,14 +78,12 @@ struct mtier_audited {
  * @slot: the address space, held
  * @first: index of its first range
  * @nr: number of its ranges
- * @left: number of these ranges of which nothing is known, as they were removed
  * @audited: list of single pages outside of these ranges
  */
 struct mtier_part {
 	struct mtier_slot *slot;
 	unsigned int first;
 	unsigned int nr;
-	unsigned int left;
 	struct mtier_audited *audited;
 };
 
@@ -91,8 +92,12 @@ struct mtier_part {
  * @part: parts of the sample, one for each address space
  * @nr_parts: number of entries in @part
  * @at: address of each range, ascending in each part
+ * @sides: tiers that each range is sampled for, BIT(side); 0 if the range was removed, and
+ *	nothing is known of it
  * @page: MTIER_RANGE_PAGES bytes for each range
  * @nr: number of ranges
+ * @drawn: number of ranges sampled for each tier
+ * @files: pages of files that are scanned in this burst
  * @low_only: all slow memory fits into the fast tier, so of the fast tier only
  *	pages for a re-check are sampled
  */
@@ -100,14 +105,33 @@ struct mtier_watch {
 	struct mtier_part *part;
 	unsigned int nr_parts;
 	unsigned long *at;
+	u8 *sides;
 	u8 *page;
 	unsigned int nr;
+	unsigned int drawn[MTIER_SIDES];
+	struct mtier_file_set files;
 	bool low_only;
+};
+
+/* Flags of a range, in the low bits of its address; see sweep.c. */
+#define MTIER_RANGE_TOP		BIT(MTIER_TOP)
+#define MTIER_RANGE_LOW		BIT(MTIER_LOW)
+
+/**
+ * struct mtier_sample_sum - ranges that can be drawn
+ * @ranges: number of ranges for each tier
+ * @weight: sum of the ranges, each weighted with the scan scale of its address space
+ * @now: time for which that is true
+ */
+struct mtier_sample_sum {
+	unsigned long ranges[MTIER_SIDES];
+	u64 weight[MTIER_SIDES];
+	ktime_t now;
 };
 
 /**
  * struct mtier_seen - statistics of bursts, summed up since the start
- * @bursts: bursts
+ * @bursts: bursts, those that found nothing in use included
  * @looks: scans, including the first one of each burst
  * @ptes: pages whose entries were read; a huge page counts all of its base pages
  * @flushes: TLB flushes of an address space
@@ -127,6 +151,9 @@ struct mtier_watch {
  * @demoted: pages demoted to make room
  * @spent_ns: CPU time of scans
  * @moved_ns: CPU time of migrations
+ * @sweeps: sweeps over the entries above page tables
+ * @swept: ranges visited in them
+ * @swept_ns: CPU time of sweeps; not part of @spent_ns
  */
 struct mtier_seen {
 	u64 bursts;
@@ -146,6 +173,9 @@ struct mtier_seen {
 	u64 demoted;
 	u64 spent_ns;
 	u64 moved_ns;
+	u64 sweeps;
+	u64 swept;
+	u64 swept_ns;
 };
 
 /**
@@ -156,6 +186,8 @@ struct mtier_seen {
  * @hist: access counts at the end of the last burst, by number of scans
  * @seen: statistics
  * @fixed: Q16 share of the pages of a tier that may not migrate
+ * @in_use: ranges in use with slow pages
+ * @per_range: slow pages that may migrate in a range that was drawn for them
  * @margin: Q16 hotness threshold: access probability of the last page that fits
  *	into the fast tier
  * @gain_ns: gain of the last burst
@@ -173,6 +205,8 @@ struct mtier_burst {
 	struct mtier_counts hist[MTIER_LOOKS_MOST + 1];
 	struct mtier_seen seen;
 	u32 fixed[MTIER_SIDES];
+	unsigned long in_use;
+	u32 per_range;
 	u32 margin;
 	u64 gain_ns;
 	u64 spent_ns;
@@ -200,7 +234,6 @@ struct mtier_flush {
  * @low: nodes of the slow tier
  * @flush: address spaces in which Accessed bits were cleared
  * @seen: statistics of the burst
- * @theirs: pages that another VMA represents
  * @nobodys: pages that are not sampled, since one of their mappers is not scanned
  * @met: pages that the first scan has found mapped
  * @stays: pages that may not leave a tier: [MTIER_LOW] no promotion, [MTIER_TOP] no
@@ -215,7 +248,6 @@ struct mtier_others {
 	nodemask_t low;
 	struct mtier_flush *flush;
 	struct mtier_seen *seen;
-	DECLARE_BITMAP(theirs, MTIER_RANGE_PAGES);
 	DECLARE_BITMAP(nobodys, MTIER_RANGE_PAGES);
 	DECLARE_BITMAP(met, MTIER_RANGE_PAGES);
 	unsigned long stays[MTIER_SIDES][BITS_TO_LONGS(MTIER_RANGE_PAGES)];
@@ -298,14 +330,23 @@ static inline u32 mtier_page_group(u8 page)
 	       (page & MTIER_PAGE_LARGE ? MTIER_LARGE : 0);
 }
 
+/* ---- sweep.c ---- */
+
+void mtier_sweep(ktime_t now, bool force, u64 tau_ns, struct mtier_seen *seen);
+u64 mtier_sweep_next(void);
+void mtier_sweep_stop(void);
+
 /* ---- sample.c ---- */
 
-int mtier_sample_draw(struct mtier_watch *watch, unsigned long want);
+bool mtier_sample_left_out(const struct mtier_slot *slot);
+bool mtier_sample_sort(struct mtier_sample *s, const struct mtier_sample *old);
+void mtier_sample_sum(struct mtier_sample_sum *sum, ktime_t now);
+int mtier_sample_draw(struct mtier_watch *watch, const struct mtier_sample_sum *sum,
+		      unsigned long want, bool low_only);
 void mtier_sample_drop(struct mtier_watch *watch);
 
 /* ---- look.c ---- */
 
-int mtier_look_young(struct mtier_slot *slot, unsigned long addr);
 void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen);
 unsigned int mtier_look_nr(const u8 *page, unsigned int most);
 void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,
@@ -327,8 +368,6 @@ void mtier_heat_init(struct dentry *dir);
 
 /* ---- others.c ---- */
 
-bool mtier_others_own(struct mtier_others *o, struct vm_area_struct *vma,
-		      unsigned long addr, unsigned int nr);
 int mtier_others_ask(struct mtier_others *o, struct vm_area_struct *vma,
 		     unsigned long addr, unsigned int nr);
 bool mtier_others_look(struct mtier_others *o, struct vm_area_struct *vma,
@@ -348,6 +387,7 @@ void mtier_audit_note(const struct mtier_watch *w,
 		      const struct mtier_worth *worth,
 		      const struct mtier_plan *plan, u64 tau_ns);
 bool mtier_audit_has_young(void);
+int mtier_page_young(struct mtier_slot *slot, unsigned long addr);
 void mtier_audit_look_early(u64 cleared_ns);
 void mtier_audit_judge_early(struct mtier_place *p);
 void mtier_audit_judge(struct mtier_place *p, u32 looks, bool all);
@@ -360,6 +400,19 @@ struct mtier_moved mtier_swap_node(int nid);
 int mtier_swap_start(void);
 void mtier_swap_stop(void);
 int mtier_swap_init(void);
+
+/* ---- machine.c ---- */
+
+/* Fewest pages that have to move in a batch to learn from it. */
+#define MTIER_MOVED_LEAST	64
+
+void mtier_machine_fixed(const struct mtier_seen *seen);
+void mtier_machine_per_range(const struct mtier_watch *watch,
+			     const struct mtier_seen *seen);
+void mtier_machine_read(struct mtier_place_machine *m, unsigned long ranges);
+void mtier_machine_move_ns(struct mtier_place_machine *m, u64 ns,
+			   unsigned long pages);
+bool mtier_machine_any_low(void);
 
 /* ---- burst.c ---- */
 

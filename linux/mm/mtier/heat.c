@@ -12,8 +12,10 @@
  * kept of single pages. A slot belongs to one mm: exec starts with a fresh one.
  *
  * Memory that several processes map is sampled in one of them, and counts there.
- * Memory that may not move is not sampled. While the fast tier has room for all slow
- * memory, only slow memory is sampled.
+ * Memory that may not move is not sampled. Slow memory is sampled in the ranges that the
+ * last sweep found in use, so the pages of other ranges are not in "present". Where it
+ * found none, none is in use. While the fast tier has room
+ * for all slow memory in use, only that is sampled.
  *
  * Locking: mtier_burst_lock for the sums of all slots. A reader of the file holds
  * mtier_mutex, so that the engine is not switched off while it has a slot.
@@ -68,7 +70,7 @@ static struct mtier_heat_counts mtier_heat_count(const u8 *page)
 	return c;
 }
 
-/* Add up the ranges of an address space in both tiers. */
+/* Add up the ranges of an address space, each in the tiers that it was drawn for. */
 static void mtier_heat_sum(const struct mtier_watch *watch,
 			   const struct mtier_part *part,
 			   struct mtier_wset_window win[MTIER_SIDES])
@@ -80,6 +82,10 @@ static void mtier_heat_sum(const struct mtier_watch *watch,
 			mtier_heat_count(mtier_watch_range(watch, part->first + i));
 
 		for (s = 0; s < MTIER_SIDES; s++) {
+			/* Nothing is known of a range that was removed. */
+			if (!(watch->sides[part->first + i] & BIT(s)))
+				continue;
+			win[s].ranges++;
 			win[s].looked += c.looked[s];
 			win[s].used += c.used[s];
 			win[s].used_sq += (u64)c.used[s] * c.used[s];
@@ -93,12 +99,12 @@ static void mtier_heat_trace(struct mtier_slot *slot, u32 side,
 {
 	struct mtier_heat *heat = &slot->heat;
 	struct mtier_wset_estimate e =
-		mtier_wset_estimate(&heat->tier[side], heat->ranges,
+		mtier_wset_estimate(&heat->tier[side], heat->ranges[side],
 				    MTIER_RANGE_PAGES);
 
 	rcu_read_lock();
 	trace_mtier_heat(rcu_dereference(slot->mm->owner), side, win->ranges,
-			 heat->ranges, win->looked, win->used, win->window_ns,
+			 heat->ranges[side], win->looked, win->used, win->window_ns,
 			 e.present, e.used, e.error, get_mm_rss(slot->mm));
 	rcu_read_unlock();
 }
@@ -109,18 +115,17 @@ static void mtier_heat_part(const struct mtier_watch *watch,
 			    const struct mtier_wset_window *blank)
 {
 	struct mtier_wset_window win[MTIER_SIDES] = { *blank, *blank };
-	/* With low_only the few pages of the fast tier are no sample of it. */
-	u32 s = watch->low_only ? MTIER_LOW : MTIER_TOP;
+	struct mtier_slot *slot = part->slot;
+	u32 s;
 
 	mtier_heat_sum(watch, part, win);
 	mutex_lock(&mtier_burst_lock);
-	part->slot->heat.ranges = part->slot->sample.nr;
-	for (; s < MTIER_SIDES; s++) {
-		/* Nothing is known of a range that was left. */
-		win[s].ranges = part->nr - part->left;
-		mtier_wset_add(&part->slot->heat.tier[s], &win[s]);
-		if (win[s].ranges && trace_mtier_heat_enabled())
-			mtier_heat_trace(part->slot, s, &win[s]);
+	for (s = 0; s < MTIER_SIDES; s++) {
+		if (!win[s].ranges)
+			continue;
+		mtier_wset_add(&slot->heat.tier[s], &win[s]);
+		if (trace_mtier_heat_enabled())
+			mtier_heat_trace(slot, s, &win[s]);
 	}
 	mutex_unlock(&mtier_burst_lock);
 }
@@ -142,8 +147,7 @@ void mtier_heat_note(const struct mtier_watch *watch, u64 window_ns)
 	unsigned int i;
 
 	for (i = 0; i < watch->nr_parts; i++) {
-		if (watch->part[i].nr > watch->part[i].left)
-			mtier_heat_part(watch, &watch->part[i], &blank);
+		mtier_heat_part(watch, &watch->part[i], &blank);
 		cond_resched();
 	}
 }
@@ -182,22 +186,29 @@ static void mtier_heat_line(struct seq_file *m, struct mtier_slot *slot, u32 sid
 	struct mtier_heat_owner owner = mtier_heat_owner(slot);
 	const struct mtier_wset *w = &heat->tier[side];
 	struct mtier_wset_estimate e =
-		mtier_wset_estimate(w, heat->ranges, MTIER_RANGE_PAGES);
-	u64 age_ns = ktime_get_ns() - w->at_ns;
+		mtier_wset_estimate(w, heat->ranges[side], MTIER_RANGE_PAGES);
+	u64 age_ns = w->at_ns ? ktime_get_ns() - w->at_ns : 0;
 
 	seq_printf(m, "pid=%d tier=%s ", owner.pid, mtier_heat_tiers[side]);
 	seq_printf(m, "rss=%lu present=%llu in_use=%llu error=%llu ",
 		   get_mm_rss(slot->mm), e.present, e.used, e.error);
 	seq_printf(m, "looked=%llu ranges=%llu of=%u window_us=%llu age_ms=%llu comm=",
 		   w->looked >> MTIER_WSET_SHIFT, w->ranges >> MTIER_WSET_SHIFT,
-		   heat->ranges, div_u64(w->window_ns, NSEC_PER_USEC),
+		   heat->ranges[side], div_u64(w->window_ns, NSEC_PER_USEC),
 		   div_u64(age_ns, NSEC_PER_MSEC));
 	/* A name with a line feed is no second line. */
 	seq_escape_str(m, owner.comm, ESCAPE_SPACE | ESCAPE_SPECIAL, "\n\\");
 	seq_putc(m, '\n');
 }
 
-/* The lines of an address space; none if it was not looked at. */
+/* Has a sweep listed the ranges of an address space? Then its slow memory in use is known. */
+static bool mtier_heat_swept(const struct mtier_heat *heat, u32 side)
+{
+	return side == MTIER_LOW &&
+	       (heat->ranges[MTIER_TOP] || heat->ranges[MTIER_LOW]);
+}
+
+/* The lines of an address space; none if it was neither swept nor looked at. */
 static void mtier_heat_slot(struct seq_file *m, struct mtier_slot *slot)
 {
 	struct mtier_heat heat;
@@ -207,7 +218,7 @@ static void mtier_heat_slot(struct seq_file *m, struct mtier_slot *slot)
 	heat = slot->heat;
 	mutex_unlock(&mtier_burst_lock);
 	for (side = 0; side < MTIER_SIDES; side++)
-		if (heat.tier[side].ranges)
+		if (heat.tier[side].ranges || mtier_heat_swept(&heat, side))
 			mtier_heat_line(m, slot, side, &heat);
 }
 

@@ -5,9 +5,8 @@
  * A scan ("look" in identifiers) is one pass over the Accessed bits of the sample.
  * The first scan clears the bits, and records the pages and their tiers. Each later
  * scan reads and clears the bits, and counts the accesses. Both tiers are scanned
- * alike. There is one exception: if the fast tier has room for all slow memory, no
- * page has to be demoted. Then only pages for a re-check (audit.c) are sampled
- * there.
+ * alike. A range is drawn for one tier or for both. Of the other tier, only pages for
+ * a re-check (audit.c) are sampled in it.
  *
  * The TLB of an address space is flushed once after each scan that cleared a bit of
  * it. A CPU that has a TLB entry does not set the bit again, so without the flush
@@ -58,7 +57,9 @@
  * @first: this is the first scan of the burst
  * @top: nodes of the fast tier
  * @low: nodes of the slow tier
- * @low_only: in the fast tier only pages for a re-check are sampled
+ * @sides: tiers that the range is sampled for, BIT(side); of the other tier only pages for
+ *	a re-check are
+ * @files: pages of files that are scanned in this burst
  * @fixed: pages of the VMA may not leave this tier: [MTIER_LOW] no promotion,
  *	[MTIER_TOP] no demotion
  * @by_page: @fixed can differ from page to page
@@ -75,7 +76,8 @@ struct mtier_look {
 	bool first;
 	nodemask_t top;
 	nodemask_t low;
-	bool low_only;
+	u8 sides;
+	struct mtier_file_set *files;
 	bool fixed[MTIER_SIDES];
 	bool by_page;
 	struct mtier_others *others;
@@ -164,8 +166,6 @@ static bool mtier_look_for_others(struct mtier_look *l, struct folio *folio,
 		l->seen->shared += nr;
 		return false;
 	}
-	if (mtier_look_any(l, l->others->theirs, page, nr))
-		return false;
 	if (folio_likely_mapped_shared(folio))
 		l->seen->common += nr;
 	return true;
@@ -200,13 +200,13 @@ static __always_inline void mtier_look_begin(struct mtier_look *l,
 					     const struct mtier_entries *e,
 					     struct folio *folio, u8 *page)
 {
-	bool asked = !l->low_only || *page == MTIER_PAGE_ASKED;
+	bool asked = *page == MTIER_PAGE_ASKED;
 	enum mtier_side side = MTIER_SIDES;
 
 	mtier_look_none(page, e->nr);
 	if (mtier_look_wants(l, folio, page, e->nr))
 		side = mtier_look_side(l, folio_nid(folio));
-	if (side == MTIER_SIDES || (side == MTIER_TOP && !asked))
+	if (side == MTIER_SIDES || !(asked || l->sides & BIT(side)))
 		return;
 	if (mtier_look_stays(l, e, folio, page, side)) {
 		l->seen->fixed[side] += e->nr;
@@ -443,6 +443,20 @@ static struct vm_area_struct *mtier_look_vma(struct mm_struct *mm,
 	return vma ?: ERR_PTR(-EBUSY);
 }
 
+/* Check whether a part of a file is not yet scanned in this burst. Then it is from now. */
+static bool mtier_look_takes(struct mtier_look *l, struct vm_area_struct *vma,
+			     unsigned long addr, unsigned int nr)
+{
+	struct mtier_file_key key = {
+		.mapping = vma->vm_file->f_mapping,
+		.first = linear_page_index(vma, addr),
+		.nr = nr,
+	};
+
+	return !mtier_file_set_any(l->files, &key) &&
+	       mtier_file_set_add(l->files, &key);
+}
+
 /*
  * Scan a part of a VMA whose pages other processes can map. False if the other
  * mappers could not be scanned.
@@ -454,12 +468,15 @@ static bool mtier_look_with_others(struct mtier_look *l,
 {
 	unsigned int nr = (end - addr) >> PAGE_SHIFT;
 	struct mtier_others *o = &mtier_look_others;
-	int theirs = l->first ? mtier_others_ask(o, vma, addr, nr) : 0;
 	bool known;
 
-	if (theirs) {
+	if (l->first && !mtier_look_takes(l, vma, addr, nr)) {
 		mtier_look_none(page, nr);
-		return theirs > 0;
+		return true;
+	}
+	if (l->first && mtier_others_ask(o, vma, addr, nr)) {
+		mtier_look_none(page, nr);
+		return false;
 	}
 	memcpy(o->before, page, nr);
 	l->others = o;
@@ -498,6 +515,9 @@ static bool mtier_look_range(struct mtier_look *l, unsigned long start,
 	struct vm_area_struct *vma;
 	bool ok = true;
 
+	/* Later scans of a range without sampled pages have nothing to find. */
+	if (!l->first && !memchr_inv(page, MTIER_PAGE_NONE, MTIER_RANGE_PAGES))
+		return true;
 	while (ok && addr < end) {
 		next = addr;
 		vma = mtier_look_vma(l->mm, &next, end);
@@ -534,71 +554,24 @@ static void mtier_look_page(struct mtier_look *l, struct mtier_audited *a)
 	vma_end_read(vma);
 }
 
-/* Read the Accessed bit of a page. -1 if the page is not present. */
-static int mtier_look_bit(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
-{
-	spinlock_t *ptl;	/* of this page table */
-	pte_t *pte = pte_offset_map_lock(mm, pmd, addr, &ptl);
-	int young = -1;
-
-	if (!pte)
-		return young;
-	__acquire(ptl);		/* as above */
-	if (pte_present(ptep_get(pte)))
-		young = !!pte_young(ptep_get(pte));
-	pte_unmap_unlock(pte, ptl);
-	return young;
-}
-
-/**
- * mtier_look_young() - Read the Accessed bit of a page, without clearing it.
- * @slot: slot of the address space, held
- * @addr: address of the page; not part of a huge page
- *
- * Context: kmtierd; may sleep.
- * Return: 0 or 1, or -1 if there is no such page, or its VMA is locked for writing.
- */
-int mtier_look_young(struct mtier_slot *slot, unsigned long addr)
-{
-	struct mm_struct *mm = slot->mm;
-	struct vm_area_struct *vma;
-	pmd_t *pmd;
-	int young = -1;
-
-	if (!mtier_slot_enter(slot))
-		return young;
-	vma = lock_vma_under_rcu(mm, addr);
-	if (vma) {
-		pmd = mm_find_pmd(mm, addr & PMD_MASK);
-		if (pmd)
-			young = mtier_look_bit(mm, pmd, addr);
-		vma_end_read(vma);
-	}
-	mtier_slot_leave(slot);
-	return young;
-}
-
 /* Remove all pages of an address space that cannot be scanned any longer. */
-static void mtier_look_gone(struct mtier_part *part, u8 *page)
+static void mtier_look_gone(struct mtier_watch *w, struct mtier_part *part)
 {
 	struct mtier_audited *a;
 
-	memset(page, MTIER_PAGE_NONE, (size_t)part->nr * MTIER_RANGE_PAGES);
-	part->left = part->nr;
+	memset(mtier_watch_range(w, part->first), MTIER_PAGE_NONE,
+	       (size_t)part->nr * MTIER_RANGE_PAGES);
+	memset(w->sides + part->first, 0, part->nr);
 	for (a = part->audited; a; a = a->next)
 		a->own = MTIER_PAGE_NONE;
 }
 
-/*
- * Remove a range from the sample. It is counted once in @part, though later scans
- * may fail to lock it again.
- */
-static void mtier_look_left(struct mtier_look *l, struct mtier_part *part,
-			    u8 *page)
+/* Remove a range from the sample: nothing is known of it. */
+static void mtier_look_left(struct mtier_look *l, struct mtier_watch *w,
+			    unsigned int range)
 {
-	if (l->first || memchr_inv(page, MTIER_PAGE_NONE, MTIER_RANGE_PAGES))
-		part->left++;
-	memset(page, MTIER_PAGE_NONE, MTIER_RANGE_PAGES);
+	memset(mtier_watch_range(w, range), MTIER_PAGE_NONE, MTIER_RANGE_PAGES);
+	w->sides[range] = 0;
 	l->seen->left++;
 }
 
@@ -612,17 +585,19 @@ static void mtier_look_weigh(struct mtier_look *l, struct mtier_slot *slot)
 
 /* Scan the sample of an entered slot. False if the process exited: the slot is left. */
 static bool mtier_look_inside(struct mtier_look *l, struct mtier_watch *w,
-			      struct mtier_part *part, u8 *page)
+			      struct mtier_part *part)
 {
 	struct mtier_audited *a;
 	unsigned int i;
 
-	for (i = 0; i < part->nr; i++, page += MTIER_RANGE_PAGES) {
-		if (!mtier_look_range(l, w->at[part->first + i], page))
-			mtier_look_left(l, part, page);
+	for (i = part->first; i < part->first + part->nr; i++) {
+		l->sides = w->sides[i];
+		if (!mtier_look_range(l, w->at[i], mtier_watch_range(w, i)))
+			mtier_look_left(l, w, i);
 		if (!mtier_slot_pause(part->slot))
 			return false;
 	}
+	l->sides = 0;
 	for (a = part->audited; a; a = a->next)
 		mtier_look_page(l, a);
 	mtier_slot_leave(part->slot);
@@ -633,7 +608,6 @@ static bool mtier_look_inside(struct mtier_look *l, struct mtier_watch *w,
 static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 			    struct mtier_part *part)
 {
-	u8 *page = w->page + (size_t)part->first * MTIER_RANGE_PAGES;
 	u64 since_ns = mtier_charge_start();
 
 	l->mm = part->slot->mm;
@@ -643,13 +617,13 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
 		mtier_look_weigh(l, part->slot);
 	}
 	if (mm_has_notifiers(l->mm) || !mtier_slot_enter(part->slot)) {
-		mtier_look_gone(part, page);
+		mtier_look_gone(w, part);
 		return;
 	}
 	l->nr_cleared = 0;
 	l->seen->mms++;
-	if (!mtier_look_inside(l, w, part, page))
-		mtier_look_gone(part, page);
+	if (!mtier_look_inside(l, w, part))
+		mtier_look_gone(w, part);
 	else if (l->nr_cleared)
 		mtier_flush_later(&mtier_look_flush, l->mm, l->seen);
 	mtier_flush_now(&mtier_look_flush, l->seen);
@@ -671,7 +645,7 @@ void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen)
 		.first = first,
 		.top = mtier_nodes_above(),
 		.low = mtier_nodes_slow(),
-		.low_only = watch->low_only,
+		.files = &watch->files,
 		.seen = seen,
 	};
 	u64 ptes = seen->ptes, flushes = seen->flushes;

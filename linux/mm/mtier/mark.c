@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: the pages of a burst, byte by byte: how many have which count, which
- * of them a plan takes, and which are in the burst no longer.
+ * Page promotion: the pages of a burst, one byte each. They are counted by access
+ * count, selected for a plan, and removed from the sample.
  *
  * Locking: none; all data belongs to kmtierd.
  */
@@ -11,9 +11,9 @@
 #include "burst.h"
 
 /**
- * mtier_mark_count() - how many pages were found accessed how often?
- * @watch: what was looked at
- * @counts: set to that
+ * mtier_mark_count() - Count the pages by access count.
+ * @watch: the sample
+ * @counts: set to the result
  */
 void mtier_mark_count(const struct mtier_watch *watch,
 		      struct mtier_counts *counts)
@@ -35,13 +35,14 @@ void mtier_mark_count(const struct mtier_watch *watch,
 }
 
 /**
- * mtier_mark_plan() - mark the pages of a plan
- * @watch: what was looked at
- * @plan: which shall change places
- * @start: index of the page to begin with, any
+ * mtier_mark_plan() - Select the pages of a plan.
+ * @watch: the sample
+ * @plan: the plan
+ * @start: index of the page to start with, any
  *
- * Not always the same is to be the first. Else after some bursts only pages in use
- * were left there that looks have missed by chance, and they changed places for ever.
+ * The start must vary. With a fixed start, only pages in use that scans have missed
+ * by chance would remain at the start after some bursts. These pages would be
+ * exchanged for ever.
  *
  * The last folio that is selected may be larger than the number of pages left to
  * select.
@@ -81,8 +82,8 @@ void mtier_mark_plan(struct mtier_watch *watch, const struct mtier_plan *plan,
 }
 
 /**
- * mtier_mark_drop() - take the pages that are marked out of the burst
- * @watch: what was looked at
+ * mtier_mark_drop() - Remove the selected pages from the sample.
+ * @watch: the sample
  *
  * Their current tier does not result from their use.
  */
@@ -98,8 +99,8 @@ void mtier_mark_drop(struct mtier_watch *watch)
 }
 
 /**
- * mtier_mark_keep() - pages that are still marked stay in the burst
- * @watch: what was looked at
+ * mtier_mark_keep() - Keep the pages that are still selected in the sample.
+ * @watch: the sample
  *
  * Their migration was not attempted, and their tier has not changed.
  */

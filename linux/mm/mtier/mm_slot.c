@@ -32,8 +32,6 @@ static DEFINE_SPINLOCK(mtier_slot_lock);
 static LIST_HEAD(mtier_slots);
 static bool mtier_slots_open;
 static unsigned long mtier_nr_slots;
-/* Changes if a slot is closed that has listed memory for other mappers. */
-static unsigned int mtier_nr_shares;
 static struct kmem_cache *mtier_slot_cache;
 
 static void mtier_slot_free(struct mtier_slot *slot)
@@ -102,8 +100,6 @@ static struct mtier_slot *mtier_slot_close(struct mm_struct *mm)
 	slot = mm->mtier_slot;
 	if (slot) {
 		mm->mtier_slot = NULL;
-		if (READ_ONCE(slot->sample.stands))
-			WRITE_ONCE(mtier_nr_shares, mtier_nr_shares + 1);
 		mtier_nr_slots--;
 		WRITE_ONCE(slot->dead, true);
 	}
@@ -289,35 +285,6 @@ struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now)
 	if (last)
 		mtier_slot_free(prev);
 	return slot;
-}
-
-/**
- * mtier_slot_ready() - Check whether mtier_slot_after() visits an address space.
- * @mm: the mm
- * @now: the time
- *
- * Return: true if it has a slot, and is old enough.
- */
-bool mtier_slot_ready(struct mm_struct *mm, ktime_t now)
-{
-	struct mtier_slot *slot;
-	bool ready;
-
-	spin_lock(&mtier_slot_lock);
-	slot = mm->mtier_slot;
-	ready = slot && slot->not_before <= now;
-	spin_unlock(&mtier_slot_lock);
-	return ready;
-}
-
-/**
- * mtier_slots_shares() - Get the version of the choice of representative VMAs.
- *
- * Return: a number that changes if a process with such VMAs exits.
- */
-unsigned int mtier_slots_shares(void)
-{
-	return READ_ONCE(mtier_nr_shares);
 }
 
 /**

@@ -14,7 +14,7 @@
  * Locking order (outer first):
  *
  *   mtier_mutex			on/off, set of nodes, knobs
- *   mmap_lock (read, trylock)		sample.c, while ranges are listed
+ *   mmap_lock (read, trylock)		sweep.c, while ranges are listed
  *   VMA lock (read, trylock)		look.c, one range at a time
  *     page table lock			scan of the entries
  *   mtier_slot_lock			mm_slot.c, the list of address spaces
@@ -101,36 +101,40 @@ int mtier_slot_pick(struct mtier_slot *slot, const nodemask_t *up);
 /* ---- mm_slot.c ---- */
 
 /**
- * struct mtier_sample - list of the ranges of an address space, in random order
- * @at: address of each range
+ * struct mtier_sample_side - the ranges of an address space that a tier is sampled from
+ * @nr: number of them
+ * @next: index in the list from which on they are drawn next
+ */
+struct mtier_sample_side {
+	unsigned int nr;
+	unsigned int next;
+};
+
+/**
+ * struct mtier_sample - list of the ranges of an address space
+ * @at: address of each range, with its flags, in the order in which they are drawn
  * @nr: number of entries in @at
- * @next: number of ranges that were drawn in this round
- * @rss: resident pages of the address space at the time of the listing
- * @old: all ranges were drawn, so the list has to be made anew
- * @shared: some of its memory can be mapped by other processes
- * @stands: some of that memory is listed here, and represents the other mappers
- * @shares: mtier_slots_shares() at the time of the listing
+ * @side: those for each tier
+ * @salt: number that the order depends on
+ * @ran_ns: CPU time that the process had used before the last sweep; 0 if not known
  * @listed_ns: time of the listing
  */
 struct mtier_sample {
 	unsigned long *at;
 	unsigned int nr;
-	unsigned int next;
-	unsigned long rss;
-	bool old;
-	bool shared;
-	bool stands;
-	unsigned int shares;
+	struct mtier_sample_side side[MTIER_SIDES];
+	u32 salt;
+	u64 ran_ns;
 	u64 listed_ns;
 };
 
 /**
  * struct mtier_heat - the working set of an address space, from samples
- * @ranges: number of its ranges in the last burst that sampled it
+ * @ranges: number of ranges that each tier is sampled from, by the last sweep
  * @tier: sums of the samples, by tier
  */
 struct mtier_heat {
-	u32 ranges;
+	u32 ranges[MTIER_SIDES];
 	struct mtier_wset tier[MTIER_SIDES];
 };
 
@@ -187,8 +191,6 @@ void mtier_slot_leave(struct mtier_slot *slot);
 bool mtier_hold(struct mtier_hold *hold, struct mm_struct *mm);
 void mtier_release(struct mtier_hold *hold);
 struct mtier_slot *mtier_slot_after(struct mtier_slot *prev, ktime_t now);
-bool mtier_slot_ready(struct mm_struct *mm, ktime_t now);
-unsigned int mtier_slots_shares(void);
 unsigned long mtier_slots_count(void);
 
 /* ---- burst.c ---- */

@@ -2,25 +2,22 @@
 /*
  * Page promotion: scans of memory that several VMAs map.
  *
- * A page of a file, or of shared memory, is used by whoever maps it. Were it judged
- * in each address space for itself then those that map it and leave it alone would
- * outvote the one that uses it, and its frame would be counted many times. So one of
- * the VMAs that map a part of a file stands for all: of those that have page tables
- * there that whose mm has the lowest address. Which one does not matter, but each part
- * has just one, so that it is as likely to be drawn as memory of one process. The
- * others are asked with it in each look, also for pages that it has not met itself: a
- * page is used if any of them has used it.
+ * A page of a file, or of shared memory, is used by all processes that map it. With a
+ * separate decision for each address space, the mappers that do not use a page would
+ * outvote the one that does, and its frame would be counted many times. So a part of
+ * a file is scanned once in a burst, through the VMA that was drawn. All other
+ * mappers are scanned with it, also for pages that this VMA has not mapped. A page is
+ * in use if any mapper has used it.
  *
- * The others are found by the file's tree of VMAs, for a range at a time and not for
- * each page: that is a walk over one or two page tables of each. Where more than
- * MTIER_OTHERS_MAX map it the range is left alone, as it is where somebody is about
- * to map that file. What an address space maps that is not to be looked at,
- * or that has a secondary MMU, is nobody's: there is no telling who uses it.
+ * The interval tree of the file gives the other mappers. It is walked once for a
+ * range, and not for each page. In each mapper, one or two page tables are scanned. A
+ * range with more than MTIER_OTHERS_MAX mappers is left out, and so is one whose file
+ * is about to be mapped by another process. Pages mapped by a process that is not
+ * scanned, or that has a secondary MMU, are not sampled: their use is not known.
  *
  * Private copies of file pages are anonymous memory, and are not handled here.
  *
- * Locking: under the lock of the VMA that stands for the others, or under mmap_lock
- * of its mm while ranges are listed; only tried:
+ * Locking, all by trylock, under the lock of the VMA that was drawn:
  *
  *   i_mmap_rwsem (read)	keeps the VMAs of the other mappers, and their page tables
  *     VMA lock (read)		of one of these VMAs, to read its policy
@@ -49,15 +46,15 @@
 #define MTIER_OTHERS_MAX	256
 
 /**
- * struct mtier_walk_others - a walk over those who map a part of a file
- * @o: what they say
- * @mine: the VMA that may stand for them, left out
- * @first: offset in the file of the first page, in pages
- * @nr: pages
- * @ask: what is asked of each of them; nonzero ends the walk, an error says that it
- *	came to nothing
- * @page: what is known of these pages, where they are looked at
- * @look: the look, if it is the first
+ * struct mtier_walk_others - walk over the other mappers of a part of a file
+ * @o: result of the walk
+ * @mine: the VMA that was drawn; the walk leaves it out
+ * @first: offset of the first page in the file, in pages
+ * @nr: number of pages
+ * @ask: called for each VMA; a nonzero value ends the walk, an error means that the
+ *	walk failed
+ * @page: bytes of these pages if they are scanned; NULL otherwise
+ * @look: the scan if it is the first; NULL otherwise
  */
 struct mtier_walk_others {
 	struct mtier_others *o;
@@ -127,8 +124,8 @@ static bool mtier_others_skip(const struct mtier_walk_others *w,
 }
 
 /*
- * What there is of a folio from page @at on: was it used here? It was not, from now
- * on. What nobody else has met is looked at from now on, if it is the first look.
+ * Check whether the pages of a folio from page @at on were used here, and clear their
+ * Accessed bits. The first scan samples pages that were not found in a mapper before.
  */
 static bool mtier_others_used(const struct mtier_walk_others *w,
 			      const struct mtier_entries *e,
@@ -139,7 +136,7 @@ static bool mtier_others_used(const struct mtier_walk_others *w,
 	if (mtier_others_new(w, at)) {
 		young = mtier_entries_young(e);
 		mtier_look_met(w->look, e, folio, w->page + at);
-		/* The bits of what is not looked at were left alone. */
+		/* The bits of pages that are not sampled were not cleared. */
 		return young && mtier_page_watched(w->page[at]);
 	}
 	if (!mtier_entries_clear(e))
@@ -171,7 +168,7 @@ static bool mtier_others_huge(struct mtier_walk_others *w,
 
 	if (!ptl)
 		return false;
-	__acquire(ptl);		/* which sparse cannot see */
+	__acquire(ptl);		/* sparse does not see this lock */
 	if (!mtier_others_skip(w, &e, at))
 		folio = mtier_others_folio(&e);
 	if (folio && (!w->page || mtier_others_used(w, &e, folio, at)))
@@ -224,7 +221,7 @@ static void mtier_others_table(struct mtier_walk_others *w,
 	start = pte_offset_map_lock(vma->vm_mm, pmd, addr, &ptl);
 	if (!start)
 		return;
-	__acquire(ptl);		/* nor this */
+	__acquire(ptl);		/* as above */
 	for (i = 0; i < nr;) {
 		struct mtier_entries e = {
 			.vma = vma, .addr = addr + i * PAGE_SIZE,
@@ -236,26 +233,12 @@ static void mtier_others_table(struct mtier_walk_others *w,
 	pte_unmap_unlock(start, ptl);
 }
 
-/* Is there a page table, or a huge page? */
-static void mtier_others_has(struct mtier_walk_others *w,
-			     struct vm_area_struct *vma, unsigned long addr,
-			     unsigned int at, unsigned int nr)
-{
-	pmd_t *pmd = mm_find_pmd(vma->vm_mm, addr & PMD_MASK);
-
-	if (pmd && !pmd_none(pmdp_get_lockless(pmd)))
-		bitmap_set(w->o->found, at, nr);
-}
-
 /*
  * Find the pages that a VMA maps, one page table after the other. Returns the address
  * at which the part of the file begins in the VMA.
  */
 static unsigned long
-mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma,
-		  void (*find)(struct mtier_walk_others *w,
-			       struct vm_area_struct *vma, unsigned long addr,
-			       unsigned int at, unsigned int nr))
+mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma)
 {
 	pgoff_t from = max(w->first, vma->vm_pgoff);
 	pgoff_t end = min(w->first + w->nr, vma->vm_pgoff + vma_pages(vma));
@@ -267,7 +250,7 @@ mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma,
 	for (addr = start; from < end; from += nr, at += nr) {
 		nr = min(end - from, (pmd_addr_end(addr, ULONG_MAX) - addr) >>
 				     PAGE_SHIFT);
-		find(w, vma, addr, at, nr);
+		mtier_others_table(w, vma, addr, at, nr);
 		addr += (unsigned long)nr << PAGE_SHIFT;
 	}
 	return start;
@@ -282,32 +265,10 @@ static bool mtier_others_left_out(struct vm_area_struct *vma)
 	       mm_has_notifiers(vma->vm_mm) || !mtier_vma_eligible(vma);
 }
 
-/* Does a VMA stand for pages rather than another one? */
-static bool mtier_others_before(struct vm_area_struct *vma,
-				struct vm_area_struct *mine)
-{
-	if (!mtier_may_be_others(vma))
-		return false;
-	if (vma->vm_mm == mine->vm_mm)
-		return vma->vm_start < mine->vm_start;
-	return vma->vm_mm < mine->vm_mm &&
-	       mtier_slot_ready(vma->vm_mm, ktime_get());
-}
-
-/* For which pages does it? 1 if that is all. */
-static int mtier_others_own_vma(struct mtier_walk_others *w,
-				struct vm_area_struct *vma)
-{
-	struct mtier_others *o = w->o;
-
-	if (mtier_others_left_out(vma) || !mtier_others_before(vma, w->mine))
-		return 0;
-	mtier_others_find(w, vma, mtier_others_has);
-	bitmap_or(o->theirs, o->theirs, o->found, MTIER_RANGE_PAGES);
-	return find_first_zero_bit(o->theirs, w->nr) == w->nr;
-}
-
-/* Those of @pages may not go up, or not down, if a VMA says so at an address. */
+/*
+ * Exclude @pages from promotion or demotion if the policy of a VMA at @addr forbids
+ * it.
+ */
 static void mtier_others_stay_at(struct mtier_others *o,
 				 struct vm_area_struct *vma, unsigned long addr,
 				 const unsigned long *pages)
@@ -356,9 +317,7 @@ static int mtier_others_ask_vma(struct mtier_walk_others *w,
 	struct mtier_others *o = w->o;
 	unsigned long addr;
 
-	if (mtier_others_own_vma(w, vma))
-		return 1;
-	addr = mtier_others_find(w, vma, mtier_others_table);
+	addr = mtier_others_find(w, vma);
 	if (bitmap_empty(o->found, MTIER_RANGE_PAGES))
 		return 0;
 	if (!mtier_others_left_out(vma))
@@ -373,7 +332,7 @@ static int mtier_others_look_vma(struct mtier_walk_others *w,
 {
 	struct mtier_others *o = w->o;
 
-	mtier_others_find(w, vma, mtier_others_table);
+	mtier_others_find(w, vma);
 	if (bitmap_empty(o->found, MTIER_RANGE_PAGES))
 		return 0;
 	bitmap_or(o->used, o->used, o->found, MTIER_RANGE_PAGES);
@@ -416,32 +375,8 @@ static int mtier_others_walk(struct mtier_walk_others *w)
  * @addr: start of the part
  * @nr: number of its pages, all in one page table
  *
- * Context: the mm's mmap_lock, or the lock of @vma.
- * Return: false if another one does for all of it.
- */
-bool mtier_others_own(struct mtier_others *o, struct vm_area_struct *vma,
-		      unsigned long addr, unsigned int nr)
-{
-	struct mtier_walk_others w = {
-		.o = o, .mine = vma, .nr = nr,
-		.first = linear_page_index(vma, addr),
-		.ask = mtier_others_own_vma,
-	};
-
-	bitmap_zero(o->theirs, MTIER_RANGE_PAGES);
-	/* Where it is not known it will be when they are looked at. */
-	return mtier_others_walk(&w) <= 0;
-}
-
-/**
- * mtier_others_ask() - who else maps this part of a file, and what do they say?
- * @o: set to that
- * @vma: the VMA, locked for reading, one that mtier_may_be_others() is true for
- * @addr: where the part begins
- * @nr: pages of it, of one page table
- *
- * Return: 0; 1 if others stand for all of it; or -EBUSY if it is not known, and the
- * part is to be left alone.
+ * Return: 0, or -EBUSY if the other mappers are not known, and the part must be left
+ * out.
  */
 int mtier_others_ask(struct mtier_others *o, struct vm_area_struct *vma,
 		     unsigned long addr, unsigned int nr)
@@ -452,7 +387,6 @@ int mtier_others_ask(struct mtier_others *o, struct vm_area_struct *vma,
 		.ask = mtier_others_ask_vma,
 	};
 
-	bitmap_zero(o->theirs, MTIER_RANGE_PAGES);
 	bitmap_zero(o->nobodys, MTIER_RANGE_PAGES);
 	bitmap_zero(o->met, MTIER_RANGE_PAGES);
 	bitmap_zero(o->stays[MTIER_LOW], MTIER_RANGE_PAGES);
@@ -471,14 +405,17 @@ static void mtier_others_count(struct mtier_others *o, u8 *page, unsigned int i,
 }
 
 /**
- * mtier_others_look() - look at pages where others map them
- * @o: what was known of the pages before this look is in @before
- * @vma: the VMA that stands for the others, locked for reading
- * @addr: where the part of it begins
- * @nr: pages of it, of one page table
- * @page: what is known of them by now; those that only others have used are counted
- * @look: the look if it is the first: no bit was cleared before, so that there is
- *	nothing to count, and pages that only others have met are looked at from now on
+ * mtier_others_look() - Scan pages in the page tables of the other mappers.
+ * @o: result of mtier_others_ask(); @before has the bytes of the pages before this
+ *	scan
+ * @vma: the VMA that was drawn, locked for reading
+ * @addr: start of the part of it
+ * @nr: number of its pages, all in one page table
+ * @page: current bytes of the pages; pages that only other mappers have used are
+ *	counted
+ * @look: the scan if it is the first; NULL otherwise. No bit was cleared before the
+ *	first scan, so it counts nothing. It adds pages to the sample that only other
+ *	mappers have mapped
  *
  * Return: false if not all mappers could be scanned, so that nothing is known of the
  * pages.

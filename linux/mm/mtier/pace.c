@@ -15,22 +15,30 @@
 
 #define Q16_BITS	16
 
-/* More than a look at a page takes anywhere: the thread was kept from running. */
-#define LOOK_MAX_NS	2000
+/*
+ * Upper limit for the scan of a page, more than hundreds of mappers take in an
+ * emulator.
+ */
+#define LOOK_MAX_NS	64000
 
 #define TAU_START_NS	(10 * 1000000ULL)
 #define MARGIN		(MTIER_Q16 * 2 / 5)	/* 0.4 */
 #define MARGIN_LEAST	1311			/* 0.02, of a rate */
-#define IDLE		(MTIER_Q16 / 16)	/* found by fewer looks than that */
-#define STRAYS		64			/* fewer than one of so many in use */
+#define IDLE		(MTIER_Q16 / 16)	/* pages that fewer scans find accessed */
+#define STRAYS		64			/* fewer than one in 64 pages in use */
 
 /* Q16 shares of a CPU: to notice a change, in the long run, with credit. */
 #define SHARE_MIN	123		/* 3/16 % */
 #define SHARE_LONG	1966		/* 3 % */
 #define SHARE_MAX	16384		/* 25 % */
-#define CREDIT_LOOKS	16		/* to every page */
-/* A change is to be noticed after about so long, however dear looks are */
+#define CREDIT_LOOKS	16		/* scans of every page */
+/* Time in which a change shall be noticed, however expensive scans are. */
 #define NOTICE_NS	(400 * 1000000ULL)
+/* Time until memory that was in use is forgotten; share of new pages that is much. */
+#define FORGET_NS	(2000 * 1000000ULL)
+#define MUCH_NEW	4		/* one in four pages */
+/* Longest rest, however expensive scans are. */
+#define REST_NS		(1000 * 1000000ULL)
 
 static u64 add_sat(u64 a, u64 b)
 {
@@ -87,12 +95,13 @@ void mtier_place_hurry(struct mtier_place *p, const struct mtier_place_machine *
  */
 void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes)
 {
-	u64 now;
+	u64 now, weight = min_t(u64, ptes, MTIER_BURST_PAGES);
 
-	if (ptes < MTIER_BURST_PAGES)
+	if (!ptes)
 		return;
 	now = clamp_t(u64, div64_u64(ns, ptes), 1, LOOK_MAX_NS);
-	m->look_ns = (m->look_ns + now + 1) / 2;
+	m->look_ns = div_u64((u64)m->look_ns * (2 * MTIER_BURST_PAGES - weight) +
+			     now * weight + MTIER_BURST_PAGES, 2 * MTIER_BURST_PAGES);
 }
 
 /*
@@ -131,9 +140,9 @@ u64 mtier_place_pages(const struct mtier_place *p,
  * @p: state
  * @random: any 32 bits
  *
- * Looks at even distances would lock on a program that sweeps over its memory in
- * about the time of a burst: the tiers took on its phase, and pages would be
- * exchanged for ever.
+ * A constant interval could lock on to a program that sweeps over its memory in about
+ * the time of a burst. The tiers would take on the phase of the program, and pages
+ * would be exchanged for ever.
  *
  * Return: tau plus or minus up to a quarter, in ns.
  */
@@ -168,10 +177,10 @@ bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns)
 struct ranking {
 	const struct mtier_worth *w;
 	u64 pages[MTIER_GROUPS][MTIER_LOOKS_MOST + 1];
-	u32 left[MTIER_GROUPS];		/* counts to come */
+	u32 left[MTIER_GROUPS];		/* access counts to come */
 };
 
-/* What was seen stands for all pages of its group. */
+/* Fill in the ranking. The sampled pages represent all pages of their class. */
 static void rank_all(const struct mtier_place *p,
 		     const struct mtier_place_machine *m,
 		     const struct mtier_worth *w, struct ranking *r)
@@ -223,13 +232,17 @@ static bool rank_next(struct ranking *r, u64 *pages, u32 *q)
  * @m: the machine
  * @w: estimated access probabilities after the last scan
  *
- * Where there is room for all that is in use, the last page with room is an idle
- * one, which looks find accessed at no distance: to go by that is to make them ever
- * rarer.  There it is the last page in use.  What is found by fewer than one look of
- * sixteen is taken for idle; while all pages are, the distance grows until some are
- * not.  A few strays, in use or without room, change nothing.
+ * The threshold is the access probability of the last page in use that fits into the
+ * fast tier. If all pages in use fit, the last page that fits is idle: scans find it
+ * accessed at no interval. With its probability as the threshold, scans would become
+ * ever rarer. In that case the threshold is that of the last page in use.
  *
- * Return: Q16 probability that a look finds it accessed, 0 if none is in use.
+ * A page that fewer than one scan of sixteen finds accessed counts as idle. While all
+ * pages are idle, the scan interval grows until some are not. A few strays, in use or
+ * without room, change nothing.
+ *
+ * Return: Q16 probability that a scan finds that page accessed, 0 if no page is in
+ * use.
  */
 u32 mtier_place_margin(const struct mtier_place *p,
 		       const struct mtier_place_machine *m,
@@ -270,11 +283,12 @@ static bool room_for_all(const struct mtier_place_machine *m)
  * often as not. The decision depends on the pages that just fit into the fast tier.
  * So these pages shall be found accessed in 40 % of the scans.
  *
- * While nothing is in use, looks are no further apart than it takes a burst to find
- * a page that just pays: what comes into use then is found by the first looks.
+ * While no page is in use, the interval stays short enough for a burst to find a page
+ * that just pays. So the first scans find memory that comes into use.
  *
- * Where there is room for all that is below it is not asked who is used more. Looks need
- * not be closer than at first then: they would only miss some of those in use.
+ * If all slow pages fit into the fast tier, the decision does not depend on which are
+ * used more. Then the interval need not be shorter than at first. A shorter interval
+ * would only miss some of the pages in use.
  */
 void mtier_place_steer(struct mtier_place *p,
 		       const struct mtier_place_machine *m, u32 margin,
@@ -317,6 +331,24 @@ static u64 credit_of(u64 pages, u64 look_ns)
 	return mul_sat(mul_sat(pages, look_ns), CREDIT_LOOKS);
 }
 
+/*
+ * Count the pages that have come into use. Small changes of the number count as none.
+ * Pages that were in use are forgotten slowly.
+ */
+static u64 come_into_use(struct mtier_place *p, u64 all, u64 passed_ns)
+{
+	u64 passed = min_t(u64, passed_ns, FORGET_NS);
+	u64 new = all - min_t(u64, all, p->pages);
+
+	if (all < p->pages)
+		p->pages = max_t(u64, all, p->pages -
+				 mul_u64_u64_div_u64(p->pages, passed, FORGET_NS));
+	if (new <= all / MUCH_NEW)
+		return 0;
+	p->pages = all;
+	return new;
+}
+
 /**
  * mtier_place_paid() - Account for the CPU time of scans.
  * @p: state
@@ -335,7 +367,7 @@ void mtier_place_paid(struct mtier_place *p,
 		      u64 spent_ns)
 {
 	u64 look_ns = max_t(u32, m->look_ns, 1);
-	u64 all = all_pages(m), new = all - min_t(u64, all, p->pages);
+	u64 all = all_pages(m), new = come_into_use(p, all, passed_ns);
 	s64 cap = min_t(u64, credit_of(all, look_ns), S64_MAX / 4);
 	s64 brought = min_t(u64, credit_of(new, look_ns), S64_MAX / 4);
 	s64 saved = min_t(u64, mul_sat(passed_ns, SHARE_LONG) >> Q16_BITS, S64_MAX / 4);
@@ -343,7 +375,8 @@ void mtier_place_paid(struct mtier_place *p,
 	s64 credit = clamp_t(s64, p->credit_ns, -cap, cap) + saved - spent;
 
 	p->credit_ns = clamp_t(s64, credit + brought, -cap, cap);
-	p->pages = all;
+	if (new)
+		p->share = share_cap(m, true);
 }
 
 /**
@@ -365,7 +398,7 @@ u64 mtier_place_rest_ns(struct mtier_place *p,
 			u64 spent_ns, u64 burst_ns)
 {
 	u32 most, share = p->share;
-	u64 period;
+	u64 period, longest;
 
 	mtier_place_paid(p, m, burst_ns, spent_ns);
 	most = share_cap(m, p->credit_ns > 0);
@@ -377,5 +410,7 @@ u64 mtier_place_rest_ns(struct mtier_place *p,
 		share /= 2;
 	p->share = clamp_t(u32, share, min_t(u32, SHARE_MIN, most), most);
 	period = div_u64(mul_sat(spent_ns, MTIER_Q16), p->share);
-	return period - min_t(u64, period, burst_ns);
+	longest = max_t(u64, div_u64(mul_sat(spent_ns, MTIER_Q16), share_cap(m, true)),
+			REST_NS);
+	return min_t(u64, period - min_t(u64, period, burst_ns), longest);
 }

@@ -34,7 +34,7 @@
 
 #define Q16_BITS	16
 #define LN2_Q16		45426U		/* ln(2) */
-#define Q_MAX		64881U		/* 0.99: beyond it rates cannot be told apart */
+#define Q_MAX		64881U		/* 0.99: higher rates cannot be distinguished */
 
 /* Scans at the mean of a tier that each share starts with. */
 #define PRIOR_LOOKS	4
@@ -191,7 +191,7 @@ struct share {
 	u32 counts;
 };
 
-/* False if nothing was seen of this group; @shift makes folios of its pages. */
+/* Calculate the shares of a class. False if it has no sample. @shift: pages to folios. */
 static bool group_shares(const u32 *hist, u32 looks, u32 shift, struct share *share)
 {
 	u64 pages = 0, hits = 0, all;
@@ -228,9 +228,9 @@ static bool group_shares(const u32 *hist, u32 looks, u32 shift, struct share *sh
 }
 
 /*
- * A page that was found more often is not less in use: where the shares fall that
- * is chance, and the counts are taken together (pool adjacent violators).  Returns
- * how many runs are left.
+ * A page with a higher access count is not less in use. If the share falls with the
+ * access count, that is chance, and the entries are pooled (pool adjacent violators).
+ * Returns the number of entries left.
  */
 static u32 pool(struct share *share, u32 nr)
 {
@@ -365,7 +365,10 @@ static bool next_low(struct taking *t, u32 g)
 			return false;
 		t->at[g]--;
 	}
-	/* Idle pages are many, and would use up what is free before others come. */
+	/*
+	 * There are many idle pages. They would use up the free memory before others
+	 * need it.
+	 */
 	return t->at[g] || !t->free;
 }
 

@@ -2,12 +2,12 @@
 /*
  * Decision which pages belong into the fast tier, as pure functions.
  *
- * In a burst some ranges of memory are looked at up to MTIER_LOOKS_MOST times, about
- * mtier_place.tau_ns apart.  What is known of a page is in how many of the looks
- * its Accessed bit was found set: its count.  Nothing is kept of a page between
- * bursts.  What a count is worth is not assumed either; the histogram of all
- * counts tells it, see place.c; how the looks are made, see pace.c, and for
- * how long that is true, forecast.c.
+ * In a burst, some ranges of memory are scanned up to MTIER_LOOKS_MOST times, about
+ * mtier_place.tau_ns apart. The access count of a page is the number of scans that
+ * found its Accessed bit set. No access count of a page is kept between bursts. The
+ * meaning of an access count is not assumed either: it is estimated from the histogram
+ * of all access counts (place.c). pace.c sets the pace of the scans. forecast.c
+ * estimates how long the result stays true.
  *
  * As in policy.h, there is no struct page, lock, clock or allocation. All state is in
  * structs that the caller owns and serialises. Each input has a defined result, and
@@ -27,9 +27,9 @@
 #define MTIER_LOOKS_LEAST	3
 /* Pages of the smallest burst: enough for estimates with errors of 2 %. */
 #define MTIER_BURST_PAGES	4096
-/* And of one with a small share of a CPU, where looks are dear. */
-#define MTIER_NOTICE_PAGES	1024
-/* Of so many pairs that change places one is watched again later. */
+/* The same with a small share of a CPU, if scans are expensive. */
+#define MTIER_NOTICE_PAGES	512
+/* One in this many exchanged pairs is re-checked. */
 #define MTIER_AUDIT_EVERY	8
 /* Age of a pair at its re-check: 1/8, 1/2, 2 or 8 s. */
 #define MTIER_AUDIT_AGES	4
@@ -83,11 +83,11 @@ struct mtier_counts {
 };
 
 /**
- * struct mtier_worth - what the counts say after some look
- * @looks: how many there were
- * @known: groups of which enough was seen
- * @q: Q16 probability that one more look finds a page of this count accessed
- * @se: Q16 standard error of that
+ * struct mtier_worth - estimated access probabilities after a scan
+ * @looks: number of scans
+ * @known: page classes with enough samples for an estimate
+ * @q: Q16 probability that one more scan finds a page of this access count accessed
+ * @se: Q16 standard error of @q
  */
 struct mtier_worth {
 	u32 looks;
@@ -97,13 +97,13 @@ struct mtier_worth {
 };
 
 /**
- * struct mtier_place_machine - what the decision has to know of the machine
- * @pages: base pages that may be looked at, by group
- * @free: pages that the top tier can take before anything has to leave it
- * @latency_ns: by how much an access to the lower tier takes longer; 0: the usual
- * @move_ns: CPU time that moving a single page takes
- * @look_ns: CPU time that looking at a page takes, MTIER_LOOK_NS at first
- * @share_most: Q16 share of one CPU that looks may not exceed; 0: the usual 25 %
+ * struct mtier_place_machine - parameters of the decision that depend on the machine
+ * @pages: base pages that may be scanned, by class; on the slow tier, those in use
+ * @free: pages that fit into the fast tier without a demotion
+ * @latency_ns: extra latency of an access to the slow tier; 0 for the usual value
+ * @move_ns: CPU time of the migration of a single page
+ * @look_ns: CPU time of the scan of a page, MTIER_LOOK_NS at first
+ * @share_most: Q16 limit of the share of one CPU for scans; 0 for the usual 25 %
  */
 struct mtier_place_machine {
 	u64 pages[MTIER_GROUPS];
@@ -148,14 +148,16 @@ struct mtier_place {
 };
 
 /**
- * enum mtier_plan_why - why no more pages change places
- * @MTIER_PLAN_RATE: the limit of the rate is reached
- * @MTIER_PLAN_NOBODY: nothing is left on the lower tier that was seen and may move
- * @MTIER_PLAN_NO_VICTIM: nothing is left on the top tier that was seen and may move
- * @MTIER_PLAN_ALIKE: the next two are too much alike, or too little is known of them
- * @MTIER_PLAN_COST: it would cost more than it saves
- * @MTIER_PLAN_SATURATED: nearly every look finds even the least used one above, and
- * looks cannot be closer: who of them is used more is not to be seen
+ * enum mtier_plan_why - reason why no more pages are exchanged
+ * @MTIER_PLAN_RATE: the rate limit is reached
+ * @MTIER_PLAN_NOBODY: the slow tier has no sampled page left that may migrate
+ * @MTIER_PLAN_NO_VICTIM: the fast tier has no sampled page left that may migrate
+ * @MTIER_PLAN_ALIKE: the next two pages differ too little, or too little is known of
+ *	them
+ * @MTIER_PLAN_COST: the exchange would cost more than it saves
+ * @MTIER_PLAN_SATURATED: nearly every scan finds even the least used fast page
+ *	accessed, and the scan interval cannot be shorter; scans cannot find out which
+ *	page is used more
  */
 enum mtier_plan_why {
 	MTIER_PLAN_RATE,

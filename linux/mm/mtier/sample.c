@@ -2,16 +2,17 @@
 /*
  * Page promotion: which memory a burst (sampling window) scans.
  *
- * A burst scans a part of all memory that has to represent the rest. So each range
- * of 2 MiB that has page tables is as likely to be drawn as any other. A burst
- * draws from each address space in proportion to its share of all ranges. Within an
- * address space the order is random, and each range is drawn once before any range
- * is drawn again.
+ * A burst scans a part of the memory that has to represent the rest. Pages to promote
+ * are looked for in ranges that are in use and have pages on the slow tier. Pages to
+ * demote are looked for in all other ranges, and in those with pages on the fast tier.
+ * sweep.c finds out which are which. So the ranges that nobody uses take no scan time
+ * from those in use below, however many there are.
  *
- * Each address space has a list of its ranges, which takes 8 bytes a range. The
- * list is made at the first draw. It is made anew when all ranges were drawn, or
- * when much more or less memory is mapped than before. So memory of a new process
- * does not have to wait until all older memory was drawn.
+ * For each tier, a burst draws from each address space in proportion to its share of
+ * the ranges. Within an address space the order is random, and each range is drawn
+ * once before any is drawn again: the ranges are sorted by a hash of their address,
+ * and a cursor for each tier says which is next. So a new list goes on where the old
+ * one was.
  *
  * A process can raise or lower its scan scale. Its ranges are drawn more or less
  * often in proportion.
@@ -22,276 +23,159 @@
  *
  * Locking: none; the lists belong to kmtierd.
  */
-#include <linux/kthread.h>
+#include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
-#include <linux/pagewalk.h>
 #include <linux/random.h>
-#include <linux/sched/clock.h>
-#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
 
 #include "burst.h"
-#include "eligible.h"
 #include "mtier.h"
 
-/* Least age of a list before an exited representative VMA makes it stale. */
-#define MTIER_SHARES_NS		(10ULL * NSEC_PER_SEC)
-/* Longest hold of mmap_lock, and most ranges listed in it: one page of addresses. */
-#define MTIER_LIST_NS		NSEC_PER_MSEC
-#define MTIER_LISTED_MAX	(PAGE_SIZE / sizeof(unsigned long))
+/* Ranges are sorted into 2^8 groups by a hash, and by address within a group. */
+#define MTIER_ORDER_BITS	8
+#define MTIER_ORDER_GROUPS	BIT(MTIER_ORDER_BITS)
 
-/**
- * struct mtier_listing - state of a walk that lists ranges
- * @at: addresses of the ranges found since the lock was taken
- * @nr: number of entries in @at
- * @shared: the walk found memory that other processes can map
- * @stands: the walk listed some of that memory
- * @cursor: address at which the walk continues
- * @deadline: time at which the walk drops the lock
- */
-struct mtier_listing {
-	unsigned long at[MTIER_LISTED_MAX];
-	unsigned int nr;
-	bool shared;
-	bool stands;
-	unsigned long cursor;
-	u64 deadline;
-};
+/* ---- the order within an address space ---- */
 
-static struct mtier_listing mtier_listing;
-/* Scratch for the search for representative VMAs. */
-static struct mtier_others mtier_listed_others;
-
-/* Set the cursor. A nonzero result ends the walk until the next hold of the lock. */
-static int mtier_list_pause(struct mtier_listing *l, struct mm_struct *mm,
-			    unsigned long next)
+static u32 mtier_sample_group(unsigned long at, u32 salt)
 {
-	l->cursor = next;
-	return l->nr == MTIER_LISTED_MAX || local_clock() >= l->deadline ||
-	       need_resched() || mmap_lock_is_contended(mm);
+	return hash_64((u64)(at >> PMD_SHIFT) * salt, MTIER_ORDER_BITS);
 }
 
-/* Check whether another VMA represents all mappers of this part. */
-static bool mtier_list_theirs(struct mtier_listing *l,
-			      struct vm_area_struct *vma, unsigned long addr,
-			      unsigned long next)
+/* Check whether range @a is drawn before range @b. */
+static bool mtier_sample_before(unsigned long a, unsigned long b, u32 salt)
 {
-	if (!mtier_may_be_others(vma))
-		return false;
-	l->shared = true;
-	if (!mtier_others_own(&mtier_listed_others, vma, addr,
-			      (next - addr) >> PAGE_SHIFT))
-		return true;
-	l->stands = true;
-	return false;
+	u32 x = mtier_sample_group(a, salt), y = mtier_sample_group(b, salt);
+
+	return x == y ? (a & PMD_MASK) < (b & PMD_MASK) : x < y;
 }
 
-static int mtier_list_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
-			  struct mm_walk *walk)
+/* Sort ranges, which are in the order of their addresses, from @from to @to. */
+static void mtier_sample_order(const struct mtier_sample *s,
+			       const unsigned long *from, unsigned long *to)
 {
-	struct mtier_listing *l = walk->private;
-	unsigned long at = addr & PMD_MASK;
+	u32 first[MTIER_ORDER_GROUPS] = { }, group, sum = 0, nr;
+	unsigned int i;
 
-	/* A range can be part of two VMAs: list it once. */
-	if (!pmd_none(pmdp_get_lockless(pmd)) &&
-	    (!l->nr || l->at[l->nr - 1] != at) &&
-	    !mtier_list_theirs(l, walk->vma, addr, next))
-		l->at[l->nr++] = at;
-	return mtier_list_pause(l, walk->mm, next);
-}
-
-static int mtier_list_hole(unsigned long addr, unsigned long next, int depth,
-			   struct mm_walk *walk)
-{
-	return mtier_list_pause(walk->private, walk->mm, next);
-}
-
-static int mtier_list_vma(unsigned long addr, unsigned long next,
-			  struct mm_walk *walk)
-{
-	if (mtier_vma_eligible(walk->vma))
-		return 0;
-	/* Also pause at skipped VMAs: there can be tens of thousands of them. */
-	return mtier_list_pause(walk->private, walk->mm, next) ? -EAGAIN : 1;
-}
-
-static const struct mm_walk_ops mtier_list_ops = {
-	.pmd_entry	= mtier_list_pmd,
-	.pte_hole	= mtier_list_hole,
-	.test_walk	= mtier_list_vma,
-	.walk_lock	= PGWALK_RDLOCK,
-};
-
-/* List the ranges that one hold of the lock allows. False if the trylock fails. */
-static bool mtier_list_locked(struct mtier_listing *l, struct mm_struct *mm)
-{
-	if (!mmap_read_trylock(mm))
-		return false;
-	l->deadline = local_clock() + MTIER_LIST_NS;
-	if (!walk_page_range(mm, l->cursor, mm->task_size, &mtier_list_ops, l))
-		l->cursor = mm->task_size;
-	mmap_read_unlock(mm);
-	return true;
+	for (i = 0; i < s->nr; i++)
+		first[mtier_sample_group(from[i], s->salt)]++;
+	for (group = 0; group < MTIER_ORDER_GROUPS; group++) {
+		nr = first[group];
+		first[group] = sum;
+		sum += nr;
+	}
+	for (i = 0; i < s->nr; i++)
+		to[first[mtier_sample_group(from[i], s->salt)]++] = from[i];
 }
 
 /*
- * List more ranges of @slot. False if kmtierd must stop, the process has exited, or
- * mmap_lock is not available.
+ * Set the cursors of a new list to where those of the old one are. At first they are half
+ * a round apart: a range that both tiers are sampled from is not drawn twice at once.
  */
-static bool mtier_list_some(struct mtier_listing *l, struct mtier_slot *slot)
+static void mtier_sample_resume(struct mtier_sample *s,
+				const struct mtier_sample *old)
 {
-	bool listed;
+	unsigned int i, side;
 
-	l->nr = 0;
-	if (kthread_should_stop() || !mtier_slot_enter(slot))
-		return false;
-	listed = mtier_list_locked(l, slot->mm);
-	mtier_slot_leave(slot);
-	return listed;
+	for (side = 0; side < MTIER_SIDES; side++) {
+		unsigned int was = old->side[side].next, next = 0;
+
+		if (!old->nr && side == MTIER_TOP)
+			next = s->nr / 2;
+		while (was < old->nr && next < s->nr &&
+		       mtier_sample_before(s->at[next], old->at[was], s->salt))
+			next++;
+		s->side[side].next = next;
+		for (i = 0; i < s->nr; i++)
+			s->side[side].nr += !!(s->at[i] & BIT(side));
+	}
 }
 
-/* Append the ranges found last to the new list. False if there is no memory. */
-static bool mtier_list_keep(struct mtier_sample *new, unsigned int *room,
-			    const struct mtier_listing *l)
+/**
+ * mtier_sample_sort() - Bring a new list into the order in which ranges are drawn.
+ * @s: the list, in the order of addresses; its salt is that of @old
+ * @old: the list that it replaces
+ *
+ * Context: may sleep.
+ * Return: false if there is no memory.
+ */
+bool mtier_sample_sort(struct mtier_sample *s, const struct mtier_sample *old)
 {
-	unsigned int nr = l->nr, want = new->nr + nr;
-	const unsigned long *at = l->at;
-	unsigned long *larger;
+	unsigned long *at;
 
-	/* The walk before this one ended within the same range. */
-	if (nr && new->nr && new->at[new->nr - 1] == at[0]) {
-		at++;
-		nr--;
-	}
-	if (want > *room) {
-		want = max(want, 2 * *room);
-		larger = kvrealloc(new->at, want * sizeof(*new->at),
-				   GFP_KERNEL | __GFP_NOWARN);
-		if (!larger)
-			return false;
-		new->at = larger;
-		*room = want;
-	}
-	memcpy(new->at + new->nr, at, nr * sizeof(*at));
-	new->nr += nr;
+	if (!s->nr)
+		return true;
+	at = kvmalloc_array(s->nr, sizeof(*at), GFP_KERNEL | __GFP_NOWARN);
+	if (!at)
+		return false;
+	mtier_sample_order(s, s->at, at);
+	kvfree(s->at);
+	s->at = at;
+	mtier_sample_resume(s, old);
 	return true;
 }
 
-/* List the ranges of an address space. On failure the old list stays. */
-static void mtier_sample_list(struct mtier_slot *slot)
+/* Draw the next @nr ranges for a tier, of at least as many, with their flags. */
+static void mtier_sample_take(struct mtier_sample *s, u32 side,
+			      unsigned long *at, unsigned int nr)
 {
-	struct mtier_sample new = {
-		.rss = get_mm_rss(slot->mm),
-		.shares = mtier_slots_shares(),
-		.listed_ns = ktime_get_ns(),
-	};
-	struct mtier_listing *l = &mtier_listing;
-	struct mm_struct *mm = slot->mm;
-	unsigned int room = 0;
+	unsigned int *next = &s->side[side].next;
+	unsigned long range;
 
-	l->cursor = 0;
-	l->shared = false;
-	l->stands = false;
-	while (l->cursor < mm->task_size) {
-		if (!mtier_list_some(l, slot) || !mtier_list_keep(&new, &room, l)) {
-			kvfree(new.at);
-			return;
-		}
-		cond_resched();
+	while (nr) {
+		if (*next >= s->nr)
+			*next = 0;
+		range = s->at[(*next)++];
+		if (!(range & BIT(side)))
+			continue;
+		*at++ = range;
+		nr--;
 	}
-	kvfree(slot->sample.at);
-	new.shared = l->shared;
-	new.stands = l->stands;
-	slot->sample = new;
 }
 
-/* Check whether a representative VMA of memory mapped here may have exited. */
-static bool mtier_sample_shares(const struct mtier_sample *s)
-{
-	return s->shared && s->shares != mtier_slots_shares() &&
-	       ktime_get_ns() - s->listed_ns >= MTIER_SHARES_NS;
-}
+/* ---- the share of each address space ---- */
 
-/* Check whether a list is missing or has to be made anew. */
-static bool mtier_sample_stale(const struct mtier_slot *slot)
-{
-	unsigned long rss = get_mm_rss(slot->mm), then = slot->sample.rss;
-	unsigned long apart = max(rss, then) - min(rss, then);
-
-	if (slot->sample.old || mtier_sample_shares(&slot->sample))
-		return true;
-	return apart > then / 8 + (slot->sample.nr ? MTIER_RANGE_PAGES / 2 : 0);
-}
-
-static bool mtier_sample_left_out(const struct mtier_slot *slot)
+/**
+ * mtier_sample_left_out() - Check whether an address space is not scanned.
+ * @slot: the slot of the address space
+ *
+ * Return: true if so.
+ */
+bool mtier_sample_left_out(const struct mtier_slot *slot)
 {
 	return !READ_ONCE(slot->mm->mtier_scan_scale) ||
 	       mm_has_notifiers(slot->mm);
 }
 
-/* Count the ranges of an address space that can be drawn now. */
-static unsigned int mtier_sample_ranges(struct mtier_slot *slot)
+/* Weight of an address space: its ranges for a tier times its scan scale. */
+static u64 mtier_sample_weight(const struct mtier_slot *slot, u32 side)
 {
-	if (mtier_sample_left_out(slot))
-		return 0;
-	if (mtier_sample_stale(slot))
-		mtier_sample_list(slot);
-	return slot->sample.nr;
+	return (u64)slot->sample.side[side].nr *
+	       READ_ONCE(slot->mm->mtier_scan_scale);
 }
 
 /**
- * struct mtier_sample_sum - ranges that can be drawn
- * @ranges: number of ranges
- * @weight: sum of the ranges, each weighted with the scan scale of its address
- *	space
+ * mtier_sample_sum() - Count the ranges that can be drawn.
+ * @sum: filled
+ * @now: the time
+ *
+ * Context: kmtierd; may sleep.
  */
-struct mtier_sample_sum {
-	unsigned long ranges;
-	u64 weight;
-};
-
-/* Weight of an address space: its ranges times its scan scale. */
-static u64 mtier_sample_weight(const struct mtier_slot *slot)
+void mtier_sample_sum(struct mtier_sample_sum *sum, ktime_t now)
 {
-	return (u64)slot->sample.nr * READ_ONCE(slot->mm->mtier_scan_scale);
-}
-
-static struct mtier_sample_sum mtier_sample_sum(ktime_t now)
-{
-	struct mtier_sample_sum sum = { };
 	struct mtier_slot *slot = NULL;
+	u32 side;
 
+	*sum = (struct mtier_sample_sum) { .now = now };
 	while ((slot = mtier_slot_after(slot, now))) {
-		if (!mtier_sample_ranges(slot))
+		if (mtier_sample_left_out(slot))
 			continue;
-		sum.ranges += slot->sample.nr;
-		sum.weight += mtier_sample_weight(slot);
-	}
-	return sum;
-}
-
-/* Draw @nr ranges: first the remaining ones of this round, then some of a new round. */
-static void mtier_sample_take(struct mtier_sample *s, unsigned long *at,
-			      unsigned int nr)
-{
-	unsigned int i, pick, left = s->nr - s->next;
-
-	if (left < nr) {
-		for (i = 0; i < left; i++)
-			swap(s->at[i], s->at[s->next + i]);
-		memcpy(at, s->at, left * sizeof(*at));
-		at += left;
-		nr -= left;
-		s->next = left;
-		s->old = true;
-	}
-	for (i = 0; i < nr; i++, s->next++) {
-		/* swap() evaluates its arguments twice. */
-		pick = s->next + get_random_u32_below(s->nr - s->next);
-		swap(s->at[s->next], s->at[pick]);
-		at[i] = s->at[s->next];
+		for (side = 0; side < MTIER_SIDES; side++) {
+			sum->ranges[side] += slot->sample.side[side].nr;
+			sum->weight[side] += mtier_sample_weight(slot, side);
+		}
 	}
 }
 
@@ -303,83 +187,182 @@ static int mtier_sample_cmp(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void mtier_sample_add(struct mtier_watch *w, struct mtier_slot *slot,
-			     unsigned int nr)
+/*
+ * Split addresses and flags. A range drawn for both tiers is one range. Each is scanned
+ * for all of its tiers that the burst samples: it costs no more.
+ */
+static unsigned int mtier_sample_merge(struct mtier_watch *w, unsigned int nr)
 {
+	u8 *sides = w->sides + w->nr, sampled = MTIER_RANGE_LOW;
+	unsigned long *at = w->at + w->nr;
+	unsigned int i, out = 0;
+
+	if (!w->low_only)
+		sampled |= MTIER_RANGE_TOP;
+	for (i = 0; i < nr; i++) {
+		if (out && at[out - 1] == (at[i] & PMD_MASK))
+			continue;
+		sides[out] = at[i] & sampled;
+		w->drawn[MTIER_LOW] += !!(sides[out] & MTIER_RANGE_LOW);
+		w->drawn[MTIER_TOP] += !!(sides[out] & MTIER_RANGE_TOP);
+		at[out++] = at[i] & PMD_MASK;
+	}
+	return out;
+}
+
+/* Draw @nr ranges for each tier from an address space. */
+static void mtier_sample_add(struct mtier_watch *w, struct mtier_slot *slot,
+			     const unsigned int nr[MTIER_SIDES])
+{
+	unsigned long *at = w->at + w->nr;
+	unsigned int drawn = 0;
+	u32 side;
+
+	for (side = 0; side < MTIER_SIDES; side++) {
+		mtier_sample_take(&slot->sample, side, at + drawn, nr[side]);
+		drawn += nr[side];
+	}
+	/* A page table walk proceeds in address order. */
+	sort(at, drawn, sizeof(*at), mtier_sample_cmp, NULL);
+	drawn = mtier_sample_merge(w, drawn);
 	mtier_slot_get(slot);
 	w->part[w->nr_parts++] = (struct mtier_part) {
 		.slot = slot,
 		.first = w->nr,
-		.nr = nr,
+		.nr = drawn,
 	};
-	mtier_sample_take(&slot->sample, w->at + w->nr, nr);
-	/* A page table walk proceeds in address order. */
-	sort(w->at + w->nr, nr, sizeof(*w->at), mtier_sample_cmp, NULL);
-	w->nr += nr;
+	w->nr += drawn;
+}
+
+/**
+ * struct mtier_deal - distribution of ranges among the address spaces, for a tier
+ * @want: number of ranges wanted
+ * @left: number of these that are not drawn yet
+ * @total: weight of all address spaces
+ * @sum: weight of the address spaces visited
+ * @mark: random offset of the points
+ */
+struct mtier_deal {
+	unsigned long want;
+	unsigned long left;
+	u64 total;
+	u64 sum;
+	u64 mark;
+};
+
+/*
+ * Get the share of an address space of weight @weight. This is systematic sampling:
+ * @want points are evenly spaced over the sum of all weights. The share is the number
+ * of points within the weight, but not more than @most.
+ */
+static unsigned int mtier_deal_share(struct mtier_deal *d, u64 weight,
+				     unsigned int most)
+{
+	unsigned long nr;
+
+	if (!weight || !d->total)
+		return 0;
+	nr = div64_u64((d->sum + weight) * d->want + d->mark, d->total) -
+	     div64_u64(d->sum * d->want + d->mark, d->total);
+	d->sum += weight;
+	nr = min3(nr, d->left, (unsigned long)most);
+	d->left -= nr;
+	return nr;
+}
+
+static struct mtier_deal mtier_deal(unsigned long want, u64 total)
+{
+	return (struct mtier_deal) {
+		.want = want,
+		.left = want,
+		.total = total,
+		.mark = total ? get_random_u64() % total : 0,
+	};
+}
+
+/* Distribute the ranges wanted among the address spaces. */
+static void mtier_sample_deal(struct mtier_watch *w,
+			      struct mtier_deal deal[MTIER_SIDES], ktime_t now)
+{
+	struct mtier_slot *slot = NULL;
+	unsigned int nr[MTIER_SIDES];
+	u32 side;
+
+	while ((deal[MTIER_TOP].left || deal[MTIER_LOW].left) &&
+	       (slot = mtier_slot_after(slot, now))) {
+		if (mtier_sample_left_out(slot))
+			continue;
+		for (side = 0; side < MTIER_SIDES; side++)
+			nr[side] = mtier_deal_share(&deal[side],
+						    mtier_sample_weight(slot, side),
+						    slot->sample.side[side].nr);
+		if (nr[MTIER_TOP] || nr[MTIER_LOW])
+			mtier_sample_add(w, slot, nr);
+	}
+	if (slot)
+		mtier_slot_put(slot);
 }
 
 /*
- * Get the share of @want for an address space of weight @nr that follows weights of
- * @sum, out of @total. This is systematic sampling: @want points are evenly spaced
- * over the sum of all weights. The share is the number of points within the weight
- * @nr. @mark is the random offset of the points.
+ * Divide @want ranges among the tiers: half of them for each. What one does not need is
+ * for the other.
  */
-static unsigned long mtier_sample_share(u64 sum, u64 nr, unsigned long want,
-					u64 mark, u64 total)
+static void mtier_sample_divide(struct mtier_deal deal[MTIER_SIDES],
+				const struct mtier_sample_sum *sum,
+				unsigned long want, bool low_only)
 {
-	return div64_u64((sum + nr) * want + mark, total) -
-	       div64_u64(sum * want + mark, total);
+	unsigned long top = low_only ? 0 : sum->ranges[MTIER_TOP];
+	unsigned long low = min(sum->ranges[MTIER_LOW],
+				want - min(top, want / 2));
+
+	deal[MTIER_LOW] = mtier_deal(low, sum->weight[MTIER_LOW]);
+	deal[MTIER_TOP] = mtier_deal(min(top, want - low),
+				     sum->weight[MTIER_TOP]);
 }
 
-/* Distribute @want ranges among the address spaces by weight. */
-static void mtier_sample_deal(struct mtier_watch *w, unsigned long want,
-			      u64 total, ktime_t now)
+static int mtier_sample_alloc(struct mtier_watch *w, unsigned long want)
 {
-	u64 mark = get_random_u64() % total, sum = 0;
-	struct mtier_slot *slot = NULL;
-	unsigned long nr;
-	u64 weight;
-
-	while ((slot = mtier_slot_after(slot, now))) {
-		/* Also skip slots added since the sum: they have no list. */
-		if (mtier_sample_left_out(slot) || !slot->sample.nr)
-			continue;
-		weight = mtier_sample_weight(slot);
-		nr = mtier_sample_share(sum, weight, want, mark, total);
-		sum += weight;
-		nr = min3(nr, want - w->nr, (unsigned long)slot->sample.nr);
-		if (nr)
-			mtier_sample_add(w, slot, nr);
-	}
+	w->at = kvmalloc_array(want, sizeof(*w->at), GFP_KERNEL);
+	w->sides = kvmalloc(want, GFP_KERNEL);
+	w->part = kvmalloc_array(want + MTIER_AUDIT_PARTS, sizeof(*w->part),
+				 GFP_KERNEL);
+	w->page = kvmalloc_array(want, MTIER_RANGE_PAGES, GFP_KERNEL);
+	/* A range can map parts of several files; what has no room is not scanned. */
+	if (w->at && w->sides && w->part && w->page &&
+	    !mtier_file_set_room(&w->files, 2 * (want + MTIER_AUDIT_PARTS)))
+		return 0;
+	mtier_sample_drop(w);
+	return -ENOMEM;
 }
 
 /**
  * mtier_sample_draw() - Draw the ranges that a burst scans.
  * @watch: the sample to be filled
+ * @sum: the ranges that there are, from mtier_sample_sum()
  * @want: number of ranges; all ranges are taken if there are fewer
+ * @low_only: sample the slow tier only
  *
  * Context: kmtierd; may sleep.
  * Return: 0, -ENOENT if there is no memory to scan, or -ENOMEM.
  */
-int mtier_sample_draw(struct mtier_watch *watch, unsigned long want)
+int mtier_sample_draw(struct mtier_watch *watch, const struct mtier_sample_sum *sum,
+		      unsigned long want, bool low_only)
 {
-	ktime_t now = ktime_get();
-	struct mtier_sample_sum sum = mtier_sample_sum(now);
+	struct mtier_deal deal[MTIER_SIDES];
+	int ret;
 
-	*watch = (struct mtier_watch) { };
-	if (!sum.weight)
+	*watch = (struct mtier_watch) { .low_only = low_only };
+	/* One for each tier that is sampled, at least. */
+	want = clamp(want, low_only ? 1 : 2, (unsigned long)INT_MAX / MTIER_RANGE_PAGES);
+	mtier_sample_divide(deal, sum, want, low_only);
+	want = deal[MTIER_LOW].want + deal[MTIER_TOP].want;
+	if (!want)
 		return -ENOENT;
-	want = min3(want, sum.ranges, (unsigned long)INT_MAX / MTIER_RANGE_PAGES);
-	watch->at = kvmalloc_array(want, sizeof(*watch->at), GFP_KERNEL);
-	watch->part = kvmalloc_array(want + MTIER_AUDIT_PARTS,
-				     sizeof(*watch->part), GFP_KERNEL);
-	watch->page = kvmalloc_array(want, MTIER_RANGE_PAGES, GFP_KERNEL);
-	if (!watch->at || !watch->part || !watch->page) {
-		mtier_sample_drop(watch);
-		return -ENOMEM;
-	}
+	ret = mtier_sample_alloc(watch, want);
+	if (ret)
+		return ret;
 	memset(watch->page, MTIER_PAGE_NONE, want * MTIER_RANGE_PAGES);
-	mtier_sample_deal(watch, want, sum.weight, now);
+	mtier_sample_deal(watch, deal, sum->now);
 	return 0;
 }
 
@@ -393,8 +376,10 @@ void mtier_sample_drop(struct mtier_watch *watch)
 
 	for (i = 0; i < watch->nr_parts; i++)
 		mtier_slot_put(watch->part[i].slot);
+	mtier_file_set_free(&watch->files);
 	kvfree(watch->page);
 	kvfree(watch->part);
+	kvfree(watch->sides);
 	kvfree(watch->at);
 	*watch = (struct mtier_watch) { };
 }

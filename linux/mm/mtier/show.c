@@ -151,6 +151,8 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 		   b->spent_ns, mtier_plan_word(b));
 	seq_printf(m, "bursts %llu\nlooks %llu\nptes %llu\nmms %llu\nflushes %llu\n",
 		   s->bursts, s->looks, s->ptes, s->mms, s->flushes);
+	seq_printf(m, "sweeps %llu\nswept %llu\nall_swept_ns %llu\nin_use %lu\n",
+		   s->sweeps, s->swept, s->swept_ns, b->in_use);
 	seq_printf(m, "fixed_top %llu\nfixed_low %llu\n", s->fixed[MTIER_TOP],
 		   s->fixed[MTIER_LOW]);
 	seq_printf(m, "left %llu\nlarge %llu\ncommon %llu\nshared %llu\ntold %llu\n",

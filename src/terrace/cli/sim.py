@@ -51,14 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run the simulation."""
     from terrace.sim.loads import LOADS
-    from terrace.sim.policies import COSTS, PARTS, TRIED
+    from terrace.sim.policies import COSTS, PARTS
     from terrace.sim.runs import run_all
     from terrace.sim.tables import HEADERS, MEANING, rows
 
     if args.list:
         loads = [(name, text) for name, (text, _) in LOADS.items()]
         named = [("static", "nothing moves"), ("informed", "knows all rates"), ("place", "mm/mtier/place.c")]
-        parts = [*PARTS.items(), *TRIED.items(), *((name, text) for name, (text, _) in COSTS.items())]
+        parts = [*PARTS.items(), *((name, text) for name, (text, _) in COSTS.items())]
         named += [(f"place-{name}", text) for name, text in parts]
 
         def text() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who decides in the simulation: nobody, one who knows all rates, or place.c, whole or with a part taken out."""
+"""Policies of the simulation: no migration, one that has all rates, and place.c, whole or without one part."""
 
 from __future__ import annotations
 
@@ -25,36 +25,32 @@ from terrace.sim.decision import (
     Swap,
 )
 from terrace.sim.loads import BLOCK, Rates
+from terrace.sim.sweep import Sample, Sweeper
 from terrace.sim.world import LOW_NS, MOVE_NS, TOP_NS, Pages, World
 from terrace.words import did_you_mean
 
-#: Of a range at least so many pages are looked at by `place-parts`, and of so many ranges at most; bursts of which so
-#: many meet all there is have whole ranges. By so many parts another one is looked at than in the range before.
-_PART_PAGES, _PARTS_MOST, _FEW_BURSTS, _PART_STEP = 64, 64, 16, 5
 _RING = 512
+#: Shortest wait for the next sweep if there is nothing to scan, in seconds.
+_IDLE_S = 0.001
 _AUDIT_OLD_S = 20.0
 _FADE_S = 10.0
 _DRAIN_S = 2.0
 _INFORMED_STEPS = 2000
 _HORIZON_S = 30.0
-#: Without a flush, what the TLB holds is not seen again: so large a share of the pages.
+#: Share of the pages in the TLB. Without a flush, scans do not find them accessed again.
 _TLB_SHARE = 1 / 11
 
-#: Parts of the decision that can be taken out, to see what they are for.
+#: Parts of the decision that can be removed, to measure their effect.
 PARTS = {
     "sides": "one histogram for both tiers instead of one each",
     "jitter": "looks at even distances",
     "audit": "forecasts are believed, never checked",
     "early": "no pair is looked at so soon that few are found: those that all looks find are taken for used once",
     "flush": "no TLB flush after bits were cleared",
+    "sweep": "all ranges are taken for used: none is swept before any is drawn",
 }
 
-#: What the kernel does not do, to see whether it would be better.
-TRIED = {
-    "parts": "a small burst looks at a part each of many ranges, not at few whole ones; not in the kernel",
-}
-
-#: What a look is taken to cost before any was measured, by its cost.
+#: Assumed cost of a scan before the first measurement, as a factor of the real cost.
 COSTS: dict[str, tuple[str, float]] = {
     "dear": ("looks are taken to cost 20 times what they do, until measured", 20.0),
     "cheap": ("looks are taken to cost a twentieth of what they do, until measured", 1 / 20),
@@ -62,13 +58,13 @@ COSTS: dict[str, tuple[str, float]] = {
 
 
 def static(world: World) -> None:
-    """Nothing moves."""
+    """Migrate no page."""
     while not world.over:
         world.advance(1.0)
 
 
 def informed(world: World) -> None:
-    """Who knows all rates, and how long they stay, and pays for moves: no policy can do better."""
+    """Decide with all rates and the time that they stay, and pay for migrations: no policy can do better."""
     saves_ns = LOW_NS - TOP_NS
     step_s = max(min(world.host.run_s / _INFORMED_STEPS, (world.load.turn_s or world.host.run_s) / 100), 0.05)
     while not world.over:
@@ -88,7 +84,7 @@ def informed(world: World) -> None:
 
 
 def _first(rates: Rates, where: NDArray[np.bool_], nr: int, sign: int) -> Pages:
-    """So many of the pages there with the least of `sign` times their rate, in that order."""
+    """Get `nr` of the pages in `where` with the lowest `sign` times rate, in that order."""
     pages = np.flatnonzero(where)
     keys = sign * rates[pages]
     if nr < len(pages):
@@ -99,7 +95,7 @@ def _first(rates: Rates, where: NDArray[np.bool_], nr: int, sign: int) -> Pages:
 
 @dataclass
 class _Pair:
-    """Two pages that changed places, to be looked at again; `down` is None when free memory was taken."""
+    """Two exchanged pages that are re-checked later; `down` is None if free memory was used."""
 
     up: int
     down: int | None
@@ -110,26 +106,25 @@ class _Pair:
 
 
 class Bursts:
-    """place.c in a world: what burst.c and the mover do in the kernel."""
+    """place.c in a simulated world: the part of burst.c and of the migration code in the kernel."""
 
-    def __init__(self, world: World, without: frozenset[str], cost: float, tried: frozenset[str]) -> None:
+    def __init__(self, world: World, without: frozenset[str], cost: float) -> None:
         self.world = world
         self.without = without
-        self.tried = tried
         setting = world.host.setting
         self._machine = Machine(latency_ns=round(LOW_NS - TOP_NS), move_ns=MOVE_NS)
         self._machine.look_ns = max(round(world.host.look_ns * world.host.scale * cost), 1)
+        self._sweeper = Sweeper(world)
+        self._per_range = BLOCK
         self._measure()
         self.decision = Decision(self._machine)
-        self._ranges: list[int] = []
-        self._round = 0
         self._ring: list[_Pair] = []
         self._pairs = 0
         self._faded_s = 0.0
         self._hottest = setting.pages - round(setting.pages * _TLB_SHARE)
 
     def run(self) -> None:
-        """Bursts and rests until the run is over."""
+        """Run bursts and rests until the run is over."""
         while not self.world.over:
             rest_s = self.burst() / 1e9
             self.world.advance(rest_s)
@@ -139,21 +134,25 @@ class Bursts:
                 self.decision.fade()
 
     def _measure(self) -> None:
-        """What lies where."""
+        """Update the number of pages on each tier."""
         self._machine.pages[TOP] = int(self.world.top.sum())
-        self._machine.pages[LOW] = self.world.host.setting.pages - self._machine.pages[TOP]
+        low = self.world.host.setting.pages - self._machine.pages[TOP]
+        self._machine.pages[LOW] = min(low, self._sweeper.in_use * self._per_range)
         self._machine.free = self.world.free
 
     def burst(self) -> int:
-        """One burst of looks with what it moves; returns ns until the next."""
+        """Run one burst of scans, and migrate pages; returns ns until the next burst."""
         world, decision = self.world, self.decision
         start_s = world.now_s
-        self._measure()
-        watched = self._choose(decision.pages())
+        sample = self._choose()
+        watched = sample.pages
+        if not len(watched):
+            return round(max(self._sweeper.next_s - world.now_s, _IDLE_S) * 1e9)
         audited = [] if "audit" in self.without else self._due()
         extra = np.array([page for pair in audited for page in (pair.up, pair.down) if page is not None], dtype=np.intp)
         world.watch(np.concatenate((watched, extra)))
-        scene = _Scene(watched, world.top, int(world.rng.integers(len(watched))))
+        scene = _Scene(sample, world.top, int(world.rng.integers(len(watched))))
+        seen_low = int(scene.counts().pages[LOW][0])
         extra_hits = np.zeros(len(extra), dtype=np.int64)
         early_s = self._early(audited)
         spent = world.looked(len(world.watched))
@@ -174,33 +173,16 @@ class Bursts:
             if drained or decision.enough(looks, now, gain, spent):
                 break
         self._judge(audited, extra_hits, looks)
-        self._measure()
+        if sample.drawn_low:
+            self._per_range = (self._per_range + 1 + seen_low // sample.drawn_low) // 2
         decision.looked(spent, len(world.watched) * (looks + 1))
         return decision.end(gain, spent, round((world.now_s - start_s) * 1e9))
 
-    def _choose(self, pages: int) -> Pages:
-        """The next ranges of the shuffled list; of each the part whose turn it is in this round, or all."""
-        ranges = self.world.host.setting.pages // BLOCK
-        part = self._part(pages, ranges)
-        wanted = min(max(pages // part, 1), ranges)
-        chosen: list[int] = []
-        while len(chosen) < wanted:
-            if not self._ranges:
-                self._ranges = [int(r) for r in self.world.rng.permutation(ranges) if r not in chosen]
-                self._round += 1
-            chosen.append(self._ranges.pop())
-        at = np.array(sorted(chosen))
-        first = (at * _PART_STEP + self._round) % (BLOCK // part) * part
-        return np.asarray(((at * BLOCK + first)[:, None] + np.arange(part)).ravel())
-
-    def _part(self, pages: int, ranges: int) -> int:
-        """Of how many pages of a range a burst of so many consists."""
-        if "parts" not in self.tried or pages * _FEW_BURSTS >= ranges * BLOCK:
-            return BLOCK
-        part = _PART_PAGES
-        while part < BLOCK and pages > part * _PARTS_MOST:
-            part *= 2
-        return part
+    def _choose(self) -> Sample:
+        """Draw the sample of a burst: slow ranges in use, and fast ranges if pages may have to be demoted."""
+        self._sweeper.sweep(self.decision.tau_s, "sweep" not in self.without)
+        self._measure()
+        return self._sweeper.draw(self.decision.pages(), self.world.free >= self._machine.pages[LOW])
 
     def _pause(self, passed_s: float) -> None:
         random = 1 << 31 if "jitter" in self.without else int(self.world.rng.integers(1 << 32))
@@ -208,7 +190,7 @@ class Bursts:
         self.world.advance(self.decision.pause_ns(random) / 1e9 - passed_s, 1.5 * tau_s)
 
     def _look(self) -> NDArray[np.bool_]:
-        """Read and clear the Accessed bits of what is watched."""
+        """Read and clear the Accessed bits of the sample."""
         world = self.world
         found = world.rng.random(len(world.watched)) < -np.expm1(-world.touched)
         if "flush" in self.without:
@@ -219,7 +201,7 @@ class Bursts:
         return found
 
     def _counts(self, scene: _Scene) -> Counts:
-        """What a look tells of the pages that have not moved in this burst."""
+        """Get the access counts of the pages that have not migrated in this burst."""
         counts = scene.counts()
         if "sides" in self.without:
             for c in range(LOOKS + 1):
@@ -228,10 +210,10 @@ class Bursts:
         return counts
 
     def _exchange(self, scene: _Scene) -> tuple[int, bool]:
-        """Move what a plan says; gain in ns, and whether the mover's budget has ended the burst.
+        """Exchange the pages of a plan; returns the gain in ns, and whether the migration budget has ended the burst.
 
-        Pairs beyond the budget wait for it, and so does the next burst: else the CPU time for looks would go into
-        pages that nobody can move.
+        Pairs beyond the budget wait for it, and the next burst waits with them. Otherwise scans would use CPU time
+        for pages that cannot migrate.
         """
         world, decision = self.world, self.decision
         gain = 0
@@ -261,16 +243,17 @@ class Bursts:
                 self._ring.append(_Pair(int(up[number]), partner, swap.gap, swap.rate_s, now_s, now_s + age_s))
 
     def _due(self) -> list[_Pair]:
-        """Pairs that are old enough to be looked at again; those too old are forgotten."""
+        """Get the pairs that are old enough for a re-check; pairs that are too old are dropped."""
         now_s = self.world.now_s
         due = [pair for pair in self._ring if pair.due_s <= now_s <= pair.moved_s + _AUDIT_OLD_S]
         self._ring = [pair for pair in self._ring if now_s < pair.due_s]
         return due
 
     def _early(self, audited: list[_Pair]) -> float:
-        """Pairs due for the first time are looked at so soon that few are found; returns how many seconds passed.
+        """Scan pairs at their first re-check so soon that few are found accessed; returns the seconds that passed.
 
-        That tells how often they are used: by the looks of a burst the hottest are always found, and count too little.
+        This measures how often they are used. The scans of a burst always find the hottest pages accessed, and
+        count them too low.
         """
         young = [pair.due_s - pair.moved_s < AUDIT_AGES_S[1] for pair in audited]
         if "early" in self.without or not any(young):
@@ -298,17 +281,19 @@ class Bursts:
 
 
 class _Scene:
-    """The pages of a burst: where each lay at its start, how often it was found, and whether it has moved."""
+    """The pages of a burst: their tier at its start, their access counts, and whether they have migrated."""
 
-    def __init__(self, pages: Pages, top: NDArray[np.bool_], start: int) -> None:
+    def __init__(self, sample: Sample, top: NDArray[np.bool_], start: int) -> None:
+        pages = sample.pages
         self._pages = pages
         self._side = np.where(top[pages], TOP, LOW)
-        self._moved = np.zeros(len(pages), dtype=np.bool_)
+        # A range counts only for the tiers that it was drawn for.
+        self._moved = ~sample.sides[self._side, np.arange(len(pages))]
         self._start = start
         self.count = np.zeros(len(pages), dtype=np.int64)
 
     def counts(self) -> Counts:
-        """Pages that have not moved, by side and count."""
+        """Count the pages that have not migrated, by tier and access count."""
         result = Counts()
         for side in (TOP, LOW):
             here = (self._side == side) & ~self._moved
@@ -317,25 +302,22 @@ class _Scene:
         return result
 
     def take(self, side: int, count: int, nr: int) -> Pages:
-        """So many pages of a side and count, which count as moved from now on."""
+        """Take up to `nr` pages of a tier and access count, and record them as migrated."""
         found = np.flatnonzero((self._side == side) & (self.count == count) & ~self._moved)
         found = np.roll(found, -int(np.searchsorted(found, self._start)))[:nr]
         self._moved[found] = True
         return self._pages[found]
 
 
-def place(
-    world: World, without: frozenset[str] = frozenset(), cost: float = 1.0, tried: frozenset[str] = frozenset()
-) -> None:
-    """place.c decides; `without` names PARTS that are taken out, `tried` TRIED, `cost` is a value of COSTS."""
-    Bursts(world, without, cost, tried).run()
+def place(world: World, without: frozenset[str] = frozenset(), cost: float = 1.0) -> None:
+    """Decide with place.c; `without` names the PARTS that are removed, `cost` is a value of COSTS."""
+    Bursts(world, without, cost).run()
 
 
 def policy_named(name: str) -> Callable[[World], None]:
-    """`static`, `informed`, `place`, or `place-NAME`, of PARTS, TRIED or COSTS. Raises UsageError, which names them."""
+    """Get `static`, `informed`, `place`, or `place-NAME` of PARTS or COSTS. Raises UsageError, which names them."""
     known: dict[str, Callable[[World], None]] = {"static": static, "informed": informed, "place": place}
     known |= {f"place-{part}": partial(place, without=frozenset((part,))) for part in PARTS}
-    known |= {f"place-{word}": partial(place, tried=frozenset((word,))) for word in TRIED}
     known |= {f"place-{word}": partial(place, cost=cost) for word, (_, cost) in COSTS.items()}
     if name not in known:
         raise UsageError(f"no policy '{name}'; {did_you_mean(name, known)}there are {', '.join(known)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Simulated memory of two tiers, its time, and what is counted; who decides what moves is another matter."""
+"""Simulated memory of two tiers, its time, and its counters; the policies are in policies.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from terrace.sim.loads import Load, Rates, Setting
+from terrace.sim.loads import BLOCK, Load, Rates, Setting
 
 TOP_NS, LOW_NS = 100.0, 250.0
 MOVE_NS = 2500
@@ -18,10 +18,10 @@ Pages = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Host:
-    """A machine: one simulated page stands for `scale` pages of it.
+    """A machine: one simulated page represents `scale` pages of it.
 
-    `rate_s`: pages that may be promoted a second, of the simulated. `look_ns`: CPU time of a look at a page of
-    the machine.
+    `rate_s`: simulated pages that may be promoted in a second. `look_ns`: CPU time of the scan of a page of the
+    machine.
     """
 
     name: str
@@ -32,23 +32,23 @@ class Host:
     look_ns: int = LOOK_NS
 
 
-#: A small process that is busy, and a large one of 64 GiB, of which one page in 64 is simulated.
+#: A small busy process, and a large one of 64 GiB, with one page in 64 simulated.
 HOSTS = {
     "L": Host("L", Setting(pages=65536, rate=400.0, turn_s=10.0), 1, 65536.0, 60.0),
     "S": Host("S", Setting(pages=262144, rate=12.0, turn_s=250.0), 64, 4096.0, 1000.0),
 }
-# Where a look takes as long as in the lab, whose CPUs are slow.
+# A scan takes as long as in the lab, which has slow CPUs.
 HOSTS["D"] = replace(HOSTS["L"], name="D", look_ns=100)
-#: Those that are asked for without words.
+#: Hosts that are simulated by default.
 USUAL_HOSTS = ("L", "S")
 
 
 @dataclass
 class Tally:
-    """What a run has come to. Accesses and moves are of simulated pages; CPU times of the machine.
+    """Result of a run. Accesses and moves are of simulated pages; CPU times are of the machine.
 
-    `warm` is the part after the first quarter; `course` holds, a step each, its end in seconds, accesses, those that
-    found DRAM, and those that would have with the best placement of the moment.
+    `warm` is the part after the first quarter. `course` has an entry for each step: its end in seconds, accesses,
+    accesses to DRAM, and accesses to DRAM with the best placement of the moment.
     """
 
     accesses: float = 0.0
@@ -64,7 +64,7 @@ class Tally:
 
 
 class World:
-    """Pages on two tiers under a load; DRAM, `room` pages, is full of whatever came first, or as the load says."""
+    """Pages on two tiers under a load; DRAM has `room` pages, and is full of the first pages, or those of the load."""
 
     def __init__(self, host: Host, load: Load, dram: float, rng: np.random.Generator) -> None:
         self.host = host
@@ -78,33 +78,35 @@ class World:
         self.tally = Tally()
         self.watched: Pages = np.empty(0, dtype=np.intp)
         self.touched: Rates = np.empty(0)
+        #: Expected number of accesses to each range since its last sweep. At first, all ranges count as just accessed.
+        self.swept = np.full(host.setting.pages // BLOCK, np.inf)
         self._budget = 0.0
-        # Who is hot may change; how hot the hottest are does not, in any of the loads.
+        # Loads may change which pages are hot, but not the rates of the hottest pages.
         rates = np.sort(load.rates(0.0))
         self._best = float(rates[len(rates) - self.room :].sum() / rates.sum())
 
     @property
     def free(self) -> int:
-        """Pages that DRAM can take before anything has to leave it."""
+        """Number of pages that fit into DRAM without a demotion."""
         return self.room - int(self.top.sum())
 
     @property
     def warm(self) -> bool:
-        """Is the first quarter of the run over?"""
+        """True if the first quarter of the run is over."""
         return self.now_s > self.host.run_s / 4
 
     @property
     def over(self) -> bool:
-        """Is the run?"""
+        """True if the run is over."""
         return self.now_s >= self.host.run_s - 1e-6
 
     def watch(self, pages: Pages) -> None:
-        """From now on accesses to these are added up in `touched`, as how many are expected."""
+        """Start to sum up the expected number of accesses to these pages in `touched`."""
         self.watched = pages
         self.touched = np.zeros(len(pages))
 
     def advance(self, seconds: float, depth_s: float = 0.1) -> None:
-        """Let time pass, and the mover's budget fill up, at most to what it may move in `depth_s`."""
+        """Let time pass, and fill up the migration budget, at most to the pages of `depth_s` seconds."""
         end_s = min(self.now_s + seconds, self.host.run_s)
         while self.now_s < end_s - 1e-9:
             step_s = min(end_s, self.load.change_s(self.now_s)) - self.now_s
@@ -116,6 +118,7 @@ class World:
         accesses, hits = float(found.sum()), float(found[self.top].sum())
         best = accesses * self._best
         self.touched += found[self.watched]
+        self.swept += found.reshape(-1, BLOCK).sum(axis=1)
         tally = self.tally
         self.now_s += step_s
         tally.accesses += accesses
@@ -127,17 +130,17 @@ class World:
         tally.course.append((self.now_s, accesses, hits, best))
 
     def budget(self) -> int:
-        """Pages that may be promoted now."""
+        """Get the number of pages that may be promoted now."""
         return int(self._budget)
 
     def looked(self, pages: int) -> int:
-        """Charge for looking at so many pages; returns ns."""
+        """Charge the CPU time of the scan of some pages; returns ns."""
         spent = pages * self.host.scale * self.host.look_ns
         self.tally.looks_ns += spent
         return spent
 
     def exchange(self, up: Pages, down: Pages) -> None:
-        """Promote and demote; the caller sees to it that DRAM is not overfull afterwards."""
+        """Promote and demote pages; the caller ensures that they fit into DRAM afterwards."""
         moves = len(up) + len(down)
         self.top[down] = False
         self.top[up] = True

@@ -16,7 +16,7 @@ class Capability:
     programs: tuple[str, ...]
 
 
-_PROMOTION = ("control_", "burst_", "promote_", "target_", "observe_", "race_", "mtier_", "churn")
+_PROMOTION = ("control_", "burst_", "promote_", "target_", "observe_", "race_", "mtier_", "server_", "churn")
 
 #: Capabilities by the name of their folder in tests/mutants.
 CAPABILITIES = {

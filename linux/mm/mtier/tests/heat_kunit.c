@@ -10,6 +10,7 @@
 struct heat_world {
 	struct mtier_watch watch;
 	struct mtier_part part[2];
+	u8 sides[4];
 	u8 page[4 * MTIER_RANGE_PAGES];
 	struct mtier_slot slot[2];
 };
@@ -24,14 +25,18 @@ static struct heat_world *heat_world(struct kunit *test)
 	h->part[1] = (struct mtier_part) {
 		.slot = &h->slot[1], .first = 3, .nr = 1,
 	};
-	h->slot[0].sample.nr = 4;
-	h->slot[1].sample.nr = 1;
+	h->slot[0].heat.ranges[MTIER_LOW] = 4;
+	h->slot[0].heat.ranges[MTIER_TOP] = 5;
+	h->slot[1].heat.ranges[MTIER_LOW] = 1;
+	h->slot[1].heat.ranges[MTIER_TOP] = 1;
 	/* Events name the owner. */
 	h->slot[0].mm = &init_mm;
 	h->slot[1].mm = &init_mm;
 	h->watch = (struct mtier_watch) {
 		.part = h->part, .nr_parts = 2, .page = h->page, .nr = 4,
+		.sides = h->sides,
 	};
+	memset(h->sides, MTIER_RANGE_LOW | MTIER_RANGE_TOP, sizeof(h->sides));
 	memset(h->page, MTIER_PAGE_NONE, sizeof(h->page));
 	return h;
 }
@@ -85,7 +90,6 @@ static void each_address_space_has_its_own(struct kunit *test)
 	memset(h->page + MTIER_RANGE_PAGES, MTIER_PAGE_LOW, 100);
 	memset(h->page + 3 * MTIER_RANGE_PAGES, 2, 30);
 	mtier_heat_note(&h->watch, HEAT_WINDOW_NS);
-	KUNIT_EXPECT_EQ(test, h->slot[0].heat.ranges, 4);
 	KUNIT_EXPECT_EQ(test, heat_pages(w[MTIER_LOW].ranges), 3);
 	KUNIT_EXPECT_EQ(test, heat_pages(w[MTIER_LOW].looked),
 			MTIER_RANGE_PAGES + 100);
@@ -108,8 +112,7 @@ static void ranges_that_were_left_are_not_idle(struct kunit *test)
 	const struct mtier_wset *w = &h->slot[0].heat.tier[MTIER_LOW];
 
 	memset(h->page, MTIER_PAGE_LOW | 1, MTIER_RANGE_PAGES);
-	h->part[0].left = 2;
-	h->part[1].left = 1;
+	memset(h->sides + 1, 0, 3);
 	mtier_heat_note(&h->watch, HEAT_WINDOW_NS);
 	KUNIT_EXPECT_EQ(test, heat_pages(w->ranges), 1);
 	KUNIT_EXPECT_EQ(test, mtier_wset_estimate(w, 4, MTIER_RANGE_PAGES).used,
@@ -124,7 +127,7 @@ static void a_tier_that_is_not_sampled_stays_unknown(struct kunit *test)
 	struct heat_world *h = heat_world(test);
 	const struct mtier_wset *w = h->slot[0].heat.tier;
 
-	h->watch.low_only = true;
+	memset(h->sides, MTIER_RANGE_LOW, sizeof(h->sides));
 	/* Of the fast tier a few pages are looked at again that were moved. */
 	memset(h->page, 5, 10);
 	memset(h->page + 10, MTIER_PAGE_LOW | 5, 20);
@@ -134,12 +137,23 @@ static void a_tier_that_is_not_sampled_stays_unknown(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, heat_pages(w[MTIER_LOW].used), 20);
 }
 
+static void slow_memory_that_nobody_uses_is_known(struct kunit *test)
+{
+	struct mtier_heat heat = { };
+
+	KUNIT_EXPECT_FALSE(test, mtier_heat_swept(&heat, MTIER_LOW));
+	heat.ranges[MTIER_TOP] = 3;
+	KUNIT_EXPECT_TRUE(test, mtier_heat_swept(&heat, MTIER_LOW));
+	KUNIT_EXPECT_FALSE(test, mtier_heat_swept(&heat, MTIER_TOP));
+}
+
 static struct kunit_case mtier_heat_cases[] = {
 	KUNIT_CASE(pages_count_in_their_tier),
 	KUNIT_CASE(a_large_folio_counts_with_all_its_pages),
 	KUNIT_CASE(each_address_space_has_its_own),
 	KUNIT_CASE(ranges_that_were_left_are_not_idle),
 	KUNIT_CASE(a_tier_that_is_not_sampled_stays_unknown),
+	KUNIT_CASE(slow_memory_that_nobody_uses_is_known),
 	{ }
 };
 

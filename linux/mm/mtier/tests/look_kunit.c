@@ -221,8 +221,21 @@ static void a_plan_takes_whole_folios(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
 }
 
+/* A burst that has not looked at any file. */
+static struct mtier_file_set *look_files(struct kunit *test)
+{
+	struct mtier_file_set *files = kunit_kzalloc(test, sizeof(*files), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, files);
+	KUNIT_ASSERT_EQ(test, mtier_file_set_room(files, 4), 0);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, (kunit_action_t *)kvfree,
+							files->piece), 0);
+	return files;
+}
+
 /* The first look at this thread's memory; what lies on any node may go up. */
-static void look_at_all(struct mtier_look *look, struct mtier_seen *seen)
+static void look_at_all(struct kunit *test, struct mtier_look *look,
+			struct mtier_seen *seen)
 {
 	*seen = (struct mtier_seen) { };
 	*look = (struct mtier_look) {
@@ -230,6 +243,8 @@ static void look_at_all(struct mtier_look *look, struct mtier_seen *seen)
 		.first = true,
 		.low = node_states[N_MEMORY],
 		.top = node_states[N_MEMORY],
+		.sides = MTIER_RANGE_TOP | MTIER_RANGE_LOW,
+		.files = look_files(test),
 		.seen = seen,
 	};
 	mtier_rules_of(current->mm, &look->rules);
@@ -245,7 +260,7 @@ static void what_is_unmapped_leaves_the_burst(struct kunit *test)
 
 	map_touch(test, at, MTIER_RANGE_PAGES);
 	look_watch(test, &w, 1);
-	look_at_all(&look, &seen);
+	look_at_all(test, &look, &seen);
 	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
 	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
 	look.first = false;
@@ -272,30 +287,30 @@ static void a_glance_leaves_the_bit_as_it_is(struct kunit *test)
 	struct mtier_slot slot = { .mm = current->mm };
 	struct mtier_watch w;
 
-	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), -1);
+	KUNIT_EXPECT_EQ(test, mtier_page_young(&slot, at), -1);
 	map_touch(test, at, 1);
-	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), 1);
-	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), 1);
-	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at + PAGE_SIZE), -1);
+	KUNIT_EXPECT_EQ(test, mtier_page_young(&slot, at), 1);
+	KUNIT_EXPECT_EQ(test, mtier_page_young(&slot, at), 1);
+	KUNIT_EXPECT_EQ(test, mtier_page_young(&slot, at + PAGE_SIZE), -1);
 	look_watch(test, &w, 1);
-	look_at_all(&look, &seen);
+	look_at_all(test, &look, &seen);
 	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
-	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), 0);
+	KUNIT_EXPECT_EQ(test, mtier_page_young(&slot, at), 0);
 	KUNIT_EXPECT_EQ(test, slot.inside, 0);
 	KUNIT_EXPECT_EQ(test, vm_munmap(at, MTIER_RANGE_SIZE), 0);
-	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), -1);
+	KUNIT_EXPECT_EQ(test, mtier_page_young(&slot, at), -1);
 	slot.dead = true;
-	KUNIT_EXPECT_EQ(test, mtier_look_young(&slot, at), -1);
+	KUNIT_EXPECT_EQ(test, mtier_page_young(&slot, at), -1);
 }
 
-/* If all slow memory fits into the fast tier, only pages for a re-check are sampled there. */
-static void who_has_not_to_leave_is_not_looked_at(struct kunit *test)
+/* Of a tier that a range was not drawn for, single pages are asked for. */
+static void pages_of_the_other_tier_are_not_looked_at(struct kunit *test)
 {
 	const nodemask_t low = nodemask_of_node(MAX_NUMNODES - 1);
 	struct mtier_seen seen = { };
 	struct mtier_look look = {
 		.first = true,
-		.low_only = true,
+		.files = look_files(test),
 		.low = low,
 		.top = node_states[N_MEMORY],
 		.rules.down = low,
@@ -314,7 +329,7 @@ static void who_has_not_to_leave_is_not_looked_at(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mtier_page_side(w.page[7]), MTIER_TOP);
 	KUNIT_EXPECT_EQ(test, seen.pages[MTIER_TOP], 1);
 	KUNIT_EXPECT_EQ(test, look.nr_cleared, 1);
-	look.low_only = false;
+	look.sides = MTIER_RANGE_TOP;
 	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
 	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
 }
@@ -338,13 +353,13 @@ static unsigned int look_first(struct kunit *test, struct mtier_look *look,
 static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
 {
 	struct file *file = map_file_make(test);
+	unsigned long few, low, high;
 	struct mtier_seen seen;
 	struct mtier_look look;
-	unsigned long lowest, low, high;
 
 	high = map_file(test, file);
 	map_touch(test, high, MTIER_RANGE_PAGES);
-	look_at_all(&look, &seen);
+	look_at_all(test, &look, &seen);
 	mtier_look_others.low = look.low;
 	mtier_look_others.top = look.top;
 	mtier_look_others.flush = &mtier_look_flush;
@@ -352,16 +367,48 @@ static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), MTIER_RANGE_PAGES);
 	KUNIT_EXPECT_EQ(test, seen.flushes, 0);
 	low = map_file(test, file);
-	KUNIT_ASSERT_LT(test, low, high);
 	map_touch(test, low, MTIER_RANGE_PAGES);
-	lowest = map_file(test, file);
-	KUNIT_ASSERT_LT(test, lowest, low);
-	map_touch(test, lowest, 1);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, lowest),
-			MTIER_RANGE_PAGES);
+	few = map_file(test, file);
+	map_touch(test, few, 1);
+	/* In the next burst, by the one that has mapped the least. */
+	mtier_file_set_clear(look.files);
+	KUNIT_EXPECT_EQ(test, look_first(test, &look, few), MTIER_RANGE_PAGES);
 	KUNIT_EXPECT_EQ(test, seen.flushes, 1);
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, low), 0);
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), 0);
+	fput(file);
+}
+
+/* The scan is made through one mapper, and counts the accesses of all. */
+static void accesses_of_other_mappers_count(struct kunit *test)
+{
+	struct file *file = map_file_make(test);
+	unsigned long low, high;
+	struct mtier_seen seen;
+	struct mtier_look look;
+	struct mtier_watch w;
+	char byte;
+
+	high = map_file(test, file);
+	map_touch(test, high, MTIER_RANGE_PAGES);
+	low = map_file(test, file);
+	map_touch(test, low, MTIER_RANGE_PAGES);
+	look_watch(test, &w, 1);
+	look_at_all(test, &look, &seen);
+	mtier_look_others.low = look.low;
+	mtier_look_others.top = look.top;
+	mtier_look_others.flush = &mtier_look_flush;
+	mtier_look_others.seen = &seen;
+	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, low, w.page));
+	mtier_flush_now(&mtier_look_flush, &seen);
+	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
+	KUNIT_ASSERT_EQ(test, copy_from_user(&byte, (void __user *)(high + 7 * PAGE_SIZE), 1),
+			0);
+	look.first = false;
+	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, low, w.page));
+	KUNIT_EXPECT_EQ(test, w.page[6] & MTIER_PAGE_COUNT, 0);
+	KUNIT_EXPECT_EQ(test, w.page[7] & MTIER_PAGE_COUNT, 1);
+	mtier_flush_now(&mtier_look_flush, &seen);
 	fput(file);
 }
 
@@ -373,7 +420,7 @@ static void what_others_have_above_is_left_alone(struct kunit *test)
 	struct mtier_seen seen = { };
 	struct mtier_look look = {
 		.first = true,
-		.low_only = true,
+		.files = look_files(test),
 		.low = low,
 		.top = node_states[N_MEMORY],
 		.rules.down = low,
@@ -407,8 +454,9 @@ static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(a_plan_takes_whole_folios),
 	KUNIT_CASE(what_is_unmapped_leaves_the_burst),
 	KUNIT_CASE(a_glance_leaves_the_bit_as_it_is),
-	KUNIT_CASE(who_has_not_to_leave_is_not_looked_at),
+	KUNIT_CASE(pages_of_the_other_tier_are_not_looked_at),
 	KUNIT_CASE(what_is_mapped_twice_is_looked_at_once),
+	KUNIT_CASE(accesses_of_other_mappers_count),
 	KUNIT_CASE(what_others_have_above_is_left_alone),
 	{ }
 };

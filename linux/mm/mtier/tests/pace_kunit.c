@@ -121,7 +121,7 @@ static void the_distance_follows_the_margin(struct kunit *test)
 	for (i = 0; i < 20; i++)
 		mtier_place_steer(&p, &machine, 1, false);
 	KUNIT_EXPECT_EQ(test, p.tau_ns, most);
-	/* Nothing is in use: a burst is to notice when something is. */
+	/* Nothing is in use: a burst has to detect when that changes. */
 	for (i = 0; i < 20; i++)
 		mtier_place_steer(&p, &machine, 0, false);
 	KUNIT_EXPECT_EQ(test, p.tau_ns, div_u64(most, MTIER_LOOKS_MOST));
@@ -199,7 +199,7 @@ static void a_burst_is_as_small_as_lets_the_next_one_come(struct kunit *test)
 	m.look_ns = 40;
 	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 2085ULL);
 	m.look_ns = 100;
-	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_NOTICE_PAGES);
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 834ULL);
 	/* Twice the share, half the rest. */
 	p.share = 246;
 	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 1668ULL);
@@ -228,20 +228,27 @@ static u32 looked(u32 first, u32 ns, u32 times)
 static void what_a_look_costs_is_measured(struct kunit *test)
 {
 	struct mtier_place_machine m = machine;
+	u32 i;
 
 	KUNIT_EXPECT_EQ(test, looked(MTIER_LOOK_NS, 20, 1), 210U);
 	/* 20 times too much or too little at first: gone after ten bursts. */
 	KUNIT_EXPECT_LE(test, looked(400, 20, 10), 22U);
 	KUNIT_EXPECT_GE(test, looked(20, 400, 10), 398U);
 	KUNIT_EXPECT_EQ(test, looked(0, 0, 1), 1U);
-	KUNIT_EXPECT_EQ(test, looked(0, 1000000, 20), 2000U);
+	KUNIT_EXPECT_EQ(test, looked(0, 1000000, 20), 64000U);
 	KUNIT_EXPECT_EQ(test, looked(U32_MAX, 0, 1), 1U << 31);
-	/* Of few pages nothing can be said. */
-	mtier_place_looked(&m, SECOND_NS, MTIER_BURST_PAGES - 1);
 	mtier_place_looked(&m, SECOND_NS, 0);
 	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns);
 	mtier_place_looked(&m, 0, U64_MAX);
 	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns / 2 + 1);
+	/* A burst counts by its entries: eight of an eighth as much as a whole one. */
+	m.look_ns = 400;
+	mtier_place_looked(&m, 40 * MTIER_BURST_PAGES / 8, MTIER_BURST_PAGES / 8);
+	KUNIT_EXPECT_EQ(test, m.look_ns, 378U);
+	for (i = 1; i < 16; i++)
+		mtier_place_looked(&m, 40 * MTIER_BURST_PAGES / 8, MTIER_BURST_PAGES / 8);
+	KUNIT_EXPECT_LE(test, m.look_ns, 175U);
+	KUNIT_EXPECT_GE(test, m.look_ns, 160U);
 }
 
 /* Spent 1 ms in a burst of 100 ms. */
@@ -280,6 +287,23 @@ static void looks_follow_what_they_find(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
 	rest_after(&p, 0);
 	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 8);
+}
+
+/* Whatever a look costs, but within the allowed share of a CPU. */
+static void a_rest_is_a_second_at_most(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	mtier_place_init(&p, &m);
+	p.share = 123;
+	KUNIT_EXPECT_EQ(test, mtier_place_rest_ns(&p, &m, 0, 50 * MS_NS, MS_NS), SECOND_NS);
+	m.share_most = MTIER_Q16 / 100;
+	/* 50 ms at 1 %: 5 s */
+	KUNIT_EXPECT_GT(test, mtier_place_rest_ns(&p, &m, 0, 50 * MS_NS, MS_NS),
+			4900 * MS_NS);
+	KUNIT_EXPECT_LT(test, mtier_place_rest_ns(&p, &m, 0, 50 * MS_NS, MS_NS),
+			5100 * MS_NS);
 }
 
 static void credit_is_used_up(struct kunit *test)
@@ -327,7 +351,68 @@ static void new_memory_brings_credit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.credit_ns, 0LL);
 }
 
-/* Of the limit that one may set. */
+/* Memory in use that goes up and down brings no credit; after some time it does. */
+static void who_comes_and_goes_brings_nothing(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+	u32 i;
+
+	memset(m.pages, 0, sizeof(m.pages));
+	m.pages[MTIER_LOW] = 4096;
+	mtier_place_init(&p, &m);
+	mtier_place_paid(&p, &m, 0, 16 * 4096 * 20);
+	p.share = 123;
+	for (i = 0; i < 10; i++) {
+		m.pages[MTIER_LOW] = i % 2 ? 4096 : 3900;
+		mtier_place_paid(&p, &m, 50 * MS_NS, 50 * MS_NS * 1966 / MTIER_Q16);
+	}
+	KUNIT_EXPECT_LE(test, p.credit_ns, 16LL * 100 * 20);
+	KUNIT_EXPECT_EQ(test, p.share, 123U);
+	/* It grows by a little each time, and in the end by much. */
+	for (i = 1; i <= 16; i++) {
+		m.pages[MTIER_LOW] = 4096 + 100 * i;
+		mtier_place_paid(&p, &m, 0, 0);
+		if (i <= 8)
+			KUNIT_EXPECT_EQ(test, p.share, 123U);
+	}
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
+	p.share = 123;
+	/* Much has come into use after a time of little: looks begin as at first. */
+	m.pages[MTIER_LOW] = 100;
+	mtier_place_paid(&p, &m, 2 * SECOND_NS, 2 * SECOND_NS);
+	m.pages[MTIER_LOW] = 4096;
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
+	KUNIT_EXPECT_GT(test, p.credit_ns, 15LL * 3900 * 20);
+}
+
+/* Memory idle for a moment is not new when it is used again; after some time it is. */
+static void what_was_in_use_is_forgotten_slowly(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	memset(m.pages, 0, sizeof(m.pages));
+	m.pages[MTIER_LOW] = 4096;
+	mtier_place_init(&p, &m);
+	p.share = 123;
+	m.pages[MTIER_LOW] = 1024;
+	mtier_place_paid(&p, &m, 100 * MS_NS, 0);
+	m.pages[MTIER_LOW] = 4096;
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.share, 123U);
+	m.pages[MTIER_LOW] = 1024;
+	mtier_place_paid(&p, &m, 5 * SECOND_NS, 0);
+	/* Memory still in use is not forgotten. */
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.share, 123U);
+	m.pages[MTIER_LOW] = 4096;
+	mtier_place_paid(&p, &m, 0, 0);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
+}
+
+/* The limit is scan/cpu_percent. */
 static void looks_take_no_more_than_allowed(struct kunit *test)
 {
 	struct mtier_place_machine m = machine;
@@ -364,8 +449,11 @@ static struct kunit_case pace_cases[] = {
 	KUNIT_CASE(a_burst_is_as_small_as_lets_the_next_one_come),
 	KUNIT_CASE(what_a_look_costs_is_measured),
 	KUNIT_CASE(looks_follow_what_they_find),
+	KUNIT_CASE(a_rest_is_a_second_at_most),
 	KUNIT_CASE(credit_is_used_up),
 	KUNIT_CASE(new_memory_brings_credit),
+	KUNIT_CASE(who_comes_and_goes_brings_nothing),
+	KUNIT_CASE(what_was_in_use_is_forgotten_slowly),
 	KUNIT_CASE(looks_take_no_more_than_allowed),
 	{ }
 };

@@ -1,26 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ranges are drawn at random, each once before any comes again; address spaces by
- * how many they have. Included by ../sample.c.
+ * Ranges are drawn in a random order, each once before any comes again, for each tier
+ * those that it is sampled from; address spaces by how many they have. Included by
+ * ../sample.c.
  */
 #include <kunit/test.h>
 
-#include "map_file.h"
-
 #define SAMPLE_RANGES	100
 
-static void sample_fill(struct kunit *test, struct mtier_sample *s,
+/* Every third range is in use below, and of these every other one has pages above. */
+static unsigned long sample_flags(unsigned int i)
+{
+	if (i % 3)
+		return MTIER_RANGE_TOP;
+	return i % 2 ? MTIER_RANGE_LOW : MTIER_RANGE_LOW | MTIER_RANGE_TOP;
+}
+
+static void sample_fill(struct kunit *test, struct mtier_sample *s, unsigned int from,
 			unsigned int nr)
 {
 	unsigned int i;
 
 	*s = (struct mtier_sample) {
-		.at = kunit_kcalloc(test, nr, sizeof(*s->at), GFP_KERNEL),
+		.at = kvmalloc_array(nr, sizeof(*s->at), GFP_KERNEL),
 		.nr = nr,
+		.salt = 4711,
 	};
 	KUNIT_ASSERT_NOT_NULL(test, s->at);
 	for (i = 0; i < nr; i++)
-		s->at[i] = i;
+		s->at[i] = (unsigned long)(from + i) * PMD_SIZE | sample_flags(from + i);
+}
+
+static void sample_fill_sorted(struct kunit *test, struct mtier_sample *s,
+			       unsigned int nr)
+{
+	static const struct mtier_sample none;
+
+	sample_fill(test, s, 0, nr);
+	KUNIT_ASSERT_TRUE(test, mtier_sample_sort(s, &none));
 }
 
 /* Which of those drawn were there before? They are noted in @met. */
@@ -30,86 +47,133 @@ static unsigned int sample_met(const unsigned long *at, unsigned int nr,
 	unsigned int i, twice = 0;
 
 	for (i = 0; i < nr; i++)
-		twice += __test_and_set_bit(at[i], met);
+		twice += __test_and_set_bit(at[i] >> PMD_SHIFT, met);
 	return twice;
 }
 
-static void a_round_has_each_range_once(struct kunit *test)
+static void a_round_has_each_range_of_a_tier_once(struct kunit *test)
 {
+	unsigned long at[SAMPLE_RANGES];
+	struct mtier_sample s;
+	unsigned int i, k, side;
+
+	sample_fill_sorted(test, &s, SAMPLE_RANGES);
+	KUNIT_EXPECT_EQ(test, s.side[MTIER_LOW].nr, 34);
+	KUNIT_EXPECT_EQ(test, s.side[MTIER_TOP].nr, 66 + 17);
+	for (side = 0; side < MTIER_SIDES; side++) {
+		for (k = 0; k < 3; k++) {
+			DECLARE_BITMAP(met, SAMPLE_RANGES) = { };
+			unsigned int nr = s.side[side].nr;
+
+			/* In two draws of different size. */
+			mtier_sample_take(&s, side, at, nr / 3);
+			mtier_sample_take(&s, side, at + nr / 3, nr - nr / 3);
+			KUNIT_EXPECT_EQ(test, sample_met(at, nr, met), 0);
+			for (i = 0; i < nr; i++) {
+				KUNIT_EXPECT_TRUE(test, sample_flags(at[i] >> PMD_SHIFT) &
+							BIT(side));
+				KUNIT_EXPECT_EQ(test, at[i] & ~PMD_MASK,
+						sample_flags(at[i] >> PMD_SHIFT));
+			}
+		}
+	}
+	kvfree(s.at);
+}
+
+/* A new list goes on where the old one was: what was drawn comes last. */
+static void a_new_list_goes_on_with_the_round(struct kunit *test)
+{
+	DECLARE_BITMAP(met, SAMPLE_RANGES) = { };
+	unsigned long at[SAMPLE_RANGES];
+	struct mtier_sample s, new;
+	unsigned int nr, half;
+
+	sample_fill_sorted(test, &s, SAMPLE_RANGES);
+	nr = s.side[MTIER_LOW].nr;
+	half = nr / 2;
+	mtier_sample_take(&s, MTIER_LOW, at, half);
+	/* The first three have gone; one of them is in use below. */
+	sample_fill(test, &new, 3, SAMPLE_RANGES - 3);
+	KUNIT_ASSERT_TRUE(test, mtier_sample_sort(&new, &s));
+	KUNIT_EXPECT_EQ(test, new.side[MTIER_LOW].nr, nr - 1);
+	mtier_sample_take(&new, MTIER_LOW, at + half, nr - half - 1);
+	KUNIT_EXPECT_LE(test, sample_met(at, nr - 1, met), 1);
+	kvfree(s.at);
+	kvfree(new.at);
+}
+
+static void the_order_is_not_that_of_addresses(struct kunit *test)
+{
+	struct mtier_sample s;
+	unsigned int i, next = 0;
+
+	sample_fill_sorted(test, &s, SAMPLE_RANGES);
+	for (i = 1; i < s.nr; i++) {
+		next += (s.at[i] >> PMD_SHIFT) == (s.at[i - 1] >> PMD_SHIFT) + 1;
+		KUNIT_EXPECT_TRUE(test, mtier_sample_before(s.at[i - 1], s.at[i], s.salt));
+	}
+	/* One on average. */
+	KUNIT_EXPECT_LE(test, next, 20);
+	kvfree(s.at);
+}
+
+/* Of ranges that both tiers are sampled from, other ones are drawn for each. */
+static void tiers_do_not_draw_the_same_range_at_once(struct kunit *test)
+{
+	static const struct mtier_sample none;
 	DECLARE_BITMAP(met, SAMPLE_RANGES) = { };
 	unsigned long at[SAMPLE_RANGES];
 	struct mtier_sample s;
 	unsigned int i;
 
-	sample_fill(test, &s, SAMPLE_RANGES);
-	for (i = 0; i < SAMPLE_RANGES / 20; i++) {
-		mtier_sample_take(&s, at, 20);
-		KUNIT_EXPECT_EQ(test, sample_met(at, 20, met), 0);
-		KUNIT_EXPECT_FALSE(test, s.old);
-	}
-	KUNIT_EXPECT_EQ(test, bitmap_weight(met, SAMPLE_RANGES), SAMPLE_RANGES);
-}
-
-static void what_is_left_of_a_round_comes_first(struct kunit *test)
-{
-	unsigned long at[SAMPLE_RANGES];
-	unsigned int size;
-
-	for (size = 1; size <= SAMPLE_RANGES; size++) {
-		DECLARE_BITMAP(round, SAMPLE_RANGES) = { };
-		DECLARE_BITMAP(burst, SAMPLE_RANGES) = { };
-		unsigned int left = SAMPLE_RANGES % size;
-		unsigned int full = SAMPLE_RANGES - left;
-		struct mtier_sample s;
-		unsigned int i;
-
-		sample_fill(test, &s, SAMPLE_RANGES);
-		for (i = 0; i < full; i += size) {
-			mtier_sample_take(&s, at, size);
-			sample_met(at, size, round);
-		}
-		mtier_sample_take(&s, at, size);
-		KUNIT_EXPECT_EQ(test, sample_met(at, left, round), 0);
-		KUNIT_EXPECT_TRUE(test, bitmap_full(round, SAMPLE_RANGES));
-		/* No range is twice in one burst. */
-		KUNIT_EXPECT_EQ(test, sample_met(at, size, burst), 0);
-		KUNIT_EXPECT_TRUE(test, s.old);
-	}
-}
-
-static void the_order_is_another_one_each_time(struct kunit *test)
-{
-	unsigned long at[SAMPLE_RANGES];
-	unsigned int i, same = 0;
-	struct mtier_sample s;
-
-	sample_fill(test, &s, SAMPLE_RANGES);
-	mtier_sample_take(&s, at, SAMPLE_RANGES);
+	sample_fill(test, &s, 0, SAMPLE_RANGES);
 	for (i = 0; i < SAMPLE_RANGES; i++)
-		same += at[i] == i;
-	/* One on average; more than 20 in less than one of 10^18. */
-	KUNIT_EXPECT_LE(test, same, 20);
+		s.at[i] |= MTIER_RANGE_LOW | MTIER_RANGE_TOP;
+	KUNIT_ASSERT_TRUE(test, mtier_sample_sort(&s, &none));
+	mtier_sample_take(&s, MTIER_LOW, at, SAMPLE_RANGES / 2);
+	mtier_sample_take(&s, MTIER_TOP, at + SAMPLE_RANGES / 2, SAMPLE_RANGES / 2);
+	KUNIT_EXPECT_EQ(test, sample_met(at, SAMPLE_RANGES, met), 0);
+	kvfree(s.at);
 }
 
-static void a_range_in_two_walks_is_listed_once(struct kunit *test)
+static void an_empty_list_is_sorted(struct kunit *test)
 {
-	struct mtier_listing *l = kunit_kzalloc(test, sizeof(*l), GFP_KERNEL);
-	struct mtier_sample s = { };
-	unsigned int room = 0, i;
+	struct mtier_sample s = { }, old;
 
-	KUNIT_ASSERT_NOT_NULL(test, l);
-	for (i = 0; i < 3; i++) {
-		l->at[0] = 2 * i;
-		l->at[1] = 2 * i + 1;
-		l->at[2] = 2 * i + 2;
-		l->nr = 3;
-		KUNIT_ASSERT_TRUE(test, mtier_list_keep(&s, &room, l));
-	}
-	KUNIT_EXPECT_EQ(test, s.nr, 7);
-	KUNIT_EXPECT_LE(test, s.nr, room);
-	for (i = 0; i < s.nr; i++)
-		KUNIT_EXPECT_EQ(test, s.at[i], i);
-	kvfree(s.at);
+	sample_fill_sorted(test, &old, SAMPLE_RANGES);
+	KUNIT_EXPECT_TRUE(test, mtier_sample_sort(&s, &old));
+	KUNIT_EXPECT_EQ(test, s.side[MTIER_LOW].nr, 0);
+	KUNIT_EXPECT_EQ(test, s.side[MTIER_TOP].next, 0);
+	kvfree(old.at);
+}
+
+static void a_range_for_both_tiers_is_one_range(struct kunit *test)
+{
+	static const unsigned long drawn[] = {
+		PMD_SIZE | MTIER_RANGE_TOP,
+		2 * PMD_SIZE | MTIER_RANGE_TOP | MTIER_RANGE_LOW,
+		2 * PMD_SIZE | MTIER_RANGE_TOP | MTIER_RANGE_LOW,
+		4 * PMD_SIZE | MTIER_RANGE_LOW,
+	};
+	unsigned long at[4];
+	u8 sides[4];
+	struct mtier_watch w = { .at = at, .sides = sides };
+
+	memcpy(at, drawn, sizeof(at));
+	KUNIT_EXPECT_EQ(test, mtier_sample_merge(&w, 4), 3);
+	KUNIT_EXPECT_EQ(test, at[0], PMD_SIZE);
+	KUNIT_EXPECT_EQ(test, at[1], 2 * PMD_SIZE);
+	KUNIT_EXPECT_EQ(test, at[2], 4 * PMD_SIZE);
+	KUNIT_EXPECT_EQ(test, sides[0], MTIER_RANGE_TOP);
+	KUNIT_EXPECT_EQ(test, sides[1], MTIER_RANGE_TOP | MTIER_RANGE_LOW);
+	KUNIT_EXPECT_EQ(test, sides[2], MTIER_RANGE_LOW);
+	KUNIT_EXPECT_EQ(test, w.drawn[MTIER_LOW], 2);
+	KUNIT_EXPECT_EQ(test, w.drawn[MTIER_TOP], 2);
+	/* In a burst that does not sample the fast tier. */
+	w.low_only = true;
+	memcpy(at, drawn, sizeof(at));
+	KUNIT_EXPECT_EQ(test, mtier_sample_merge(&w, 4), 3);
+	KUNIT_EXPECT_EQ(test, sides[1], MTIER_RANGE_LOW);
 }
 
 /* Address spaces of 1, 10 and 89 ranges. */
@@ -119,13 +183,13 @@ static void address_spaces_have_their_share(struct kunit *test)
 	unsigned int i, k, dealt[3] = { };
 
 	for (k = 0; k < SAMPLE_RANGES; k++) {
-		u64 sum = 0;
+		struct mtier_deal d = {
+			.want = 10, .left = 10, .total = SAMPLE_RANGES, .mark = k,
+		};
 
-		for (i = 0; i < 3; i++) {
-			dealt[i] += mtier_sample_share(sum, ranges[i], 10, k,
-						       SAMPLE_RANGES);
-			sum += ranges[i];
-		}
+		for (i = 0; i < 3; i++)
+			dealt[i] += mtier_deal_share(&d, ranges[i], ranges[i]);
+		KUNIT_EXPECT_EQ(test, d.left, 0);
 	}
 	/* Of 10 in each of 100 deals, with every mark once. */
 	for (i = 0; i < 3; i++)
@@ -137,71 +201,53 @@ static void nobody_gets_more_than_there_is(struct kunit *test)
 	u64 mark;
 
 	for (mark = 0; mark < 7; mark++) {
-		KUNIT_EXPECT_EQ(test, mtier_sample_share(0, 3, 7, mark, 7), 3);
-		KUNIT_EXPECT_EQ(test, mtier_sample_share(3, 4, 7, mark, 7), 4);
+		struct mtier_deal d = { .want = 7, .left = 7, .total = 7, .mark = mark };
+
+		KUNIT_EXPECT_EQ(test, mtier_deal_share(&d, 3, 3), 3);
+		KUNIT_EXPECT_EQ(test, mtier_deal_share(&d, 0, 0), 0);
+		KUNIT_EXPECT_EQ(test, mtier_deal_share(&d, 4, 4), 4);
+		KUNIT_EXPECT_EQ(test, mtier_deal_share(&d, 4, 4), 0);
 	}
 }
 
-static bool sample_has(const struct mtier_sample *s, unsigned long at)
+/* Half for each tier; what one does not need is for the other. */
+static void tiers_share_what_is_drawn(struct kunit *test)
 {
-	unsigned int i;
-
-	for (i = 0; i < s->nr; i++)
-		if (s->at[i] == at)
-			return true;
-	return false;
-}
-
-/* One stands for both: they are drawn once, not twice. */
-static void what_is_mapped_twice_is_listed_once(struct kunit *test)
-{
-	struct file *file = map_file_make(test);
-	unsigned long low, high = map_file(test, file);
-	struct mtier_slot slot = { .mm = current->mm };
-
-	map_touch(test, high, 1);
-	mtier_sample_list(&slot);
-	KUNIT_EXPECT_TRUE(test, sample_has(&slot.sample, high));
-	KUNIT_EXPECT_TRUE(test, slot.sample.shared && slot.sample.stands);
-	low = map_file(test, file);
-	KUNIT_ASSERT_LT(test, low, high);
-	map_touch(test, low, 1);
-	mtier_sample_list(&slot);
-	KUNIT_EXPECT_TRUE(test, sample_has(&slot.sample, low));
-	KUNIT_EXPECT_FALSE(test, sample_has(&slot.sample, high));
-	kvfree(slot.sample.at);
-	fput(file);
-}
-
-/* Who stood for it may have gone; but it is not asked all the time. */
-static void what_another_stood_for_is_listed_anew(struct kunit *test)
-{
-	struct mtier_sample s = {
-		.shared = true,
-		.shares = mtier_slots_shares() - 1,
-		.listed_ns = ktime_get_ns() - 2 * MTIER_SHARES_NS,
+	struct mtier_sample_sum sum = {
+		.ranges = { [MTIER_TOP] = 100, [MTIER_LOW] = 100 },
 	};
+	struct mtier_deal d[MTIER_SIDES];
 
-	KUNIT_EXPECT_TRUE(test, mtier_sample_shares(&s));
-	s.listed_ns = ktime_get_ns();
-	KUNIT_EXPECT_FALSE(test, mtier_sample_shares(&s));
-	s.listed_ns -= 2 * MTIER_SHARES_NS;
-	s.shares = mtier_slots_shares();
-	KUNIT_EXPECT_FALSE(test, mtier_sample_shares(&s));
-	s.shares--;
-	s.shared = false;
-	KUNIT_EXPECT_FALSE(test, mtier_sample_shares(&s));
+	mtier_sample_divide(d, &sum, 20, false);
+	KUNIT_EXPECT_EQ(test, d[MTIER_LOW].want, 10);
+	KUNIT_EXPECT_EQ(test, d[MTIER_TOP].want, 10);
+	mtier_sample_divide(d, &sum, 20, true);
+	KUNIT_EXPECT_EQ(test, d[MTIER_LOW].want, 20);
+	KUNIT_EXPECT_EQ(test, d[MTIER_TOP].want, 0);
+	sum.ranges[MTIER_LOW] = 3;
+	mtier_sample_divide(d, &sum, 20, false);
+	KUNIT_EXPECT_EQ(test, d[MTIER_LOW].want, 3);
+	KUNIT_EXPECT_EQ(test, d[MTIER_TOP].want, 17);
+	sum.ranges[MTIER_LOW] = 100;
+	sum.ranges[MTIER_TOP] = 4;
+	mtier_sample_divide(d, &sum, 20, false);
+	KUNIT_EXPECT_EQ(test, d[MTIER_LOW].want, 16);
+	KUNIT_EXPECT_EQ(test, d[MTIER_TOP].want, 4);
+	mtier_sample_divide(d, &sum, 1, false);
+	KUNIT_EXPECT_EQ(test, d[MTIER_LOW].want, 1);
+	KUNIT_EXPECT_EQ(test, d[MTIER_TOP].want, 0);
 }
 
 static struct kunit_case mtier_sample_cases[] = {
-	KUNIT_CASE(a_round_has_each_range_once),
-	KUNIT_CASE(what_is_left_of_a_round_comes_first),
-	KUNIT_CASE(the_order_is_another_one_each_time),
-	KUNIT_CASE(a_range_in_two_walks_is_listed_once),
+	KUNIT_CASE(a_round_has_each_range_of_a_tier_once),
+	KUNIT_CASE(a_new_list_goes_on_with_the_round),
+	KUNIT_CASE(the_order_is_not_that_of_addresses),
+	KUNIT_CASE(tiers_do_not_draw_the_same_range_at_once),
+	KUNIT_CASE(an_empty_list_is_sorted),
+	KUNIT_CASE(a_range_for_both_tiers_is_one_range),
 	KUNIT_CASE(address_spaces_have_their_share),
 	KUNIT_CASE(nobody_gets_more_than_there_is),
-	KUNIT_CASE(what_is_mapped_twice_is_listed_once),
-	KUNIT_CASE(what_another_stood_for_is_listed_anew),
+	KUNIT_CASE(tiers_share_what_is_drawn),
 	{ }
 };
 

@@ -146,7 +146,7 @@ MUTANTS = [
     Mutant("early looks count for ever", "if (max_t(s64, sum->foretold, sum->seen) > EARLY_MOST)", "if (0)"),
     Mutant("a fade leaves early looks", "audit_fade(&p->early);", ";"),
     # place: distance and number of looks
-    Mutant("nobody hurries", "p->share = share_cap(m, true);", ";"),
+    Mutant("nobody hurries", "\n{\n\tp->share = share_cap(m, true);", "\n{\n\t(void)m;\n\t(void)p;"),
     Mutant(
         "a burst never ends early",
         "return total_gain_ns > mul_sat(spent_ns, 2) &&",
@@ -211,8 +211,18 @@ MUTANTS = [
         "       MTIER_BURST_PAGES, MTIER_BURST_PAGES);",
     ),
     Mutant("a look of the burst is free", "(MTIER_LOOKS_MOST + 1) * look_ns)", "MTIER_LOOKS_MOST * look_ns)"),
-    Mutant("measure few pages", "if (ptes < MTIER_BURST_PAGES)", "if (!ptes)"),
-    Mutant("the last look is the mean", "(m->look_ns + now + 1) / 2", "now"),
+    Mutant(
+        "a small burst counts as a whole one",
+        "weight = min_t(u64, ptes, MTIER_BURST_PAGES)",
+        "weight = MTIER_BURST_PAGES",
+    ),
+    Mutant("a large burst counts without end", "weight = min_t(u64, ptes, MTIER_BURST_PAGES)", "weight = ptes"),
+    Mutant(
+        "the last look is the mean",
+        "m->look_ns = div_u64((u64)m->look_ns * (2 * MTIER_BURST_PAGES - weight) +\n"
+        "\t\t\t     now * weight + MTIER_BURST_PAGES, 2 * MTIER_BURST_PAGES);",
+        "m->look_ns = now + 0 * weight;",
+    ),
     Mutant(
         "looks cost as long as they waited", "clamp_t(u64, div64_u64(ns, ptes), 1, LOOK_MAX_NS)", "div64_u64(ns, ptes)"
     ),
@@ -230,8 +240,27 @@ MUTANTS = [
         "p->credit_ns = credit + brought;",
     ),
     Mutant("looks cost nothing", "+ saved - spent;", "+ saved;"),
-    Mutant("no rest", "return period - min_t(u64, period, burst_ns);", "return 0 * period;"),
-    Mutant("rest as if the burst took no time", "return period - min_t(u64, period, burst_ns);", "return period;"),
+    Mutant("old use is forgotten at once", "p->pages = max_t(u64, all, p->pages -", "p->pages = max_t(u64, all, 0 *"),
+    Mutant("old use is never forgotten", "if (all < p->pages)", "if (0)"),
+    Mutant("forget more than there was", "u64 passed = min_t(u64, passed_ns, FORGET_NS);", "u64 passed = passed_ns;"),
+    Mutant(
+        "forget what is still in use", "p->pages = max_t(u64, all, p->pages -", "p->pages = max_t(u64, 0, p->pages -"
+    ),
+    Mutant("little new memory is much", "if (new <= all / MUCH_NEW)", "if (!new)"),
+    Mutant("little new memory is forgotten", "\t\treturn 0;\n\tp->pages = all;", "\t\tnew = 0;\n\tp->pages = all;"),
+    Mutant("new memory is new for ever", "\tp->pages = all;\n\treturn new;", "\treturn new;"),
+    Mutant("look at new memory as before", "\tif (new)\n\t\tp->share = share_cap(m, true);", "\t(void)new;"),
+    Mutant("no rest", "period - min_t(u64, period, burst_ns), REST_NS)", "0 * period, REST_NS)"),
+    Mutant(
+        "rest as if the burst took no time",
+        "period - min_t(u64, period, burst_ns), REST_NS)",
+        "period, REST_NS)",
+    ),
+    Mutant(
+        "rest without end",
+        "return min_t(u64, period - min_t(u64, period, burst_ns), REST_NS);",
+        "return period - min_t(u64, period, burst_ns);",
+    ),
     # working sets
     Mutant(
         "all that was looked at is in use",

@@ -144,6 +144,15 @@ static void check_share(struct kunit *test, const struct mtier_place_machine *m,
 	KUNIT_EXPECT_LE(test, share, most);
 }
 
+/* The longest rest after a burst that has taken @spent_ns of a CPU. */
+static u64 longest_rest_ns(const struct mtier_place_machine *m, u64 spent_ns)
+{
+	u32 most = min_t(u32, m->share_most ?: MTIER_Q16 / 4, MTIER_Q16);
+	u64 parts = spent_ns > U64_MAX / MTIER_Q16 ? U64_MAX : spent_ns * MTIER_Q16;
+
+	return max_t(u64, 1000000000ULL, parts / most);
+}
+
 /* It starts with four finds, and remembers no more than twice 128. */
 static void check_factor(struct kunit *test, const struct mtier_place *p)
 {
@@ -161,6 +170,7 @@ static void any_life_stays_within_bounds(struct kunit *test)
 		struct mtier_place_machine m;
 		struct mtier_counts seen;
 		struct mtier_place p;
+		u64 spent_ns = rng_wild(&rng);
 
 		wild_machine(&rng, &m);
 		wild_place(&rng, &p);
@@ -179,8 +189,9 @@ static void any_life_stays_within_bounds(struct kunit *test)
 				(u64)MTIER_NOTICE_PAGES);
 		(void)mtier_place_pause_ns(&p, wild32(&rng));
 		mtier_place_steer(&p, &m, wild32(&rng), rng_chance(&rng, 0.5));
-		(void)mtier_place_rest_ns(&p, &m, rng_wild(&rng), rng_wild(&rng),
-					  rng_wild(&rng));
+		KUNIT_EXPECT_LE(test, mtier_place_rest_ns(&p, &m, rng_wild(&rng),
+							  spent_ns, rng_wild(&rng)),
+				longest_rest_ns(&m, spent_ns));
 		check_share(test, &m, p.share);
 		mtier_place_hurry(&p, &m);
 		check_share(test, &m, p.share);

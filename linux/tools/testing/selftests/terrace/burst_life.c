@@ -61,18 +61,22 @@ static long long next_looks_at(void)
 }
 
 /*
- * Of much memory that nobody uses little is looked at, and seldom; a burst that is
- * asked for looks at more.
+ * One page of each range is in use, and moves. The rest is scanned little and seldom. A
+ * burst on request scans more.
  */
 static int a_burst_that_is_asked_for(void)
 {
 	static const char * const nonsense[] = { "0", "2", "-1", "x" };
-	char *p = mt_place(128 * MT_MB, mt_slow_node());
+	char *p = mt_place(64 * MT_MB, mt_slow_node());
+	struct mt_toucher t = {
+		.p = p, .size = 64 * MT_MB, .step = MT_HUGE, .rest_ms = 1, .cpu = -1,
+	};
 	long long usual, asked;
 	size_t i;
 
 	MT_ASSERT(p, "no memory on the slow node");
 	MT_ASSERT(mt_write(ASK, "1") == -ENODEV, "it is taken while off");
+	mt_toucher_run(&t);
 	if (mt_bursts_on())
 		return MT_FAIL;
 	for (i = 0; i < ARRAY_LEN(nonsense); i++)
@@ -86,6 +90,7 @@ static int a_burst_that_is_asked_for(void)
 	/* Another one may have been on its way. */
 	if (asked <= 2 * usual)
 		asked = next_looks_at();
+	mt_touch_stop(&t);
 	mt_note("%lld pages, asked for %lld", usual, asked);
 	MT_ASSERT(usual && asked > 2 * usual, "it looks no more than usual");
 	return MT_PASS;

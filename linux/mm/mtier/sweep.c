@@ -1,0 +1,621 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page promotion: find the ranges of each address space, and those in use.
+ *
+ * CPUs set the Accessed bit in every level of the page table that they read. The entry
+ * above a page table (a non-leaf PMD entry) shows whether any page of its 2 MiB was used
+ * since the bit was cleared. So one sweep over these entries finds the ranges in use
+ * among all mapped memory, without a look at a single page.
+ *
+ * A sweep visits each address space whose threads have run since the last sweep, and
+ * makes the list of its ranges anew, with 8 bytes for each. Nothing can be in use in
+ * the others. Of a range in use a few page table entries are read, to see on which
+ * tier its pages are. sample.c draws from these lists.
+ *
+ * A range has two flags:
+ *
+ *   LOW	in use, with pages on the slow tier: it may hold pages to promote
+ *   TOP	with pages on the fast tier, or not in use: it may hold pages to demote
+ *
+ * The bit of an entry is not set again while a CPU has the translation cached. So the
+ * TLB of an address space is flushed after a sweep that cleared a bit of it.
+ *
+ * The walk of the multi-generational LRU clears the same bits, and skips page tables
+ * whose bit is clear. It finds less there then; reclaim reads the Accessed bits of the
+ * pages before it evicts them, and a sweep does not touch these.
+ *
+ * Huge pages have one bit for both. It is read only, since it is for the look to clear.
+ * Where CPUs do not set the bits of non-leaf entries, all ranges count as in use.
+ *
+ * Shared file memory is listed once, not for each mapper. A part of a file that is in
+ * use is listed for the mapper that a sweep meets first. One that is not in use is
+ * listed for one of its m mappers on average: each lists it with probability 1/m. The
+ * looks ask all mappers anyway (others.c).
+ *
+ * Locking: mmap_lock is only tried, and held for at most MTIER_LIST_NS. Below it, the
+ * lock of a page table. The lists belong to kmtierd.
+ */
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pagemap.h>
+#include <linux/pagewalk.h>
+#include <linux/random.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "burst.h"
+#include "eligible.h"
+#include "file_set.h"
+#include "mtier.h"
+
+/* Longest hold of mmap_lock, and most ranges listed in it. */
+#define MTIER_LIST_NS		NSEC_PER_MSEC
+#define MTIER_LISTED_MAX	512
+/* A list is made anew after this time, though no thread has run. */
+#define MTIER_LIST_AGE_NS	(60ULL * NSEC_PER_SEC)
+/*
+ * Sweeps take at most one part in this many of the time of one CPU: 2 %, or half of what
+ * scans may take if that is less.
+ */
+#define MTIER_SWEEP_PARTS(cpu_percent)	max(50U, 200U / (cpu_percent))
+/* Time between two sweeps: that of some scans, within bounds. */
+#define MTIER_SWEEP_SCANS	4
+#define MTIER_SWEEP_MIN_NS	(100ULL * NSEC_PER_MSEC)
+#define MTIER_SWEEP_MAX_NS	(1ULL * NSEC_PER_SEC)
+/* The same if no slow memory is in use, to find soon when that changes. */
+#define MTIER_SWEEP_QUIET_NS	(250ULL * NSEC_PER_MSEC)
+/* Page table entries of a range in use that are read. */
+#define MTIER_PEEK_PAGES	16
+#define MTIER_PEEK_STEP		(MTIER_RANGE_PAGES / MTIER_PEEK_PAGES)
+/* Most threads whose run time is read. */
+#define MTIER_RAN_THREADS	256
+
+/**
+ * struct mtier_listing - state of a walk that lists ranges
+ * @slow: nodes of the slow tier
+ * @at: address of each range found since the lock was taken, with its flags
+ * @key: what each of them maps of a file, if it is in use and maps nothing else
+ * @nr: number of entries in @at
+ * @last: address of the range visited last
+ * @young: that range is in use
+ * @cleared: a bit was cleared
+ * @cursor: address at which the walk continues
+ * @deadline: time at which the walk drops the lock
+ */
+struct mtier_listing {
+	nodemask_t slow;
+	unsigned long at[MTIER_LISTED_MAX];
+	struct mtier_file_key key[MTIER_LISTED_MAX];
+	unsigned int nr;
+	unsigned long last;
+	bool young;
+	bool cleared;
+	unsigned long cursor;
+	u64 deadline;
+};
+
+/* All of these are used by kmtierd alone, and too large for its stack. */
+static struct mtier_listing mtier_listing;
+static struct mtier_flush mtier_sweep_flush;
+/* Pages of files in ranges in use that this sweep has met, by tier. */
+static struct mtier_file_set mtier_sweep_files[MTIER_SIDES];
+static u64 mtier_sweep_next_ns;
+/* Running mean of the time of a sweep. A sweep that meets much new memory is rare. */
+static u64 mtier_sweep_mean_ns;
+
+/* ---- one range ---- */
+
+/* Set the cursor. A nonzero result ends the walk until the next hold of the lock. */
+static int mtier_list_pause(struct mtier_listing *l, struct mm_struct *mm,
+			    unsigned long next)
+{
+	l->cursor = next;
+	return l->nr == MTIER_LISTED_MAX || local_clock() >= l->deadline ||
+	       need_resched() || mmap_lock_is_contended(mm);
+}
+
+/* Read the Accessed bit of an entry, and clear it if there is a page table below. */
+static bool mtier_sweep_young(struct mtier_listing *l, struct vm_area_struct *vma,
+			      unsigned long addr, pmd_t *pmd)
+{
+	pmd_t entry = pmdp_get_lockless(pmd);
+	spinlock_t *ptl;	/* of the table above */
+
+	if (!pmd_present(entry))
+		return false;
+	if (pmd_leaf(entry))
+		return pmd_young(entry);
+	if (!arch_has_hw_nonleaf_pmd_young())
+		return true;
+	if (!pmd_young(entry))
+		return false;
+	/* It may have become another entry, in which the bit has another meaning. */
+	ptl = pmd_lock(vma->vm_mm, pmd);
+	entry = pmdp_get(pmd);
+	if (pmd_present(entry) && !pmd_leaf(entry))
+		l->cleared |= pmdp_test_and_clear_young(vma, addr, pmd);
+	spin_unlock(ptl);
+	return true;
+}
+
+/* Find the flag of the tier that a page is on. */
+static unsigned long mtier_peek_flag(const nodemask_t *slow, unsigned long pfn)
+{
+	int nid;
+
+	/* The struct page is only read if it can be one of a slow node. */
+	for_each_node_mask(nid, *slow)
+		if (pfn >= node_start_pfn(nid) && pfn < node_end_pfn(nid))
+			return node_isset(pfn_to_nid(pfn), *slow) ?
+			       MTIER_RANGE_LOW : MTIER_RANGE_TOP;
+	return MTIER_RANGE_TOP;
+}
+
+/* Find the tiers that pages of a range in use are on, from a few of its entries. */
+static unsigned long mtier_peek(const nodemask_t *slow, pmd_t *pmd)
+{
+	pmd_t entry = pmdp_get_lockless(pmd);
+	unsigned long flags = 0;
+	unsigned int i;
+	pte_t *start, pte;
+
+	if (pmd_leaf(entry))
+		return mtier_peek_flag(slow, pmd_pfn(entry));
+	start = pte_offset_map(pmd, 0);
+	if (!start)
+		return 0;
+	__acquire(RCU);		/* by pte_offset_map(), as sparse does not see */
+	for (i = get_random_u32_below(MTIER_PEEK_STEP); i < MTIER_RANGE_PAGES;
+	     i += MTIER_PEEK_STEP) {
+		pte = ptep_get(start + i);
+		if (pte_present(pte) && !pte_special(pte))
+			flags |= mtier_peek_flag(slow, pte_pfn(pte));
+	}
+	pte_unmap(start);
+	return flags;
+}
+
+/* Estimate the number of mappers of a part of a file, from its first page here. */
+static unsigned int mtier_peek_mappers(struct vm_area_struct *vma,
+				       unsigned long addr, unsigned long next,
+				       pmd_t *pmd)
+{
+	struct folio *folio = NULL;
+	unsigned int mappers = 1;
+	spinlock_t *ptl;	/* of this page table */
+	pte_t *start, *pte;
+
+	if (pmd_leaf(pmdp_get_lockless(pmd)))
+		return mappers;
+	start = pte_offset_map_lock(vma->vm_mm, pmd, addr, &ptl);
+	if (!start)
+		return mappers;
+	__acquire(ptl);		/* by pte_offset_map_lock(), likewise */
+	for (pte = start; addr < next && !folio; pte++, addr += PAGE_SIZE)
+		if (pte_present(ptep_get(pte)))
+			folio = vm_normal_folio(vma, addr, ptep_get(pte));
+	if (folio)
+		mappers = clamp(folio_mapcount(folio) /
+				(int)folio_nr_pages(folio), 1, INT_MAX);
+	pte_unmap_unlock(start, ptl);
+	return mappers;
+}
+
+/* Check whether it is for another mapper to list a part of a file not in use. */
+static bool mtier_list_theirs(struct vm_area_struct *vma, unsigned long addr,
+			      unsigned long next, pmd_t *pmd)
+{
+	unsigned int mappers;
+
+	if (!mtier_may_be_others(vma))
+		return false;
+	mappers = mtier_peek_mappers(vma, addr, next, pmd);
+	return mappers > 1 && get_random_u32_below(mappers);
+}
+
+static struct mtier_file_key mtier_list_key(struct vm_area_struct *vma,
+					    unsigned long addr,
+					    unsigned long next)
+{
+	struct mtier_file_key key = { };
+
+	if (!mtier_may_be_others(vma))
+		return key;
+	key.mapping = vma->vm_file->f_mapping;
+	key.first = linear_page_index(vma, addr);
+	key.nr = (next - addr) >> PAGE_SHIFT;
+	return key;
+}
+
+/* Add a range. It can be part of two VMAs: it is listed once. */
+static void mtier_list_add(struct mtier_listing *l, struct vm_area_struct *vma,
+			   unsigned long addr, unsigned long next,
+			   unsigned long flags)
+{
+	unsigned long at = addr & PMD_MASK;
+	struct mtier_file_key *key;
+
+	if (l->nr && (l->at[l->nr - 1] & PMD_MASK) == at) {
+		l->at[l->nr - 1] |= flags;
+		l->key[l->nr - 1].mapping = NULL;
+		return;
+	}
+	key = &l->key[l->nr];
+	*key = (struct mtier_file_key) { };
+	if (l->young)
+		*key = mtier_list_key(vma, addr, next);
+	l->at[l->nr++] = at | flags;
+}
+
+static int mtier_list_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
+			  struct mm_walk *walk)
+{
+	struct mtier_listing *l = walk->private;
+	unsigned long flags = MTIER_RANGE_TOP;
+
+	if (pmd_none(pmdp_get_lockless(pmd)))
+		return mtier_list_pause(l, walk->mm, next);
+	/* The bit was read for the first of the VMAs of a range. */
+	if (l->last != (addr & PMD_MASK))
+		l->young = mtier_sweep_young(l, walk->vma, addr, pmd);
+	l->last = addr & PMD_MASK;
+	if (l->young)
+		flags = mtier_peek(&l->slow, pmd);
+	if (flags && (l->young || !mtier_list_theirs(walk->vma, addr, next, pmd)))
+		mtier_list_add(l, walk->vma, addr, next, flags);
+	return mtier_list_pause(l, walk->mm, next);
+}
+
+static int mtier_list_hole(unsigned long addr, unsigned long next, int depth,
+			   struct mm_walk *walk)
+{
+	return mtier_list_pause(walk->private, walk->mm, next);
+}
+
+static int mtier_list_vma(unsigned long addr, unsigned long next,
+			  struct mm_walk *walk)
+{
+	if (mtier_vma_eligible(walk->vma))
+		return 0;
+	/* Also pause at skipped VMAs: there can be tens of thousands of them. */
+	return mtier_list_pause(walk->private, walk->mm, next) ? -EAGAIN : 1;
+}
+
+static const struct mm_walk_ops mtier_list_ops = {
+	.pmd_entry	= mtier_list_pmd,
+	.pte_hole	= mtier_list_hole,
+	.test_walk	= mtier_list_vma,
+	.walk_lock	= PGWALK_RDLOCK,
+};
+
+/* ---- one address space ---- */
+
+static int mtier_list_cmp(const void *a, const void *b)
+{
+	unsigned long x = *(const unsigned long *)a;
+	unsigned long y = *(const unsigned long *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* List the ranges that one hold of the lock allows. False if the trylock fails. */
+static bool mtier_list_locked(struct mtier_listing *l, struct mm_struct *mm)
+{
+	if (!mmap_read_trylock(mm))
+		return false;
+	l->deadline = local_clock() + MTIER_LIST_NS;
+	if (!walk_page_range(mm, l->cursor, mm->task_size, &mtier_list_ops, l))
+		l->cursor = mm->task_size;
+	mmap_read_unlock(mm);
+	return true;
+}
+
+/*
+ * List more ranges of @slot. False if kmtierd must stop, the process has exited, or
+ * mmap_lock is not available.
+ */
+static bool mtier_list_some(struct mtier_listing *l, struct mtier_slot *slot)
+{
+	bool listed;
+
+	l->nr = 0;
+	if (kthread_should_stop() || !mtier_slot_enter(slot))
+		return false;
+	listed = mtier_list_locked(l, slot->mm);
+	mtier_slot_leave(slot);
+	return listed;
+}
+
+/*
+ * Get the flags of a range for which no other mapper has listed its part of a file. There
+ * is a set for each tier: one mapper can have pages of the part on the slow tier only, and
+ * another on the fast tier only.
+ */
+static unsigned long mtier_list_new(const struct mtier_file_key *key,
+				    unsigned long flags)
+{
+	unsigned long new = 0;
+	unsigned int side;
+
+	for (side = 0; side < MTIER_SIDES; side++) {
+		struct mtier_file_set *met = &mtier_sweep_files[side];
+
+		if (!(flags & BIT(side)) || mtier_file_set_all(met, key))
+			continue;
+		mtier_file_set_add(met, key);
+		new |= BIT(side);
+	}
+	return new;
+}
+
+/* Leave out the ranges that another mapper has listed. False if there is no memory. */
+static bool mtier_list_files(struct mtier_listing *l)
+{
+	unsigned int i, side, nr = 0;
+	unsigned long flags;
+
+	for (i = 0; i < l->nr; i++)
+		nr += !!l->key[i].mapping;
+	for (side = 0; nr && side < MTIER_SIDES; side++)
+		if (mtier_file_set_room(&mtier_sweep_files[side], nr))
+			return false;
+	for (i = 0, nr = 0; i < l->nr; i++) {
+		flags = l->at[i] & ~PMD_MASK;
+		if (l->key[i].mapping)
+			flags = mtier_list_new(&l->key[i], flags);
+		if (flags)
+			l->at[nr++] = (l->at[i] & PMD_MASK) | flags;
+	}
+	l->nr = nr;
+	return true;
+}
+
+/* Append the ranges found last to the new list. False if there is no memory. */
+static bool mtier_list_keep(struct mtier_sample *new, unsigned int *room,
+			    const struct mtier_listing *l)
+{
+	unsigned int nr = l->nr, want = new->nr + nr;
+	const unsigned long *at = l->at;
+	unsigned long *larger;
+
+	/* The walk before this one ended within the same range. */
+	if (nr && new->nr && !((new->at[new->nr - 1] ^ at[0]) & PMD_MASK)) {
+		new->at[new->nr - 1] |= *at++;
+		nr--;
+	}
+	if (want > *room) {
+		want = max(want, 2 * *room);
+		larger = kvrealloc(new->at, want * sizeof(*new->at),
+				   GFP_KERNEL | __GFP_NOWARN);
+		if (!larger)
+			return false;
+		new->at = larger;
+		*room = want;
+	}
+	memcpy(new->at + new->nr, at, nr * sizeof(*at));
+	new->nr += nr;
+	return true;
+}
+
+/* List all ranges of @slot in the order of their addresses. */
+static bool mtier_list_all(struct mtier_listing *l, struct mtier_slot *slot,
+			   struct mtier_sample *new)
+{
+	unsigned int room = 0;
+
+	l->cursor = 0;
+	l->last = 1;
+	l->cleared = false;
+	while (l->cursor < slot->mm->task_size) {
+		if (!mtier_list_some(l, slot) || !mtier_list_files(l) ||
+		    !mtier_list_keep(new, &room, l))
+			return false;
+		cond_resched();
+	}
+	return true;
+}
+
+/*
+ * Append the ranges of the old list that a listing which failed has not reached: bits of
+ * those before were cleared, and are known from it alone.
+ */
+static bool mtier_list_rest(const struct mtier_listing *l, struct mtier_sample *new,
+			    const struct mtier_sample *old)
+{
+	unsigned int i, nr = new->nr;
+	unsigned long *at;
+
+	if (!old->nr)
+		return nr;
+	at = kvrealloc(new->at, (nr + old->nr) * sizeof(*at),
+		       GFP_KERNEL | __GFP_NOWARN);
+	if (!at)
+		return false;
+	for (i = 0; i < old->nr; i++)
+		if ((old->at[i] & PMD_MASK) >= l->cursor)
+			at[nr++] = old->at[i];
+	sort(at + new->nr, nr - new->nr, sizeof(*at), mtier_list_cmp, NULL);
+	new->at = at;
+	new->nr = nr;
+	return true;
+}
+
+/* List the ranges of an address space. Without memory for it the old list stays. */
+static void mtier_sweep_slot(struct mtier_slot *slot, struct mtier_seen *seen)
+{
+	struct mtier_sample new = {
+		.ran_ns = slot->sample.ran_ns,
+		.listed_ns = ktime_get_ns(),
+		.salt = slot->sample.salt ?: get_random_u32() | 1,
+	};
+	bool all = mtier_list_all(&mtier_listing, slot, &new), kept;
+
+	if (mtier_listing.cleared)
+		mtier_flush_later(&mtier_sweep_flush, slot->mm, seen);
+	seen->swept += new.nr;
+	/* The next sweep tries again, whether the process has run or not. */
+	if (!all)
+		new.ran_ns = 0;
+	kept = all || mtier_list_rest(&mtier_listing, &new, &slot->sample);
+	if (kept && mtier_sample_sort(&new, &slot->sample)) {
+		kvfree(slot->sample.at);
+		slot->sample = new;
+		return;
+	}
+	kvfree(new.at);
+	slot->sample.ran_ns = 0;
+}
+
+/* ---- all of them ---- */
+
+/*
+ * Get the CPU time of all threads of a process. 0 if it is not known, and the address
+ * space may be in use: it has more threads than are read, or other users.
+ */
+static u64 mtier_sweep_ran_ns(struct mm_struct *mm)
+{
+	int users = atomic_read(&mm->mm_users);
+	struct task_struct *p, *t;
+	unsigned int n = 0;
+	u64 ns = 1;
+
+	rcu_read_lock();
+	p = users <= MTIER_RAN_THREADS ? rcu_dereference(mm->owner) : NULL;
+	if (p) {
+		ns += READ_ONCE(p->signal->sum_sched_runtime);
+		for_each_thread(p, t) {
+			ns += READ_ONCE(t->se.sum_exec_runtime);
+			users -= READ_ONCE(t->mm) == mm;
+			if (++n == MTIER_RAN_THREADS)
+				break;
+		}
+	}
+	rcu_read_unlock();
+	return p && users <= 0 ? ns : 0;
+}
+
+/* Check whether the list of an address space has to be made anew. */
+static bool mtier_sweep_stale(struct mtier_slot *slot)
+{
+	struct mtier_sample *s = &slot->sample;
+	u64 ran_ns = mtier_sweep_ran_ns(slot->mm), then_ns = s->ran_ns;
+
+	s->ran_ns = ran_ns;
+	return !ran_ns || ran_ns != then_ns ||
+	       ktime_get_ns() - s->listed_ns >= MTIER_LIST_AGE_NS;
+}
+
+/* Publish for heat.c how many ranges each tier of an address space is sampled from. */
+static void mtier_sweep_tell(struct mtier_slot *slot)
+{
+	u32 side;
+
+	for (side = 0; side < MTIER_SIDES; side++)
+		WRITE_ONCE(slot->heat.ranges[side], slot->sample.side[side].nr);
+}
+
+/* No thread has run: nothing is in use. */
+static void mtier_sweep_quiet(struct mtier_sample *s)
+{
+	unsigned int i;
+
+	if (!s->side[MTIER_LOW].nr)
+		return;
+	for (i = 0; i < s->nr; i++)
+		s->at[i] = (s->at[i] & PMD_MASK) | MTIER_RANGE_TOP;
+	s->side[MTIER_LOW].nr = 0;
+	s->side[MTIER_TOP].nr = s->nr;
+}
+
+/*
+ * Get the time until the next sweep. Where scans are far apart, rare accesses count,
+ * so a sweep has to wait for them as well. @used: slow memory is in use.
+ */
+static u64 mtier_sweep_rest_ns(u64 spent_ns, u64 tau_ns, bool used)
+{
+	unsigned int parts = MTIER_SWEEP_PARTS(READ_ONCE(mtier_conf.cpu_percent));
+	u64 longest = used ? MTIER_SWEEP_MAX_NS : MTIER_SWEEP_QUIET_NS;
+
+	return max(spent_ns * parts,
+		   clamp(tau_ns * MTIER_SWEEP_SCANS, MTIER_SWEEP_MIN_NS, longest));
+}
+
+/* The next sweep meets all files anew. */
+static void mtier_sweep_forget(void)
+{
+	u32 side;
+
+	for (side = 0; side < MTIER_SIDES; side++)
+		mtier_file_set_clear(&mtier_sweep_files[side]);
+}
+
+/**
+ * mtier_sweep() - Find the ranges in use, if it is time for that.
+ * @now: the time
+ * @force: it is time
+ * @tau_ns: time between two scans
+ * @seen: statistics
+ *
+ * Context: kmtierd; may sleep.
+ */
+void mtier_sweep(ktime_t now, bool force, u64 tau_ns, struct mtier_seen *seen)
+{
+	u64 ran_ns = task_sched_runtime(current), spent_ns;
+	struct mtier_slot *slot = NULL;
+	bool used = false;
+
+	if (!force && ktime_get_ns() < mtier_sweep_next_ns)
+		return;
+	mtier_listing.slow = mtier_nodes_slow();
+	while ((slot = mtier_slot_after(slot, now))) {
+		if (mtier_sample_left_out(slot))
+			continue;
+		if (mtier_sweep_stale(slot))
+			mtier_sweep_slot(slot, seen);
+		else
+			mtier_sweep_quiet(&slot->sample);
+		mtier_sweep_tell(slot);
+		used |= slot->sample.side[MTIER_LOW].nr;
+		cond_resched();
+	}
+	mtier_flush_now(&mtier_sweep_flush, seen);
+	mtier_sweep_forget();
+	spent_ns = task_sched_runtime(current) - ran_ns;
+	seen->sweeps++;
+	seen->swept_ns += spent_ns;
+	mtier_sweep_mean_ns = (3 * mtier_sweep_mean_ns + spent_ns) / 4;
+	mtier_sweep_next_ns = ktime_get_ns() +
+			      mtier_sweep_rest_ns(mtier_sweep_mean_ns, tau_ns, used);
+}
+
+/**
+ * mtier_sweep_next() - Get the time of the next sweep.
+ *
+ * Context: kmtierd.
+ * Return: the time, of ktime_get_ns().
+ */
+u64 mtier_sweep_next(void)
+{
+	return mtier_sweep_next_ns;
+}
+
+/**
+ * mtier_sweep_stop() - Free the memory of sweeps.
+ */
+void mtier_sweep_stop(void)
+{
+	u32 side;
+
+	for (side = 0; side < MTIER_SIDES; side++)
+		mtier_file_set_free(&mtier_sweep_files[side]);
+	mtier_sweep_next_ns = 0;
+	mtier_sweep_mean_ns = 0;
+}
+
+#ifdef CONFIG_MTIER_KUNIT_TEST
+#include "tests/sweep_kunit.c"
+#endif
