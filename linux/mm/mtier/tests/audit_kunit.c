@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which pairs are looked at again, and what is learnt of them. Included by
+ * Tests of the choice of pairs for a re-check, and of its result. Included by
  * ../audit.c.
  */
 #include <kunit/test.h>
@@ -9,7 +9,7 @@
 #define TAU_NS		(10 * NSEC_PER_MSEC)
 #define LOOKS		4
 
-/* The page that goes up, and the one that goes down for it. */
+/* Index of the promoted page, and of the page demoted for it. */
 #define UP		3
 #define DOWN		700
 
@@ -39,7 +39,7 @@ static void audit_watch(struct audit_world *a, unsigned long first)
 	memset(a->page, MTIER_PAGE_NONE, sizeof(a->page));
 }
 
-/* One pair is marked, and written down. */
+/* Set up a sample with one selected pair, and record the pair. */
 static struct audit_world *audit_world(struct kunit *test)
 {
 	static const struct mtier_plan plan = { .pages = 1 };
@@ -69,7 +69,7 @@ static void audit_end(struct audit_world *a)
 	mtier_audit = a->before;
 }
 
-/* As if it had been a while ago. */
+/* Make all pairs older by @ns. */
 static void audit_age(u64 ns)
 {
 	unsigned int i;
@@ -78,7 +78,7 @@ static void audit_age(u64 ns)
 		mtier_audit->pair[i].at_ns -= ns;
 }
 
-/* A later burst looks at the same ranges. */
+/* Start a later burst that scans the same ranges. */
 static void audit_again(struct audit_world *a)
 {
 	audit_age(MTIER_AUDIT_AGE_NS(0));
@@ -103,7 +103,7 @@ static void a_pair_is_judged_by_what_is_found(struct kunit *test)
 	mtier_audit_judge(&a->place, LOOKS, true);
 	KUNIT_EXPECT_LT(test, abs(a->place.audit[0].foretold - 40000 * LOOKS), 100 * LOOKS);
 	KUNIT_EXPECT_EQ(test, a->place.audit[0].seen, 3 * (s64)MTIER_Q16);
-	/* Once. */
+	/* A pair is re-checked once. */
 	mtier_audit_expire();
 	KUNIT_EXPECT_EQ(test, mtier_audit->nr, 0);
 	KUNIT_EXPECT_EQ(test, a->slot[0].refs, 1);
@@ -111,7 +111,7 @@ static void a_pair_is_judged_by_what_is_found(struct kunit *test)
 	audit_end(a);
 }
 
-/* Looks that are twice as far apart find what is found seldom twice as often. */
+/* Scans at twice the interval find rarely used pages accessed twice as often. */
 static void forecasts_are_for_the_distance_of_looks(struct kunit *test)
 {
 	struct audit_world *a = audit_world(test);
@@ -200,7 +200,7 @@ static void a_page_that_is_gone_says_nothing(struct kunit *test)
 	audit_end(a);
 }
 
-/* Each pair has an age of its own, and is judged with those as old as it has become. */
+/* Each pair is due at one age, and its result counts for its real age. */
 static void pairs_are_judged_at_their_age(struct kunit *test)
 {
 	struct mtier_plan plan = { .pages = MTIER_AUDIT_EVERY };
@@ -215,7 +215,7 @@ static void pairs_are_judged_at_their_age(struct kunit *test)
 	audit_again(a);
 	KUNIT_EXPECT_TRUE(test, mtier_audit->pair[0].now);
 	KUNIT_EXPECT_FALSE(test, mtier_audit->pair[1].now);
-	/* Bursts were rare: the first is as old as others of the third age. */
+	/* Bursts were rare, so the first pair reaches the third age. */
 	audit_age(MTIER_AUDIT_AGE_NS(2));
 	a->page[UP] = 4;
 	a->page[DOWN] = 0;
@@ -225,7 +225,7 @@ static void pairs_are_judged_at_their_age(struct kunit *test)
 	audit_end(a);
 }
 
-/* What was found early is compared for pairs of the first age, as far as it is known. */
+/* Results of early scans are only used for pairs of the first age, if they exist. */
 static void young_pairs_are_looked_at_early(struct kunit *test)
 {
 	struct audit_world *a = audit_world(test);
@@ -241,13 +241,13 @@ static void young_pairs_are_looked_at_early(struct kunit *test)
 	KUNIT_EXPECT_GT(test, a->place.early.foretold, 34000);
 	KUNIT_EXPECT_LT(test, a->place.early.foretold, 35000);
 	KUNIT_EXPECT_EQ(test, a->place.early.seen, (s64)MTIER_Q16);
-	/* One of the two is gone, and nothing is learnt. */
+	/* One page of the pair is gone, so there is no result. */
 	a->page[UP] = MTIER_PAGE_NONE;
 	mtier_audit_look_early(0);
 	KUNIT_EXPECT_EQ(test, f->early_ns, 0);
 	mtier_audit_judge_early(&a->place);
 	KUNIT_EXPECT_EQ(test, a->place.early.seen, (s64)MTIER_Q16);
-	/* Others are looked at when less is left. */
+	/* Pairs of later ages are not scanned early. */
 	f->age = 1;
 	f->early_ns = TAU_NS / 4;
 	KUNIT_EXPECT_FALSE(test, mtier_audit_has_young());

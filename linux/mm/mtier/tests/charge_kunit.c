@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is posted is what was spent, once. Included by ../charge.c.
+ * Tests that CPU time is charged exactly once. Included by ../charge.c.
  *
- * The tests' mm is the test thread's, which as a kernel thread is charged nothing:
- * what was posted for it is seen in the counter.
+ * The mm belongs to the test thread. That is a kernel thread, and is never charged.
+ * So the tests read the counter of posted charges.
  */
 #include <kunit/test.h>
 #include <linux/vmstat.h>
@@ -55,7 +55,7 @@ static void a_look_is_posted_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mtier_charge_start(), 0);
 }
 
-/* Run for a millisecond of this thread's own time. */
+/* Use one millisecond of CPU time of this thread. */
 static u64 charge_spin(u64 since_ns)
 {
 	u64 now_ns;
@@ -73,7 +73,7 @@ static void a_batch_is_shared_and_posted_once(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, mv);
 	map_file(test, NULL);
-	/* One of them is not in the move any more. */
+	/* One of the three address spaces has no folio in the batch. */
 	mv->guard.nr_mms = 3;
 	mv->guard.rules[0] = (struct mtier_rules){ current->mm, .nr_folios = 1 };
 	mv->guard.rules[1] = (struct mtier_rules){ NULL, .nr_folios = 0 };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which VMAs a batch may hold, and what never gives way. Included by ../eligible.c.
+ * Tests of the VMAs that a batch may hold, and of memory that is never demoted.
+ * Included by ../eligible.c.
  */
 #include <kunit/test.h>
 #include <linux/mman.h>
 #include <linux/mmu_notifier.h>
 
-/* A VMA of this test, and a guard that holds nothing. */
+/* Map a VMA for the test, and start a guard that holds nothing. */
 static struct vm_area_struct *guard_vma(struct kunit *test,
 					struct mtier_guard **guard)
 {
@@ -26,7 +27,7 @@ static struct vm_area_struct *guard_vma(struct kunit *test,
 	return vma;
 }
 
-/* As munmap() does before it gives way to readers, and frees the VMA among them. */
+/* Detach the VMA, as munmap() does before it downgrades mmap_lock, or undo that. */
 static void guard_detach(struct vm_area_struct *vma, bool detached)
 {
 	mmap_write_lock(current->mm);
@@ -35,7 +36,7 @@ static void guard_detach(struct vm_area_struct *vma, bool detached)
 	mmap_write_unlock(current->mm);
 }
 
-/* A writer gets it at once: nobody has it locked for reading. */
+/* Check that a writer gets the lock of the VMA at once, so that no reader has it. */
 static bool guard_lets_go(struct vm_area_struct *vma)
 {
 	bool got = down_write_trylock(&vma->vm_lock->lock);
@@ -61,7 +62,7 @@ static void a_batch_holds_its_vmas(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, guard_lets_go(vma));
 }
 
-/* rmap still finds it, but munmap() waits for nobody any more. */
+/* rmap still finds a detached VMA, but munmap() does not wait for its readers. */
 static void a_detached_vma_is_not_held(struct kunit *test)
 {
 	enum mtier_why why = MTIER_MAY;
@@ -79,7 +80,7 @@ static void a_detached_vma_is_not_held(struct kunit *test)
 	guard_detach(vma, false);
 }
 
-/* F19: its entries look as those do that wait for a hint fault. */
+/* F19: entries without access rights look the same as entries for a hint fault. */
 static void memory_without_rights_is_not_eligible(struct kunit *test)
 {
 	struct mtier_guard *guard;
@@ -90,7 +91,7 @@ static void memory_without_rights_is_not_eligible(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, mtier_vma_eligible(&vma));
 }
 
-/* Does a page of a new mapping with these flags give way? */
+/* Check whether a page of a new mapping with these flags can be demoted. */
 static enum mtier_why guard_way(struct kunit *test, unsigned long flags,
 				bool unevictable)
 {
@@ -123,18 +124,18 @@ static void locked_memory_does_not_give_way(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, guard_way(test, 0, false), MTIER_MAY);
 	KUNIT_EXPECT_EQ(test, guard_way(test, MAP_LOCKED, false), MTIER_WHY_KIND);
-	/* By SHM_LOCK, say */
+	/* SHM_LOCK does this, for example. */
 	KUNIT_EXPECT_EQ(test, guard_way(test, 0, true), MTIER_WHY_KIND);
 }
 
-/* Its TLBs are not flushed between two looks: what it uses looks idle. */
+/* Its TLBs are not flushed between two scans, so pages that it uses look idle. */
 static void memory_of_a_secondary_mmu_does_not_give_way(struct kunit *test)
 {
 	static const struct mmu_notifier_ops ops = {};
 	struct mmu_notifier mn = { .ops = &ops };
 	struct mtier_guard *guard;
 
-	/* Now the test has an address space. */
+	/* This gives the test an address space. */
 	guard_vma(test, &guard);
 	KUNIT_ASSERT_EQ(test, mmu_notifier_register(&mn, current->mm), 0);
 	KUNIT_EXPECT_EQ(test, guard_way(test, 0, false), MTIER_WHY_KIND);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Counters to the page, for tests that run while nobody else does.
+ * Exact counters, for tests that run while the machine does nothing else.
  */
 #ifndef _MM_MTIER_TESTS_EXACT_H
 #define _MM_MTIER_TESTS_EXACT_H
@@ -12,7 +12,7 @@
 #include <linux/sched/mm.h>
 #include <linux/vmstat.h>
 
-/* A counter of a node, with what CPUs have not told yet. */
+/* Read a counter of a node, with the changes that are still in per-CPU counters. */
 static inline long exact_node_stat(int nid, enum node_stat_item item)
 {
 	pg_data_t *pgdat = NODE_DATA(nid);
@@ -36,9 +36,9 @@ static inline unsigned long exact_event(enum vm_event_item item)
 }
 
 /*
- * Let go of an address space that a test had, and of its pages at once. KUnit waits
- * for the thread of a test, but that says it has ended before its mm has gone: the
- * next test would count the pages of this one.
+ * Release the address space of a test, and free its pages at once. KUnit waits for
+ * the thread of a test, but a thread signals its end before its mm is torn down. So
+ * the next test would count the pages of this one.
  */
 static inline void exact_leave_mm(struct mm_struct *mm)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of how long pages that changed places go on as they did, ../forecast.c, for
- * KUnit and, through tools/testing/mtier, for user space.
+ * Tests of the estimate how long exchanged pages keep their access rates,
+ * ../forecast.c, for KUnit and, through tools/testing/mtier, for user space.
  */
 #include <kunit/test.h>
 
@@ -16,7 +16,7 @@ static const struct mtier_place_machine machine = {
 	.pages = { 32768, 32768 },
 };
 
-/* So many looks of a pair of an age, which one finds and the other does not. */
+/* Add a re-check of @looks scans, in which @hits more find the promoted page. */
 static void audit(struct mtier_place *p, u32 age, u32 looks, s32 hits)
 {
 	mtier_place_audit(p, MTIER_AUDIT_AGE_NS(age), MTIER_Q16, looks, hits);
@@ -32,31 +32,31 @@ static void what_lasts_is_what_was_found(struct kunit *test)
 	u32 left[MTIER_AUDIT_AGES];
 	struct mtier_place p;
 
-	/* Nothing is known. */
+	/* There is no result yet. */
 	mtier_place_init(&p, &machine);
 	mtier_place_left(&p, left);
 	KUNIT_EXPECT_EQ(test, left[3], MTIER_Q16);
 	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 30000ULL);
-	/* A half is gone after half a second: (16 + 24) / (16 + 48), then 16 of it. */
+	/* Half is gone after 0.5 s: (16 + 24) / (16 + 48), also at later ages. */
 	audit(&p, 1, 48, 24);
 	mtier_place_left(&p, left);
 	KUNIT_EXPECT_EQ(test, left[0], MTIER_Q16);
 	KUNIT_EXPECT_EQ(test, left[1], MTIER_Q16 * 5 / 8);
 	KUNIT_EXPECT_EQ(test, left[3], MTIER_Q16 * 5 / 8);
-	/* All is after two: 0.25 s at 1, 0.75 s at 3/4. */
+	/* All is gone after 2 s: 0.25 s at 1, 0.75 s at 3/4. */
 	mtier_place_init(&p, &machine);
 	audit(&p, 0, 496, 496);
 	audit(&p, 1, 496, 368);
 	audit(&p, 2, 496, 0);
 	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 250ULL + 562);
-	/* What comes back later does not count: the pair is apart by then. */
+	/* Heat that returns later does not count. */
 	audit(&p, 3, 496, 496);
 	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 250ULL + 562);
 	mtier_place_init(&p, &machine);
 	audit(&p, 1, 496, 368);
 	audit(&p, 3, 496, 496);
 	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 250ULL + 29750 * 3 / 4);
-	/* Less than two errors, 2 / sqrt(512) of 512 looks and a half of 16, is nothing. */
+	/* Less than two errors, 2 / sqrt(512) of 512 scans and half of 16: 0. */
 	mtier_place_init(&p, &machine);
 	audit(&p, 0, 496, 28);
 	KUNIT_EXPECT_EQ(test, horizon_ms(&p), 0ULL);
@@ -74,7 +74,7 @@ static void in_the_end_it_is_tried_again(struct kunit *test)
 	u32 i, age;
 
 	mtier_place_init(&p, &machine);
-	/* Much that came true long ago does not outweigh what did not since. */
+	/* Many old hits do not outweigh newer misses. */
 	for (i = 0; i < 1000; i++)
 		audit(&p, 0, 8, 8);
 	for (i = 0; i < 128; i++)
@@ -89,8 +89,8 @@ static void in_the_end_it_is_tried_again(struct kunit *test)
 }
 
 /*
- * So many early looks of pairs that are to differ by an access in the time of 16, of
- * which the first find @hit.
+ * Add @looks early scans of pairs with a predicted difference of one access in 16
+ * scan times. The first @finds of them have the result @hit, the others 0.
  */
 static void early(struct mtier_place *p, u32 looks, u32 finds, s32 hit)
 {
@@ -107,23 +107,23 @@ static void who_is_used_more_saves_more(struct kunit *test)
 
 	mtier_place_init(&p, &machine);
 	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U);
-	/* As foretold: 4 of 64, beside the 4 that it begins with. */
+	/* As predicted: 4 of 64, in addition to the initial 4. */
 	early(&p, 64, 4, 1);
 	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U);
 	early(&p, 64, 36, 1);
 	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U * 44 / 12);
-	/* Less saves less, down to a quarter. */
+	/* Fewer hits reduce the factor, down to a quarter. */
 	mtier_place_init(&p, &machine);
 	early(&p, 64, 0, 1);
 	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U / 2);
 	early(&p, 640, 0, 1);
 	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U / 4);
-	/* What went down is as much evidence as what went up. */
+	/* Accesses to the demoted and the promoted page have the same weight. */
 	mtier_place_init(&p, &machine);
 	early(&p, 32, 32, -1);
 	early(&p, 32, 32, 1);
 	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U / 2);
-	/* A look that came late has seen no more than looks of a burst do. */
+	/* A late scan counts as one after the scan interval. */
 	mtier_place_init(&p, &machine);
 	mtier_place_early(&p, MTIER_Q16, 16 * MS_NS, 1000 * MS_NS, 1);
 	KUNIT_EXPECT_EQ(test, p.early.foretold, (s64)MTIER_Q16);

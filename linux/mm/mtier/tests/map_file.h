@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory that this test's thread maps. */
+/* Memory that the test thread maps. */
 #include <kunit/test.h>
 #include <linux/file.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/shmem_fs.h>
 
-/* So many pages are there. */
+/* Fault in @nr pages from @at on. */
 static inline void map_touch(struct kunit *test, unsigned long at,
 			     unsigned int nr)
 {
@@ -19,7 +19,7 @@ static inline void map_touch(struct kunit *test, unsigned long at,
 	}
 }
 
-/* A file of two ranges; to be let go of by fput(). */
+/* Make a file of two ranges. The caller releases it with fput(). */
 static inline struct file *map_file_make(struct kunit *test)
 {
 	struct file *file = shmem_kernel_file_setup("map", 2 * MTIER_RANGE_SIZE,
@@ -30,8 +30,8 @@ static inline struct file *map_file_make(struct kunit *test)
 }
 
 /*
- * Map all of it; without a file as much memory of its own. Returns where the first
- * whole range is, page by page.
+ * Map the file, or as much private anonymous memory if @file is NULL. Returns the
+ * address of the first complete range. Huge pages are disabled.
  */
 static inline unsigned long map_file(struct kunit *test, struct file *file)
 {

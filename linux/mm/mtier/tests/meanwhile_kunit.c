@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What others do while pages move by address space: a test stands between freeze
- * and settle, where a race would have to hit. F5 and so on are the hazards of
+ * Tests of races with the migration by address space. A test acts between freeze and
+ * settle, in place of the other task of a race. F5 and so on are the hazards of
  * Documentation/mm/mtier.rst. Included by ../move_fast.c.
  */
 #include <linux/completion.h>
@@ -32,7 +32,7 @@ static void what_is_zapped_meanwhile_is_freed(struct kunit *test)
 	fast_expect(test, s, 4, s->to);
 }
 
-/* And somebody else uses the address again before the page would have arrived. */
+/* F5: the address is zapped and written again before the new page is mapped. */
 static void what_is_used_anew_meanwhile_stays(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -49,7 +49,7 @@ static void what_is_used_anew_meanwhile_stays(struct kunit *test)
 	fast_expect_counts(test, s, 0);
 }
 
-/* F6: as UFFDIO_WRITEPROTECT does with mmap_lock for reading only. */
+/* F6: UFFDIO_WRITEPROTECT, which takes mmap_lock only for reading. */
 static void what_is_write_protected_meanwhile_stays_so(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -69,7 +69,7 @@ static void what_is_write_protected_meanwhile_stays_so(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, pte_write(fast_pte(s, 6)));
 }
 
-/* F7: where a page is on its way nothing is missing. */
+/* F7: the entry of a frozen page is a migration entry, and never empty. */
 static void entries_are_never_empty(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -88,11 +88,11 @@ static void entries_are_never_empty(struct kunit *test)
 }
 
 /**
- * struct fast_reader - a thread that reads a page that is on its way
+ * struct fast_reader - a thread that reads a frozen page
  * @s: the scene
- * @mm: its address space
- * @done: it has read
- * @value: what
+ * @mm: address space of the test
+ * @done: completed after the read
+ * @value: the word that was read
  */
 struct fast_reader {
 	struct fast_scene *s;
@@ -113,7 +113,7 @@ static int fast_read(void *arg)
 	return 0;
 }
 
-/* F10 */
+/* F10: a task that waits for a frozen page is woken. */
 static void who_waits_is_woken(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -136,9 +136,9 @@ static void who_waits_is_woken(struct kunit *test)
 }
 
 /*
- * F11: who walks frames, as compaction does, takes a reference to any that has one,
- * and the page to be its own if it is on a list. Two new frames have got one, and
- * the page of one of them is dropped meanwhile.
+ * F11: a PFN walker such as compaction takes a reference to any frame with a nonzero
+ * count, and isolates a page that is on an LRU list. Here two new frames get a
+ * reference, and one of the two pages is zapped before the settle.
  */
 static void who_holds_a_new_frame_keeps_it(struct kunit *test)
 {
@@ -181,7 +181,7 @@ static int fast_copy_held(struct folio *dst, struct folio *src)
 	return copy_mc_highpage(&dst->page, &src->page);
 }
 
-/* F3, F15: fork and khugepaged want the VMA for writing. F16: exit is that of the last. */
+/* F3, F15: fork and khugepaged write-lock the VMA. F16: exit needs mm_users of 0. */
 static void whose_pages_move_is_held_to_the_end(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -199,14 +199,14 @@ static void whose_pages_move_is_held_to_the_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&current->mm->mm_users), s->users);
 }
 
-/* Is the page table not locked that maps a page of the test? */
+/* Check that the page table that maps a page of the test is unlocked. */
 static bool fast_table_is_free(const struct fast_scene *s, unsigned int i)
 {
 	pmd_t *pmd = mm_find_pmd(current->mm, fast_at(s, i) & PMD_MASK);
 	spinlock_t *ptl = pte_lockptr(current->mm, pmd);
 	int got = spin_trylock(ptl);
 
-	/* Sparse takes it for locked, whatever came of that. */
+	/* Sparse assumes that the trylock succeeded. */
 	__release(ptl);
 	if (!got)
 		return false;
@@ -221,10 +221,10 @@ static int fast_copy_bothers(struct folio *dst, struct folio *src)
 	struct fast_scene *s = test->priv;
 
 	KUNIT_EXPECT_PTR_EQ(test, src, s->src[s->copies]);
-	/* F20: this of a page table, and that of an LRU list */
+	/* F20: neither the page table lock nor the LRU lock is held */
 	KUNIT_EXPECT_TRUE(test, fast_table_is_free(s, s->copies));
 	KUNIT_EXPECT_FALSE(test, irqs_disabled());
-	/* F22: reclaim waits for who has isolated too many. */
+	/* F22: reclaim is throttled if too many pages are isolated. */
 	KUNIT_EXPECT_EQ(test, exact_node_stat(s->nid, NR_ISOLATED_ANON),
 			s->isolated);
 	s->copies++;
@@ -247,7 +247,7 @@ static void fast_flush_looked_at(const struct mtier_flight *flight)
 {
 	struct kunit *test = kunit_get_current_test();
 
-	/* F25: a zap that ends now does not rely on its own flush alone. */
+	/* F25: a zap that ends now finds this, and flushes. */
 	KUNIT_EXPECT_TRUE(test, mm_tlb_flush_pending(flight->mm));
 	KUNIT_EXPECT_EQ(test, flight->nr, FAST_PAGES);
 	KUNIT_EXPECT_EQ(test, flight->end - flight->start,
@@ -265,7 +265,7 @@ static void a_flush_is_pending_until_it_is_done(struct kunit *test)
 				   fast_flush_looked_at);
 	fast_add_all(test, s);
 	KUNIT_EXPECT_EQ(test, mtier_move_run(s->mv), FAST_PAGES);
-	/* Once for all of them */
+	/* One flush for all pages */
 	KUNIT_EXPECT_EQ(test, s->rss, rss + 1000);
 	KUNIT_EXPECT_FALSE(test, mm_tlb_flush_pending(current->mm));
 }
@@ -281,7 +281,7 @@ static int fast_copy_fails(struct folio *dst, struct folio *src)
 	return copy_mc_highpage(&dst->page, &src->page);
 }
 
-/* F17 */
+/* F17: a page whose copy fails stays in place. */
 static void what_cannot_be_copied_is_put_back(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -292,7 +292,7 @@ static void what_cannot_be_copied_is_put_back(struct kunit *test)
 	fast_add_all(test, s);
 	fast_take_off(test, s);
 	KUNIT_ASSERT_EQ(test, s->flight.nr, FAST_PAGES);
-	/* One of the two is unmapped meanwhile. */
+	/* One of the two pages is unmapped before the copy. */
 	KUNIT_ASSERT_EQ(test, do_madvise(current->mm, fast_at(s, 6), PAGE_SIZE,
 					 MADV_DONTNEED), 0);
 	KUNIT_EXPECT_EQ(test, fast_land(s), FAST_PAGES - 2);
@@ -306,7 +306,7 @@ static void what_cannot_be_copied_is_put_back(struct kunit *test)
 	fast_expect_counts(test, s, 1);
 }
 
-/* F21: it finds no reference, gives up, and the frame is not given out again. */
+/* F21: memory_failure() gives up, and the frame is not allocated again. */
 static void a_frame_that_fails_meanwhile_is_not_used_again(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -323,7 +323,7 @@ static void a_frame_that_fails_meanwhile_is_not_used_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, folio_ref_count(s->src[2]), 0);
 	KUNIT_EXPECT_FALSE(test, folio_test_locked(s->src[2]));
 	KUNIT_EXPECT_TRUE(test, folio_test_hwpoison(s->src[2]));
-	/* Not in what a CPU keeps for the next who asks either. */
+	/* The frame is not in a per-CPU list either. */
 	drain_all_pages(folio_zone(s->src[2]));
 	KUNIT_EXPECT_FALSE(test, is_free_buddy_page(&s->src[2]->page));
 	fast_expect_counts(test, s, 0);
@@ -333,12 +333,12 @@ static void a_frame_that_fails_meanwhile_is_not_used_again(struct kunit *test)
 /* ---- secondary MMUs ---- */
 
 /**
- * struct fast_mmu - a secondary MMU that notes what it is told
+ * struct fast_mmu - a secondary MMU that records its notifications
  * @mn: its notifier
- * @nr: ranges so far
- * @from: where each begins
- * @to: where each ends
- * @open: ranges that have begun and not ended
+ * @nr: number of ranges so far
+ * @from: start of each range
+ * @to: end of each range
+ * @open: ranges that have started and not ended
  */
 struct fast_mmu {
 	struct mmu_notifier mn;
@@ -373,7 +373,7 @@ static const struct mmu_notifier_ops fast_mmu_ops = {
 	.invalidate_range_end = fast_mmu_end,
 };
 
-/* F18: told of each page that moves, before it does, and of no other. */
+/* F18: notified of each page before it migrates, and of no other page. */
 static void a_secondary_mmu_is_told_of_runs(struct kunit *test)
 {
 	struct fast_mmu mmu = { .mn.ops = &fast_mmu_ops };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which pages move by address space, how they arrive, and what becomes of others.
- * F1 and so on are the hazards of Documentation/mm/mtier.rst. Included by
- * ../move_fast.c.
+ * Tests of the migration by address space: the pages that it accepts, their state
+ * afterwards, and the result for other pages. F1 and so on are the hazards of
+ * Documentation/mm/mtier.rst. Included by ../move_fast.c.
  */
 #include "move_fast_scene.h"
 
-/* ---- all goes well ---- */
+/* ---- successful migrations ---- */
 
 static void all_move(struct kunit *test)
 {
@@ -41,7 +41,7 @@ static void all_move(struct kunit *test)
 			lru + FAST_PAGES);
 }
 
-/* Down, to make room: neither promoted nor counted as reclaim's. */
+/* A demotion is not counted as a promotion, nor as isolated pages. */
 static void so_they_do_down(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -65,7 +65,7 @@ static void so_they_do_down(struct kunit *test)
 			isolated);
 }
 
-/* F24: what was allocated for those that did not fly after all goes back. */
+/* F24: frames that were allocated for pages that could not be frozen are freed. */
 static void frames_that_are_left_go_back(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -84,8 +84,8 @@ static void frames_that_are_left_go_back(struct kunit *test)
 }
 
 /*
- * F24: with page_owner, or where free memory is short, who asks for many frames gets
- * one. All of a flight go at once all the same.
+ * F24: with page_owner, or if free memory is low, a bulk allocation returns one
+ * frame. The flight is migrated as a whole in this case also.
  */
 static void frames_may_come_one_by_one(struct kunit *test)
 {
@@ -110,7 +110,7 @@ static void frames_may_come_one_by_one(struct kunit *test)
 	fast_expect_counts(test, s, 0);
 }
 
-/* F8, F19: an entry says the same of the new page, but that a hint is taken. */
+/* F8, F19: the new entry has the same bits, but a hint entry is accessible. */
 static void entries_keep_their_bits(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -121,7 +121,7 @@ static void entries_keep_their_bits(struct kunit *test)
 	fast_set_pte(s, 1, pte_mkold(pte_clear_soft_dirty(fast_pte(s, 1))));
 	fast_set_pte(s, 2, pte_mkuffd_wp(pte_wrprotect(fast_pte(s, 2))));
 	fast_set_pte(s, 3, pte_modify(fast_pte(s, 3), PAGE_NONE));
-	/* Only what the entries say may make a page dirty. */
+	/* The dirty state of a page must only come from its entry. */
 	for (i = 0; i < ARRAY_SIZE(before); i++)
 		before[i] = fast_pte(s, i);
 	fast_add_all(test, s);
@@ -146,7 +146,7 @@ static void entries_keep_their_bits(struct kunit *test)
 	fast_expect_counts(test, s, 0);
 }
 
-/* A page that the mm does not own alone, by its last sharer's exit, stays so. */
+/* A page without AnonExclusive stays so, as after the exit of the last sharer. */
 static void exclusive_is_not_made_up(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -163,9 +163,9 @@ static void exclusive_is_not_made_up(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, PageAnonExclusive(&folio->page));
 }
 
-/* ---- what does not go this way ---- */
+/* ---- pages that are not accepted ---- */
 
-/* F13: as ksmd does with the page lock. */
+/* F13: set the tag of KSM, as ksmd does with the page locked, or remove it. */
 static void fast_set_ksm(struct folio *folio, bool ksm)
 {
 	unsigned long mapping = (unsigned long)folio->mapping;
@@ -218,7 +218,7 @@ static void other_kinds_are_not_wanted(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, mtier_fast_wants(s->mv, folio, s->vma));
 }
 
-/* The first page of a huge one that is mapped by small entries, or NULL. */
+/* Map a huge page by page table entries, and get its folio. NULL if that fails. */
 static struct folio *fast_large(struct kunit *test, struct vm_area_struct **vma)
 {
 	unsigned long at;
@@ -242,7 +242,7 @@ static struct folio *fast_large(struct kunit *test, struct vm_area_struct **vma)
 	return fast_folio(at);
 }
 
-/* F15: but for its size it is as others are. */
+/* F15: a large folio that passes all checks except that of its size. */
 static void a_large_one_is_not_wanted(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -269,7 +269,7 @@ static void switched_off_all_go_the_other_way(struct kunit *test)
 	WRITE_ONCE(mtier_conf.move_fast, was);
 }
 
-/* F2: a reference that no entry knows of, a lock, a page that left its list. */
+/* F2: a page with an extra reference, a locked page, and one that is isolated. */
 static void busy_pages_are_handed_on(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -287,7 +287,7 @@ static void busy_pages_are_handed_on(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, s->mv->nr_folios, FAST_PAGES - 1);
 	folio_unlock(s->src[3]);
 	folio_putback_lru(s->src[5]);
-	/* migrate_pages() moves what is free again. */
+	/* migrate_pages() migrates the page that is unlocked again. */
 	KUNIT_EXPECT_EQ(test, fast_land(s), FAST_PAGES - 2);
 	KUNIT_EXPECT_EQ(test, s->mv->nr_stayed, 1);
 	KUNIT_EXPECT_EQ(test, exact_event(MTIER_FAST_BUSY), busy + 3);
@@ -300,7 +300,7 @@ static void busy_pages_are_handed_on(struct kunit *test)
 	fast_expect_counts(test, s, 0);
 }
 
-/* Somebody without the page table lock gets a reference just before the freeze. */
+/* Take a reference just before the freeze, as a lockless page table walk does. */
 static bool fast_lock_raced(struct folio *src)
 {
 	struct fast_scene *s = kunit_get_current_test()->priv;
@@ -310,7 +310,9 @@ static bool fast_lock_raced(struct folio *src)
 	return folio_trylock(src);
 }
 
-/* F1 */
+/*
+ * F1: a reference taken before the freeze makes it fail, and the entry is restored.
+ */
 static void a_reference_before_the_freeze_wins(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -329,7 +331,7 @@ static void a_reference_before_the_freeze_wins(struct kunit *test)
 	fast_expect_counts(test, s, 0);
 }
 
-/* ksmd has had it between the look at it and its lock. */
+/* Make a page a KSM page between the first check and its lock. */
 static bool fast_lock_after_ksm(struct folio *src)
 {
 	struct fast_scene *s = kunit_get_current_test()->priv;
@@ -339,7 +341,7 @@ static bool fast_lock_after_ksm(struct folio *src)
 	return folio_trylock(src);
 }
 
-/* F13: what it is says the look at it that nobody can change any more. */
+/* F13: the check after the freeze decides, when no task can change the page. */
 static void what_turned_into_ksm_is_handed_on(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -351,14 +353,14 @@ static void what_turned_into_ksm_is_handed_on(struct kunit *test)
 	fast_set_ksm(s->src[2], false);
 	KUNIT_EXPECT_EQ(test, s->flight.nr, FAST_PAGES - 1);
 	KUNIT_EXPECT_EQ(test, pte_val(fast_pte(s, 2)), pte_val(before));
-	/* It is none in truth: migrate_pages() moves it. */
+	/* It is not a real KSM page, so migrate_pages() migrates it. */
 	KUNIT_EXPECT_EQ(test, fast_land(s), FAST_PAGES);
 	lru_add_drain_all();
 	fast_expect(test, s, 2, s->to);
 	fast_expect_counts(test, s, 0);
 }
 
-/* F1, the other side: whoever comes later does not get one. */
+/* F1: after the freeze no task gets a reference. */
 static void nobody_gets_a_frozen_page(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -380,7 +382,7 @@ static void fast_no_frames(struct mtier_fast *fast, int nid, unsigned int want)
 {
 }
 
-/* F23 */
+/* F23: without frames, all pages are passed to migrate_pages(). */
 static void without_frames_all_are_handed_on(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;
@@ -399,7 +401,7 @@ static void without_frames_all_are_handed_on(struct kunit *test)
 	fast_expect_counts(test, s, 0);
 }
 
-/* F23: no frame of another node, and who finds none says so. */
+/* F23: a full target is reported, and no frame of another node is used. */
 static void a_full_target_is_told_of(struct kunit *test)
 {
 	struct fast_scene *s = test->priv;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Some pages of a test, and the two halves of their move. Included by the tests of
+ * Pages of a test, and the two halves of their migration. Included by the tests of
  * ../move_fast.c.
  */
 #include <kunit/test.h>
@@ -13,20 +13,20 @@
 #define FAST_WORDS	(PAGE_SIZE / sizeof(unsigned long))
 
 /**
- * struct fast_scene - some pages of this test
- * @mm: their address space
- * @at: where they are
+ * struct fast_scene - pages of a test
+ * @mm: address space of the pages
+ * @at: address of the first page
  * @vma: the VMA that maps them
- * @mv: what is to move them
- * @nid: where they are
- * @to: where they are to go
+ * @mv: the batch that migrates them
+ * @nid: source node
+ * @to: target node
  * @src: the pages
- * @flight: once they are frozen
- * @mapped: NR_ANON_MAPPED of both nodes before, together
- * @rss: anonymous pages of the mm before
- * @isolated: NR_ISOLATED_ANON of the node that they leave, before
- * @users: of the mm, before
- * @copies: how many of the pages were copied
+ * @flight: the flight, set by the freeze
+ * @mapped: sum of NR_ANON_MAPPED of both nodes before the migration
+ * @rss: anonymous pages of the mm before the migration
+ * @isolated: NR_ISOLATED_ANON of the source node before the migration
+ * @users: mm_users of the mm before the migration
+ * @copies: number of pages copied
  */
 struct fast_scene {
 	struct mm_struct *mm;
@@ -55,7 +55,7 @@ static struct folio *fast_folio(unsigned long at)
 
 	if (get_user_pages_fast(at, 1, 0, &page) != 1)
 		return NULL;
-	/* The mapping keeps it. */
+	/* The mapping has a reference. */
 	put_page(page);
 	return page_folio(page);
 }
@@ -94,7 +94,7 @@ static long fast_mapped(const struct fast_scene *s)
 	       exact_node_stat(s->to, NR_ANON_MAPPED);
 }
 
-/* To the page: CPUs keep some of it to themselves. */
+/* Get the exact number: include the changes in per-CPU counters. */
 static long fast_rss(void)
 {
 	return percpu_counter_sum(&current->mm->rss_stat[MM_ANONPAGES]);
@@ -108,7 +108,7 @@ static void fast_count(struct fast_scene *s)
 	s->users = atomic_read(&current->mm->mm_users);
 }
 
-/* New memory of the test, written, on its LRU list. */
+/* Map new memory, write to it, and put its pages on their LRU lists. */
 static int fast_map(struct kunit *test, struct fast_scene *s,
 		    unsigned long flags)
 {
@@ -178,7 +178,7 @@ static void fast_add_all(struct kunit *test, struct fast_scene *s)
 		fast_add(test, s, i);
 }
 
-/* Would who wants the VMA for writing have to wait: fork, munmap, khugepaged? */
+/* Check whether a writer of the VMA must wait: fork, munmap or khugepaged. */
 static bool fast_vma_is_held(const struct fast_scene *s)
 {
 	bool got = down_write_trylock(&s->vma->vm_lock->lock);
@@ -189,9 +189,9 @@ static bool fast_vma_is_held(const struct fast_scene *s)
 }
 
 /*
- * Raise watermarks of the target by more than there is, or take that back. From
- * WMARK_LOW on, it has nothing for who asks for many frames at once, and single ones
- * for who may go down to the lowest; from WMARK_MIN on, it is full.
+ * Raise the watermarks of the target, from @from on, above its free memory, or undo
+ * that. With WMARK_LOW, the target has no pages for a bulk request, but a request
+ * for one page can go down to the min watermark. With WMARK_MIN, the target is full.
  */
 static void fast_raise_watermarks(const struct fast_scene *s,
 				  enum zone_watermarks from, bool up)
@@ -206,7 +206,7 @@ static void fast_raise_watermarks(const struct fast_scene *s,
 			zone[i]._watermark[mark] += up ? by : -by;
 }
 
-/* The first half of mtier_flight_go(). */
+/* Do the first half of mtier_flight_go(). */
 static void fast_take_off(struct kunit *test, struct fast_scene *s)
 {
 	s->flight = mtier_flight_at(s->mv->fast, 0);
@@ -216,7 +216,7 @@ static void fast_take_off(struct kunit *test, struct fast_scene *s)
 	mtier_flight_take_off(s->mv, &s->flight);
 }
 
-/* The other half; then what was handed on goes by migrate_pages(). */
+/* Do the second half, and run migrate_pages() for the pages that were not frozen. */
 static unsigned long fast_land(struct fast_scene *s)
 {
 	unsigned long arrived;
@@ -253,7 +253,7 @@ static void fast_set_pte(struct fast_scene *s, unsigned int i, pte_t pte)
 	flush_tlb_mm(current->mm);
 }
 
-/* Is a page one that anybody can use, on this node, with its contents? */
+/* Expect a mapped page on node @nid, on its LRU list, with its contents. */
 static void fast_expect(struct kunit *test, struct fast_scene *s,
 			unsigned int i, int nid)
 {
@@ -269,7 +269,7 @@ static void fast_expect(struct kunit *test, struct fast_scene *s,
 	KUNIT_EXPECT_TRUE_MSG(test, fast_holds(s, i), "page %u", i);
 }
 
-/* What nobody has any more went back to the allocator. */
+/* Expect a folio that went back to the allocator. */
 static void fast_expect_free(struct kunit *test, struct folio *folio)
 {
 	KUNIT_EXPECT_EQ(test, folio_ref_count(folio), 0);

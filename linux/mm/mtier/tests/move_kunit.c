@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a move tells of folios that did not go where they were to go.
- * Included by ../move.c.
+ * Tests of the results of a batch for folios that do not migrate. Included by
+ * ../move.c.
  */
 #include <kunit/test.h>
 
 #include "exact.h"
 
-/* A folio on its LRU list with one reference, ours. */
+/* Allocate a folio on its LRU list, with one reference, that of the caller. */
 static struct folio *move_folio(struct kunit *test)
 {
 	struct folio *folio = folio_alloc(GFP_HIGHUSER_MOVABLE, 0);
@@ -29,14 +29,14 @@ static void move_exit(struct kunit *test)
 	mtier_move_free(test->priv);
 }
 
-/* Isolated pages of a node, to the page. */
+/* Get the exact number of isolated pages of a node. */
 static long move_isolated(int nid)
 {
 	return exact_node_stat(nid, NR_ISOLATED_ANON) +
 	       exact_node_stat(nid, NR_ISOLATED_FILE);
 }
 
-/* Its owner frees it while it is isolated: nothing moved, and nothing is left. */
+/* The owner of a folio frees it while it is isolated: its result is GONE. */
 static void move_freed(struct kunit *test, bool down)
 {
 	struct folio *folio = move_folio(test);
@@ -64,7 +64,7 @@ static void freed_on_its_way_down_is_not_moved(struct kunit *test)
 	move_freed(test, true);
 }
 
-/* Somebody has a reference that no page table knows of. */
+/* The folio has a reference that does not belong to a mapping. */
 static void referenced_stays(struct kunit *test)
 {
 	struct folio *folio = move_folio(test);
@@ -82,7 +82,7 @@ static void referenced_stays(struct kunit *test)
 	folio_put(folio);
 }
 
-/* Whoever moves it has made sure of so much room, and no more. */
+/* The caller of a batch has only made room for its base pages. */
 static void larger_than_the_room_does_not_fit(struct kunit *test)
 {
 	struct folio *folio = folio_alloc(GFP_HIGHUSER_MOVABLE, 2);

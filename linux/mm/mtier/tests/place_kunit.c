@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of the decision which pages belong into the top tier, ../place.c, for KUnit
+ * Tests of the decision which pages belong into the fast tier, ../place.c, for KUnit
  * and, through tools/testing/mtier, for user space.
  */
 #include <kunit/test.h>
@@ -43,7 +43,7 @@ static void looks_of_another_distance_find_as_many_more(struct kunit *test)
 	const u64 tau = 10 * MTIER_TAU_MIN_NS;
 	u32 q, before = 0;
 
-	/* Of independent looks two find nothing as often as one does, twice. */
+	/* Two scans both miss with the square of the probability of one. */
 	KUNIT_EXPECT_LE(test, diff(mtier_place_q_at(32768, tau, 2 * tau), 49152), 16U);
 	KUNIT_EXPECT_LE(test, diff(mtier_place_q_at(32768, 2 * tau, tau), 19195), 16U);
 	KUNIT_EXPECT_LE(test, diff(mtier_place_q_at(58982, tau, 3 * tau), 65470), 32U);
@@ -57,7 +57,7 @@ static void looks_of_another_distance_find_as_many_more(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mtier_place_q_at(0, 0, U64_MAX), 0U);
 }
 
-/* Pages used alike: whatever a look finds of one, the next tells the same of all. */
+/* With equal access rates, all access counts have the same access probability. */
 static void alike_pages_are_worth_the_same(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
@@ -81,7 +81,7 @@ static void alike_pages_are_worth_the_same(struct kunit *test)
 	}
 }
 
-/* What nearly every look finds is not told apart, where looks cannot be closer. */
+/* Pages that nearly every scan finds are saturated at the shortest scan interval. */
 static void saturated_is_said(struct kunit *test)
 {
 	static const struct {
@@ -111,7 +111,7 @@ static void saturated_is_said(struct kunit *test)
 	}
 }
 
-/* Q16 share of the pages with @c hits in seven looks that the eighth finds. */
+/* Q16 share of the pages with @c hits in seven scans that the eighth scan finds. */
 static u32 eighth_look(const struct mtier_counts *hot,
 		       const struct mtier_counts *all, u32 c)
 {
@@ -121,8 +121,8 @@ static u32 eighth_look(const struct mtier_counts *hot,
 }
 
 /*
- * A tenth of the pages found by nine looks of ten, the others by one of ten: how
- * many of those with c hits in seven looks are hot is known.
+ * A scan finds a tenth of the pages with probability 0.9, and the others with 0.1.
+ * So the share of hot pages among those with c hits in seven scans is known.
  */
 static void two_rates_are_told_apart(struct kunit *test)
 {
@@ -149,7 +149,7 @@ static void two_rates_are_told_apart(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, w.known[MTIER_TOP]);
 }
 
-/* Three hits in eight looks: the same count is worth more where most are hot. */
+/* An access count has a higher access probability on a tier with more hot pages. */
 static void the_side_is_evidence(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
@@ -166,7 +166,7 @@ static void the_side_is_evidence(struct kunit *test)
 		KUNIT_EXPECT_GT(test, w.q[MTIER_TOP][c], w.q[MTIER_LOW][c]);
 }
 
-/* The same share of few pages is known less well. */
+/* Fewer pages give a larger standard error. */
 static void errors_follow_the_number(struct kunit *test)
 {
 	struct mtier_counts few = { 0 }, many = { 0 };
@@ -180,17 +180,17 @@ static void errors_follow_the_number(struct kunit *test)
 	se = w.se[MTIER_LOW][2];
 	start(&p, 4, &many, &w);
 	/*
-	 * A hundred times as many, a tenth of the error, as long as all counts are
-	 * taken together; the more there are, the fewer are.
+	 * A hundred times as many pages give a tenth of the error if all counts are
+	 * pooled. With more pages, fewer counts are pooled.
 	 */
 	KUNIT_EXPECT_GE(test, se, 4 * w.se[MTIER_LOW][2]);
 	KUNIT_EXPECT_LE(test, se, 13 * w.se[MTIER_LOW][2]);
-	/* 0.3 * 0.7 / sqrt(600): of two counts as many as the fewer decide */
+	/* 0.3 * 0.7 / sqrt(600): the smaller of two counts determines the error */
 	KUNIT_EXPECT_GT(test, se, 450U);
 	KUNIT_EXPECT_LT(test, se, 700U);
 }
 
-/* Half of the looks against three of ten: of few pages, on either side, chance. */
+/* A difference of 0.5 and 0.3 is noise if one tier has few pages. */
 static void what_may_be_chance_stays(struct kunit *test)
 {
 	static const u32 pages[][MTIER_SIDES] = {
@@ -221,7 +221,7 @@ static void a_burst_stands_for_itself(struct kunit *test)
 	counts.pages[MTIER_LOW][1] = MTIER_BURST_PAGES / 4;
 	mtier_place_look(&p, 3, &counts);
 	mtier_place_look(&p, 3, &counts);
-	/* 1024, of which a quarter is forgotten, and as many again */
+	/* 1024, reduced by a quarter, plus 1024 */
 	KUNIT_EXPECT_EQ(test, p.hist[3].pages[MTIER_LOW][1], 1792U);
 	KUNIT_EXPECT_EQ(test, p.hist[4].pages[MTIER_LOW][1], 0U);
 	counts.pages[MTIER_LOW][1] = 10 * MTIER_BURST_PAGES;
@@ -230,14 +230,14 @@ static void a_burst_stands_for_itself(struct kunit *test)
 	counts.pages[MTIER_LOW][1] = U32_MAX;
 	mtier_place_look(&p, 3, &counts);
 	KUNIT_EXPECT_EQ(test, p.hist[3].pages[MTIER_LOW][1], U32_MAX);
-	/* There is no such look. */
+	/* These numbers of scans are not valid. */
 	counts.pages[MTIER_LOW][0] = 1;
 	mtier_place_look(&p, 0, &counts);
 	mtier_place_look(&p, MTIER_LOOKS_MOST + 1, &counts);
 	KUNIT_EXPECT_EQ(test, p.hist[0].pages[MTIER_LOW][0], 0U);
 }
 
-/* Hot pages on the wrong side, cold ones on the other. */
+/* Hot pages on the slow tier, and only cold pages on the fast tier. */
 static void wrong_way_round(struct mtier_counts *counts)
 {
 	*counts = (struct mtier_counts) { 0 };
@@ -271,7 +271,7 @@ static void the_best_pairs_come_first(struct kunit *test)
 		KUNIT_EXPECT_LE(test, plan.run[i].gap, plan.run[i - 1].gap);
 	}
 	KUNIT_EXPECT_EQ(test, plan.pages, pages);
-	/* Nearly all that are hot; those with two hits of four are so in part. */
+	/* Nearly all hot pages. Some of the pages with two hits of four are hot. */
 	KUNIT_EXPECT_GE(test, plan.pages, 940U);
 	KUNIT_EXPECT_LE(test, plan.pages, 1600U);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
@@ -313,7 +313,7 @@ static void free_memory_is_taken_first(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, plan.run[0].top, MTIER_NO_VICTIM);
 	KUNIT_EXPECT_EQ(test, plan.run[0].pages, 100U);
 	KUNIT_EXPECT_EQ(test, plan.run[1].top, 0);
-	/* With room for all, all that pay for one move go, seen once or more. */
+	/* With room for all, each page with a hit pays for its migration. */
 	roomy.free = U64_MAX;
 	mtier_place_plan(&p, &roomy, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.run[plan.nr - 1].top, MTIER_NO_VICTIM);
@@ -351,7 +351,7 @@ static void why_nothing_moves(struct kunit *test)
 	mtier_place_plan(&p, &slow, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);
 	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
-	/* Nothing was seen after eight looks. */
+	/* There are no access counts of eight scans. */
 	mtier_place_worth(&p, MTIER_LOOKS_MOST, &w);
 	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NOBODY);
@@ -372,30 +372,30 @@ static void what_it_gains(struct kunit *test)
 	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
 	each = plan.gain_ns;
 	/*
-	 * At least 0.8 and at most 0.99 of 10 ms, less at most 0.2: 1.4 to 4.6
-	 * accesses in 10 ms, for 30 s, of 150 ns each.
+	 * Probabilities between 0.8 and 0.99 in 10 ms, minus at most 0.2: the
+	 * difference is 1.4 to 4.6 accesses in 10 ms, for 30 s, of 150 ns each.
 	 */
 	KUNIT_EXPECT_GT(test, each, 630000ULL);
 	KUNIT_EXPECT_LT(test, each, 2070000ULL);
 	mtier_place_plan(&p, &machine, &w, &counts, 100, &plan);
 	KUNIT_EXPECT_EQ(test, plan.gain_ns, 100 * each);
-	/* Two moves are paid from it. */
+	/* The gain pays for two migrations. */
 	m.move_ns += 1000;
 	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.gain_ns, each - 2000);
-	/* If they cost four thirds of it, they do not; one does. */
+	/* Two migrations for 4/3 of the gain do not pay; one does. */
 	m.move_ns = (each + 5000) * 2 / 3;
 	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);
 	m.free = 1;
 	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.pages, 1U);
-	/* It is used twice as often as was foretold: 4 more of 0, beside 4. */
+	/* Twice the predicted accesses: 4 hits in addition to the initial 4. */
 	for (i = 0; i < 4; i++)
 		mtier_place_early(&p, 0, MS_NS, MS_NS, 1);
 	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.gain_ns, 2 * each + 2 * machine.move_ns);
-	/* It is gone at once. */
+	/* The heat is gone at once. */
 	mtier_place_audit(&p, 0, MTIER_Q16, 1024, -1024);
 	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);

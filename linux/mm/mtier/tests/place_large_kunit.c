@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of the decision which large folios belong into the top tier, ../place.c and
+ * Tests of the decision which large folios belong into the fast tier, ../place.c and
  * ../pace.c, for KUnit and, through tools/testing/mtier, for user space.
  */
 #include <kunit/test.h>
@@ -15,7 +15,7 @@
 #define LOW_LARGE	(MTIER_LOW + MTIER_LARGE)
 #define FOLIOS(nr)	((nr) * MTIER_LARGE_PAGES)
 
-/* How many pages of a plan go from a group to another, or into free memory. */
+/* Count the pages of a plan from class @low to @top (MTIER_GROUPS: free memory). */
 static u32 planned(const struct mtier_plan *plan, u32 low, u32 top)
 {
 	u32 i, pages = 0;
@@ -52,11 +52,11 @@ static void what_is_free_takes_folios_in_use(struct kunit *test)
 	plan_for(&counts, U64_MAX, &plan);
 	KUNIT_EXPECT_GE(test, planned(&plan, LOW_LARGE, MTIER_GROUPS), FOLIOS(990));
 	KUNIT_EXPECT_LE(test, plan.pages, FOLIOS(1010));
-	/* Of the others it is not known that they are used at all. */
+	/* There is no evidence that the other folios are used. */
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
 }
 
-/* A look that finds a page tells of it alone: it comes first. */
+/* A hit of a single page is evidence for this page only, so it is promoted first. */
 static void what_is_free_takes_single_pages_first(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
@@ -75,7 +75,7 @@ static void a_folio_makes_way_for_another(struct kunit *test)
 	struct mtier_counts counts = { 0 };
 	struct mtier_plan plan;
 
-	/* For one in use no number of single pages does. */
+	/* No number of single pages is demoted for a folio in use. */
 	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(500), 980000);
 	add_binomial(&counts, MTIER_TOP, LOOKS, 4096, 1000);
 	plan_for(&counts, 0, &plan);
@@ -99,7 +99,7 @@ static void folios_alike_stay(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
 }
 
-/* It goes where single pages are used more than each of its own may be. */
+/* A folio is demoted if single pages are used more than any of its pages can be. */
 static void an_idle_folio_makes_way_for_single_pages(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
@@ -111,7 +111,7 @@ static void an_idle_folio_makes_way_for_single_pages(struct kunit *test)
 	plan_for(&counts, 0, &plan);
 	KUNIT_EXPECT_GT(test, planned(&plan, MTIER_LOW, TOP_LARGE), 4000U);
 	KUNIT_EXPECT_EQ(test, planned(&plan, MTIER_LOW, MTIER_TOP), 0U);
-	/* One that is used may be used all over. */
+	/* If a folio is used, any of its pages can be used. */
 	counts = (struct mtier_counts) { 0 };
 	add_binomial(&counts, MTIER_LOW, LOOKS, 4096, 600000);
 	add_binomial(&counts, TOP_LARGE, LOOKS, FOLIOS(500), 700000);
@@ -120,7 +120,7 @@ static void an_idle_folio_makes_way_for_single_pages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
 }
 
-/* Where the two groups disagree on why, that of single pages is said. */
+/* If the reasons of the two classes differ, the plan has that of single pages. */
 static void why_is_said_of_single_pages(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
@@ -134,7 +134,7 @@ static void why_is_said_of_single_pages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
 }
 
-/* What the first page of a group gains that goes into free memory. */
+/* Get the gain of the first page of a class that is promoted into free memory. */
 static u64 gain_of(u32 group, u32 pages, u32 move_ns)
 {
 	struct mtier_place_machine m = machine;
@@ -159,11 +159,11 @@ static void a_page_of_a_folio_gains_its_part(struct kunit *test)
 	/* 82 accesses to 512 pages. */
 	KUNIT_EXPECT_GE(test, large, single * 80 / 512);
 	KUNIT_EXPECT_LE(test, large, single * 84 / 512);
-	/* And costs a quarter. */
+	/* A page of a folio costs a quarter of the migration of a single page. */
 	KUNIT_EXPECT_EQ(test, gain_of(LOW_LARGE, FOLIOS(4096), 400), large - 100);
 }
 
-/* Their number decides what is known of them, not that of their pages. */
+/* Standard errors depend on the number of folios, not of their pages. */
 static void errors_are_of_folios(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
@@ -201,7 +201,7 @@ static void folios_have_room_as_pages_have(struct kunit *test)
 	struct mtier_worth w;
 	static struct mtier_place p;
 
-	/* Room for three quarters of all; a half is large, and used a lot. */
+	/* 2 million pages in hot large folios, and 1 million single pages. */
 	m.pages[MTIER_TOP] = 0;
 	m.pages[MTIER_LOW] = 1000000;
 	m.pages[TOP_LARGE] = 1500000;
@@ -210,11 +210,11 @@ static void folios_have_room_as_pages_have(struct kunit *test)
 	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(1000), 950000);
 	add_binomial(&counts, MTIER_LOW, LOOKS, 4000, 300000);
 	start(&p, LOOKS, &counts, &w);
-	/* All of them have room, and the single pages have none. */
+	/* All large folios fit, and no single page does. */
 	m.pages[TOP_LARGE] = 2000000;
 	m.pages[LOW_LARGE] = 0;
 	KUNIT_EXPECT_LT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 / 2);
-	/* They have not. */
+	/* Half of the large folios do not fit. */
 	m.pages[TOP_LARGE] = 1000000;
 	m.pages[LOW_LARGE] = 1000000;
 	KUNIT_EXPECT_GT(test, mtier_place_margin(&p, &m, &w), MTIER_Q16 * 9 / 10);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the tests of the decision which pages belong into the top tier have in common.
+ * Common parts of the tests of the decision which pages belong into the fast tier.
  *
- * The state is static in each of them, since it is too large for a stack beside what
- * is asked of it.  They run one at a time, and each sets it up.
+ * The state is static in each test, since it is too large for a stack together with
+ * the results. Tests run one at a time, and each initialises its state.
  */
 #ifndef _MM_MTIER_PLACE_SCENE_H
 #define _MM_MTIER_PLACE_SCENE_H
@@ -15,7 +15,7 @@
 
 #define PPM		1000000U
 
-/* 256 MiB, half of it in DRAM, all of which is in use. */
+/* 256 MiB in use, half of it in DRAM, and no free DRAM. */
 static const struct mtier_place_machine machine = {
 	.pages = { 32768, 32768 },
 	.latency_ns = 150,
@@ -23,7 +23,7 @@ static const struct mtier_place_machine machine = {
 	.look_ns = 20,
 };
 
-/* What so many looks find of @pages pages, each accessed with @ppm. */
+/* Add the access counts of @pages pages that each scan finds accessed with @ppm. */
 static inline void add_binomial(struct mtier_counts *counts, u32 group, u32 looks,
 				u32 pages, u32 ppm)
 {

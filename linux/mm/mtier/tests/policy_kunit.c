@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Worked examples and corner cases of how much may move and to which node,
- * ../policy.c, fast enough for a booting guest.  tools/testing/mtier runs the
- * same file in user space, beside random and long tests.
+ * Worked examples and corner cases of the rate limit and the choice of target nodes,
+ * ../policy.c, fast enough for a booting guest. tools/testing/mtier runs the same
+ * file in user space, and also random and long tests.
  */
 #include <kunit/test.h>
 
@@ -28,7 +28,7 @@ static const struct refill_case {
 
 KUNIT_ARRAY_PARAM_DESC(refill, refill_cases, desc);
 
-/* What the time between two calls earns pays for as much, to a byte. */
+/* The time between two calls earns exactly the bytes of the rate. */
 static void bucket_pays_the_rate(struct kunit *test)
 {
 	const struct refill_case *c = test->param_value;
@@ -51,7 +51,7 @@ static void bucket_saves_no_more_than_burst(struct kunit *test)
 	KUNIT_EXPECT_GT(test, mtier_bucket_pay(&b, 3600 * PER_SEC, MIB, 5000, 1), 0);
 	KUNIT_EXPECT_EQ(test, mtier_bucket_pay(&b, U64_MAX - 1, U64_MAX, 5000, 3000), 0);
 	KUNIT_EXPECT_EQ(test, b.tokens, 2000);
-	/* a smaller burst takes effect with the next time that passes */
+	/* a smaller burst limit takes effect at the next later call */
 	KUNIT_EXPECT_EQ(test, mtier_bucket_pay(&b, U64_MAX, MIB, 100, 0), 0);
 	KUNIT_EXPECT_EQ(test, b.tokens, 100);
 }
@@ -60,7 +60,7 @@ static void bucket_pays_no_time_twice(struct kunit *test)
 {
 	struct mtier_bucket b = { };
 
-	/* two CPUs, one of them always 50 us behind */
+	/* two CPUs, the clock of one always 50 us behind the other */
 	for (u64 now = 1000000; now <= PER_SEC; now += 1000000) {
 		mtier_bucket_pay(&b, now, 1000000, MIB, 0);
 		mtier_bucket_pay(&b, now - 50000, 1000000, MIB, 0);
@@ -114,7 +114,7 @@ static void bucket_wait_is_enough_and_no_more(struct kunit *test)
 	}
 }
 
-/* No debt is so large that it could not be told, and in time paid. */
+/* Debts saturate, so that each is reported and can be paid. */
 static void bucket_bounds_a_debt(struct kunit *test)
 {
 	struct mtier_bucket b = { .stamp_ns = 5 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which marked pages come next. Included by ../swap.c.
+ * Tests of the order in which selected pages are processed. Included by ../swap.c.
  */
 #include <kunit/test.h>
 
-/* Two address spaces with two ranges each, and nothing looked at in them. */
+/* Set up two address spaces with two ranges each, and no sampled page. */
 static void swap_watch(struct kunit *test, struct mtier_watch *w)
 {
 	size_t nr = 4 * MTIER_RANGE_PAGES;
@@ -42,7 +42,7 @@ static void marked_pages_of_a_side_come_in_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, at.part, 0);
 	KUNIT_EXPECT_EQ(test, bitmap_weight(todo, MTIER_RANGE_PAGES), 1);
 	KUNIT_EXPECT_TRUE(test, test_bit(7, todo));
-	/* It comes again until it had its turn. */
+	/* A page is returned again until it was processed. */
 	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
 	KUNIT_EXPECT_EQ(test, at.range, 1);
 	mtier_marked_done(mtier_watch_range(&w, 1), todo, &turns);
@@ -101,7 +101,7 @@ static void a_folio_has_its_turn_as_one(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, page[31], MTIER_PAGE_NONE);
 }
 
-/* What a batch has to have room for is said by the plan. */
+/* The plan sets the smallest size of a batch. */
 static void the_least_room_is_for_the_largest(struct kunit *test)
 {
 	static const struct mtier_plan up = {
@@ -124,7 +124,7 @@ static void the_least_room_is_for_the_largest(struct kunit *test)
 	mtier_swap_least(&s, &up);
 	KUNIT_EXPECT_EQ(test, s.least[MTIER_LOW], MTIER_RANGE_PAGES);
 	KUNIT_EXPECT_EQ(test, s.least[MTIER_TOP], 0);
-	/* A low rate allows less at a time; what is over is paid for later. */
+	/* A low rate limit allows fewer pages; the rest becomes a debt. */
 	s.left = 26;
 	KUNIT_EXPECT_EQ(test, mtier_swap_want(&s), MTIER_RANGE_PAGES);
 	s.least[MTIER_LOW] = 0;
