@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: its cost is that of whom it serves (mtier/charge).
+ * Page promotion: charge CPU time to the processes it is spent for (mtier/charge).
  *
- * A look is charged to the address space that was looked at. A batch of moves is
- * shared by the address spaces that its folios were found in, each by how many of
- * them.
+ * A scan is charged to the address space that was scanned. The time of a batch of
+ * migrations is divided among the address spaces of its folios, in proportion to the
+ * number of folios found in each.
  *
- * Locking: none; a move keeps its address spaces while it is charged.
+ * Locking: none; a batch holds its address spaces while it is charged.
  */
 #include <linux/mm.h>
 #include <linux/sched/remote_charge.h>
@@ -15,9 +15,9 @@
 #include "mtier.h"
 
 /**
- * mtier_charge_look() - an address space was looked at
+ * mtier_charge_look() - Charge a scan to the address space that was scanned.
  * @mm: the mm, pinned
- * @ns: CPU time that it took
+ * @ns: CPU time of the scan
  */
 void mtier_charge_look(struct mm_struct *mm, u64 ns)
 {
@@ -26,10 +26,10 @@ void mtier_charge_look(struct mm_struct *mm, u64 ns)
 }
 
 /**
- * mtier_charge_start() - a batch is about to be moved
+ * mtier_charge_start() - Read the clock before a batch migrates.
  *
- * Return: what mtier_charge_move() is to be told: the CPU time in ns that this
- * thread has had so far, or 0 if nobody is charged.
+ * Return: start time for mtier_charge_move(): the CPU time in ns that this thread
+ * has used so far, or 0 if charging is off.
  */
 u64 mtier_charge_start(void)
 {
@@ -37,9 +37,9 @@ u64 mtier_charge_start(void)
 }
 
 /**
- * mtier_charge_move() - a batch was moved
- * @mv: the move, whose address spaces are still held
- * @since_ns: of mtier_charge_start(); what came after is charged
+ * mtier_charge_move() - Charge a batch that has migrated to its address spaces.
+ * @mv: the batch, with its address spaces still held
+ * @since_ns: result of mtier_charge_start(); the CPU time since then is charged
  */
 void mtier_charge_move(const struct mtier_move *mv, u64 since_ns)
 {
@@ -49,7 +49,7 @@ void mtier_charge_move(const struct mtier_move *mv, u64 since_ns)
 
 	if (!since_ns)
 		return;
-	/* Of all that were found: some may not be in the move any more. */
+	/* Count all folios that were added, also those that left the batch. */
 	for (i = 0; i < guard->nr_mms; i++)
 		all += guard->rules[i].nr_folios;
 	if (!all)

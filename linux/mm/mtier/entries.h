@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Page promotion: the page table entries of a folio, as looks see them.
+ * Page promotion: read and clear the page table entries of a folio in a scan.
  *
- * Nearly all are one entry of a single page, and there are many: where that is known
- * to the compiler nothing is left of what is done for others.
+ * Most scanned folios are single pages with one entry. If a caller sets @nr to the
+ * constant 1, the compiler removes the code for large folios.
  *
  * Locking: the page table lock.
  */
@@ -17,12 +17,12 @@
 #include "../internal.h"
 
 /**
- * struct mtier_entries - what maps a page, or what is here of a large folio
- * @vma: where
- * @addr: at which address
+ * struct mtier_entries - entries that map a page, or a part of a large folio
+ * @vma: VMA of the entries
+ * @addr: first address that they map
  * @pmd: the entry of a huge page, or NULL
- * @pte: else: the entries
- * @nr: base pages that they map
+ * @pte: the first entry, if @pmd is NULL
+ * @nr: number of base pages that they map
  */
 struct mtier_entries {
 	struct vm_area_struct *vma;
@@ -33,10 +33,10 @@ struct mtier_entries {
 };
 
 /**
- * mtier_entries_present() - is anything mapped there?
+ * mtier_entries_present() - Check whether the first entry is present.
  * @e: the entries
  *
- * Return: true if the first of them maps something.
+ * Return: true if the first entry maps a page.
  */
 static __always_inline bool
 mtier_entries_present(const struct mtier_entries *e)
@@ -46,10 +46,10 @@ mtier_entries_present(const struct mtier_entries *e)
 }
 
 /**
- * mtier_entries_folio() - which folio do entries map?
+ * mtier_entries_folio() - Get the folio that the first entry maps.
  * @e: the entries
  *
- * Return: that of the first, or NULL.
+ * Return: the folio, or NULL if the entry maps none.
  */
 static __always_inline struct folio *
 mtier_entries_folio(const struct mtier_entries *e)
@@ -61,14 +61,14 @@ mtier_entries_folio(const struct mtier_entries *e)
 	if (e->pmd)
 		return vm_normal_folio_pmd(e->vma, e->addr, pmdp_get(e->pmd));
 	entry = ptep_get(e->pte);
-	/* Where there are special entries that of the zero page is one. */
+	/* With special entries, vm_normal_folio() excludes the zero page. */
 	if (!IS_ENABLED(CONFIG_ARCH_HAS_PTE_SPECIAL) &&
 	    is_zero_pfn(pte_pfn(entry)))
 		return NULL;
 	return vm_normal_folio(e->vma, e->addr, entry);
 }
 
-/* Of several some may map something else by now. */
+/* Check whether entry @i still maps the page that follows from the first entry. */
 static inline bool mtier_entries_same(const struct mtier_entries *e,
 				      unsigned int i, pte_t entry)
 {
@@ -77,10 +77,10 @@ static inline bool mtier_entries_same(const struct mtier_entries *e,
 }
 
 /**
- * mtier_entries_young() - was any of their Accessed bits set?
+ * mtier_entries_young() - Check whether the Accessed bit of any entry is set.
  * @e: the entries; the first of them is present
  *
- * Return: true if so.
+ * Return: true if at least one bit is set.
  */
 static __always_inline bool mtier_entries_young(const struct mtier_entries *e)
 {
@@ -100,10 +100,10 @@ static __always_inline bool mtier_entries_young(const struct mtier_entries *e)
 }
 
 /**
- * mtier_entries_clear() - clear these bits
+ * mtier_entries_clear() - Clear the Accessed bits of all entries.
  * @e: the entries; the first of them is present
  *
- * Return: true if any was set.
+ * Return: true if at least one bit was set.
  */
 static __always_inline bool mtier_entries_clear(const struct mtier_entries *e)
 {
@@ -123,12 +123,12 @@ static __always_inline bool mtier_entries_clear(const struct mtier_entries *e)
 }
 
 /**
- * mtier_entries_nr() - how many entries map what comes next of the same large folio?
- * @e: the first of them
+ * mtier_entries_nr() - Count the consecutive entries that map a large folio.
+ * @e: the first entry
  * @folio: the folio
- * @most: this many at most
+ * @most: upper limit of the count
  *
- * Return: how many.
+ * Return: number of entries.
  */
 static inline unsigned int mtier_entries_nr(const struct mtier_entries *e,
 					    struct folio *folio,
@@ -141,10 +141,10 @@ static inline unsigned int mtier_entries_nr(const struct mtier_entries *e,
 }
 
 /**
- * mtier_folio_tell() - tell others that a folio was accessed
- * @folio: whose Accessed bit was set, and is not any more
+ * mtier_folio_tell() - Mark a folio as accessed for other users of the bit.
+ * @folio: folio whose Accessed bit was set, and has been cleared
  *
- * Those who want to know of it ask the folio.
+ * Reclaim and idle page tracking read the young and idle flags of the folio.
  */
 static __always_inline void mtier_folio_tell(struct folio *folio)
 {

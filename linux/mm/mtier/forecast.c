@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * For how long do pages that changed places go on as they did?  Pure functions.
+ * Estimate how long exchanged pages keep their access rates, as pure functions.
  *
- * Heat that does not outlive a burst cannot be told within one.  So some of the pairs
- * that change places are looked at again, each after one of a few ages, from an eighth
- * of a second to eight seconds.  What is left of the difference that was foretold, added
- * up over time, is for how long a pair goes on saving what it does at first.
+ * One burst cannot distinguish short-lived heat from lasting heat. So some exchanged
+ * pairs are re-checked, each at one of a few ages from 1/8 s to 8 s. A re-check
+ * measures which part of the predicted difference of access rates is left. The
+ * integral of that part over the age is the payback time: an exchange saves as much
+ * as its initial savings would in this time.
  *
- * And some are looked at so soon after bits were cleared that few are found, which
- * tells how much that is at first.
+ * Some pairs are also scanned very soon after their bits were cleared, when few
+ * pages are found accessed. These early scans measure the initial savings.
  *
- * What is left is a share of few looks: what is less than two errors may be chance, and
- * is nothing, since a few hundredths of half a minute would be more than heat lives that
- * is gone at once; and it only falls with age, for who is apart by then has nothing of
- * what comes back.
+ * The part that is left is estimated from few scans. A value below two standard
+ * errors counts as 0. A few percent of the 30 s horizon would be longer than the
+ * life of heat that is gone at once. The part is also forced to decrease with age:
+ * heat that returns later does not pay for an exchange that was undone in between.
  *
- * Locking: none; every function works on its arguments only.  See place.h.
+ * Locking: none; every function works on its arguments only. See place.h.
  */
 #include <linux/limits.h>
 #include <linux/math.h>
@@ -27,24 +28,24 @@
 
 #define Q16_BITS	16
 
-/* Looks that an age starts with, and those of it that are remembered. */
+/* Weight of the initial estimate of an age, and most results kept, both in scans. */
 #define AUDIT_PRIOR	(16LL * MTIER_Q16)
 #define AUDIT_MOST	(512LL * MTIER_Q16)
-/* Pages that early looks start with, and are to find of those remembered. */
+/* The same for early scans, in pages that they find accessed. */
 #define EARLY_PRIOR	(4LL * MTIER_Q16)
 #define EARLY_MOST	(128LL * MTIER_Q16)
-/* What is gone by then shows in audits, too: not all of it is counted twice. */
+/* Lower limit of the factor, since re-checks also measure lost heat. */
 #define EARLY_LEAST_Q8	64
-/* What is less than so many standard errors may be chance. */
+/* Q16 number of standard errors below which a result is noise. */
 #define AUDIT_ERRORS	(2 * MTIER_Q16)
 
-/* Until when what is found at an age stands for what is left. */
+/* Get the time up to which the result of an age applies. */
 static u64 age_end_ns(u32 age)
 {
 	return age < MTIER_AUDIT_AGES - 1 ? 2 * MTIER_AUDIT_AGE_NS(age) : MTIER_HORIZON_NS;
 }
 
-/* What is left at an age, Q16; begins as what was left before. */
+/* Q16 part left at an age. The initial estimate is that of the age before. */
 static u32 audit_left(const struct mtier_audit_sum *sum, u32 before)
 {
 	s64 most = S64_MAX >> (Q16_BITS + 1);
@@ -56,12 +57,12 @@ static u32 audit_left(const struct mtier_audit_sum *sum, u32 before)
 }
 
 /**
- * mtier_place_left - how much of what was foretold is there still after a time
+ * mtier_place_left() - Get the part of the predicted difference left at each age.
  * @p: state
- * @left: where to put that, Q16, for each age
+ * @left: result, Q16, for each age
  *
- * An age of which little is known yet is taken to be like the one before, and the first
- * begins with all.
+ * An age with few results is assumed to equal the age before it. The initial
+ * estimate of the first age is 1.
  */
 void mtier_place_left(const struct mtier_place *p, u32 left[MTIER_AUDIT_AGES])
 {
@@ -74,7 +75,7 @@ void mtier_place_left(const struct mtier_place *p, u32 left[MTIER_AUDIT_AGES])
 	}
 }
 
-/* What may be chance of what is left, Q16. */
+/* Q16 part that may be noise, from the number of scans of an age. */
 static u32 audit_chance(const struct mtier_audit_sum *sum)
 {
 	u64 looks = clamp_t(s64, sum->foretold, 0, AUDIT_MOST) + AUDIT_PRIOR;
@@ -83,11 +84,11 @@ static u32 audit_chance(const struct mtier_audit_sum *sum)
 }
 
 /**
- * mtier_place_horizon_ns - for how long pages that change places go on as they did
+ * mtier_place_horizon_ns() - Get the payback time of an exchange.
  * @p: state
  *
- * Return: ns, up to half a minute: what is left of the difference of two pages, added
- * up over that time.
+ * Return: time in ns, up to half a minute: the integral over the age of the part
+ * that is left of the difference of two pages.
  */
 u64 mtier_place_horizon_ns(const struct mtier_place *p)
 {
@@ -105,7 +106,7 @@ u64 mtier_place_horizon_ns(const struct mtier_place *p)
 	return sum;
 }
 
-/* The age that a time belongs to. */
+/* Get the index of the age that a time belongs to. */
 static u32 age_of(u64 age_ns)
 {
 	u32 i = 0;
@@ -122,14 +123,13 @@ static void audit_fade(struct mtier_audit_sum *sum)
 }
 
 /**
- * mtier_place_audit - compare a forecast with what came of it
+ * mtier_place_audit() - Add the result of the re-check of a pair.
  * @p: state
- * @age_ns: how long ago the pair changed places
- * @gap: of the run that the pair was part of
- * @looks: how often both pages were looked at again
- * @hits: how often the one that went up was found accessed, less how often the other
- *
- * Heat that does not outlive a burst cannot be told within one.
+ * @age_ns: time since the exchange of the pair
+ * @gap: Q16 predicted difference of the access probabilities of the two pages
+ * @looks: number of scans of both pages in the re-check
+ * @hits: scans that found the promoted page accessed, minus scans that found the
+ *	demoted page accessed
  */
 void mtier_place_audit(struct mtier_place *p, u64 age_ns, u32 gap, u32 looks, s32 hits)
 {
@@ -140,23 +140,25 @@ void mtier_place_audit(struct mtier_place *p, u64 age_ns, u32 gap, u32 looks, s3
 
 	sum->foretold = clamp_t(s64, sum->foretold, 0, most) + foretold;
 	sum->seen = clamp_t(s64, sum->seen, -most, most) + seen;
-	/* What came true long ago is no excuse for what does not now. */
+	/* Old results fade, so that new ones can change the estimate. */
 	if (sum->foretold > AUDIT_MOST)
 		audit_fade(sum);
 }
 
 /**
- * mtier_place_early - compare what a pair was to save at first with what it does
+ * mtier_place_early() - Add the result of an early scan of a pair.
  * @p: state
- * @gap_rate: Q16 how many more accesses of the one that went up were foretold
- * @tau_ns: in so long a time
- * @since_ns: how long after their bits were cleared both were looked at
- * @hits: 1 where the one that went up was found and the other not, -1, or 0
+ * @gap_rate: Q16 predicted difference of the numbers of accesses in @tau_ns,
+ *	promoted page minus demoted page
+ * @tau_ns: time that @gap_rate is for
+ * @since_ns: time from the clearing of the bits of both pages to the scan
+ * @hits: 1 if only the promoted page was accessed, -1 if only the demoted page was,
+ *	0 if both or none were
  *
- * How often a page is used that looks find is worked out from the share of them that
- * do, and that is the mean of pages of many kinds.  Those used most, which each look
- * finds, count for too little in it.  A look so soon that it finds few finds those as
- * many times as often as they are used.
+ * The access rate of a page is estimated from the share of scans that find it
+ * accessed. That share is a mean over pages with different rates. It underestimates
+ * the most used pages, which every scan finds accessed. A scan after a short time
+ * finds few pages accessed, in proportion to their access rates.
  */
 void mtier_place_early(struct mtier_place *p, u64 gap_rate, u64 tau_ns, u64 since_ns,
 		       s32 hits)
@@ -175,10 +177,10 @@ void mtier_place_early(struct mtier_place *p, u64 gap_rate, u64 tau_ns, u64 sinc
 }
 
 /**
- * mtier_place_factor_q8 - how many times what their counts say do pages save?
+ * mtier_place_factor_q8() - Get the ratio of real to predicted initial savings.
  * @p: state
  *
- * Return: Q8, at least 1/4.
+ * Return: Q8 ratio, at least 1/4.
  */
 u32 mtier_place_factor_q8(const struct mtier_place *p)
 {
@@ -190,7 +192,7 @@ u32 mtier_place_factor_q8(const struct mtier_place *p)
 }
 
 /**
- * mtier_place_fade - forget half of what audits found
+ * mtier_place_fade() - Halve the weight of the results of all re-checks.
  * @p: state
  */
 void mtier_place_fade(struct mtier_place *p)

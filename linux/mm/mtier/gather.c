@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: from marked pages of a range to folios that are isolated.
+ * Page promotion: isolate the selected pages of a range.
  *
- * A mark says where a look met a page, a moment ago. Everything is asked anew: is
- * the address space still in use, is there a VMA, does it map a page of the node
- * that is to be moved from, may that move (eligible.c)? What a page table says is
- * read under its lock, for all marked pages that a VMA has in the range at once;
- * folios are asked and isolated after it.
+ * A selected page is an address at which a scan found a page shortly before. All
+ * conditions are checked again: the address space is in use, there is a VMA at the
+ * address, it maps a page of the source node, and that page may migrate
+ * (eligible.c). The page table is locked once for all selected pages that a VMA has
+ * in the range. Their folios are checked and isolated after the unlock.
  *
- * How each page ended that is not in the move now is counted in it.
+ * A page that is not isolated is counted in @ended of the batch, by reason.
  *
- * Locking: VMAs are held from here to the end of the move; see eligible.c.
+ * Locking: VMAs are held from here to the end of the batch; see eligible.c.
  */
 #include <linux/hugetlb.h>
 #include <linux/jiffies.h>
@@ -26,15 +26,16 @@
 #include "mtier.h"
 
 /*
- * Time between two drains of all CPUs' LRU batches, which interrupt everybody:
- * twice as long after one that did not help.
+ * Time between two drains of the LRU batches, which interrupt all CPUs. It doubles
+ * after each drain that did not help.
  */
 #define MTIER_LRU_MIN_MS	1000
 #define MTIER_LRU_MAX_MS	64000
 
 /*
- * Note a page of the range as found, or as not being there any more. Marks do not
- * say on which node of its side it lies: each of those has its turn.
+ * Record a selected page: with its folio, or without if nothing is mapped. Skip a
+ * folio on another node of the same tier: the tier of a selected page is known, but
+ * not its node. Each node of the tier is processed in its own batches.
  */
 static void mtier_found_add(struct mtier_move *mv, struct folio *folio,
 			    unsigned int page)
@@ -49,7 +50,7 @@ static void mtier_found_add(struct mtier_move *mv, struct folio *folio,
 	};
 }
 
-/* A huge page: it was met once, what else is said of its range is old. */
+/* Record a huge page once. Other selected pages of its range are outdated. */
 static bool mtier_find_huge(struct mtier_move *mv, struct vm_area_struct *vma,
 			    pmd_t *pmd, unsigned long start,
 			    unsigned int page, unsigned int end)
@@ -61,7 +62,7 @@ static bool mtier_find_huge(struct mtier_move *mv, struct vm_area_struct *vma,
 	ptl = pmd_trans_huge_lock(pmd, vma);
 	if (!ptl)
 		return false;
-	__acquire(ptl);		/* which sparse cannot see */
+	__acquire(ptl);		/* hidden from sparse */
 	entry = pmdp_get(pmd);
 	if (pmd_present(entry))
 		folio = vm_normal_folio_pmd(vma, start, entry);
@@ -73,7 +74,7 @@ static bool mtier_find_huge(struct mtier_move *mv, struct vm_area_struct *vma,
 	return true;
 }
 
-/* There is no page table. */
+/* Record all selected pages as not mapped: there is no page table. */
 static void mtier_find_none(struct mtier_move *mv, unsigned int page,
 			    unsigned int end)
 {
@@ -90,8 +91,8 @@ static struct folio *mtier_pte_folio(struct vm_area_struct *vma,
 }
 
 /*
- * The same where looks have asked all who map a part of a file: some of its pages may
- * not be mapped in this VMA at all.
+ * Record the selected pages of a file from its page cache. All mappers were scanned,
+ * so that a page can be selected that is not mapped in this VMA.
  */
 static void mtier_find_file(struct mtier_move *mv, struct vm_area_struct *vma,
 			    unsigned long start, unsigned int page,
@@ -109,7 +110,7 @@ static void mtier_find_file(struct mtier_move *mv, struct vm_area_struct *vma,
 	}
 }
 
-/* Look what is in a VMA by now of the pages that are to move, from @page to @end. */
+/* Record which folios a VMA maps now at the selected pages from @page to @end. */
 static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
 		       unsigned long start, unsigned int page, unsigned int end)
 {
@@ -130,7 +131,7 @@ static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
 		mtier_find_none(mv, page, end);
 		return;
 	}
-	__acquire(ptl);		/* nor this */
+	__acquire(ptl);		/* hidden from sparse */
 	for (; page < end; page = find_next_bit(mv->todo, end, page + 1))
 		mtier_found_add(mv, mtier_pte_folio(vma, start +
 						    page * PAGE_SIZE,
@@ -138,17 +139,17 @@ static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
 	pte_unmap_unlock(table, ptl);
 }
 
-/* What is to be said of a folio, whoever maps it. */
+/* Check the conditions of a folio that do not depend on its mappers. */
 static enum mtier_why mtier_look_again(struct mtier_move *mv,
 				       struct folio *folio)
 {
 	if (folio_is_zone_device(folio) || folio_test_hugetlb(folio) ||
 	    folio_test_ksm(folio))
 		return MTIER_WHY_KIND;
-	/* As for reclaim: what is locked into memory does not give way. */
+	/* Locked memory is not demoted, as reclaim does not evict it. */
 	if (mv->down && folio_test_unevictable(folio))
 		return MTIER_WHY_KIND;
-	/* Also page cache, which mtier_folio_stays() lets pass. */
+	/* Also page cache, which mtier_folio_stays() does not check. */
 	if (folio_maybe_dma_pinned(folio))
 		return MTIER_WHY_PINNED;
 	/* Many file systems cannot move dirty folios without blocking. */
@@ -158,8 +159,8 @@ static enum mtier_why mtier_look_again(struct mtier_move *mv,
 }
 
 /*
- * Have a folio in the move if it can and should be moved. Returns false if the
- * move has no place for it: a large one may be followed by smaller ones that have.
+ * Add a folio to the batch if it may migrate. Returns false if it does not fit.
+ * After a large folio that does not fit, the batch stays open for smaller ones.
  */
 static bool mtier_take(struct mtier_move *mv, struct mtier_guarded *held,
 		       unsigned long addr, struct folio *folio)
@@ -192,7 +193,7 @@ static bool mtier_take(struct mtier_move *mv, struct mtier_guarded *held,
 	return true;
 }
 
-/* Ask for all folios that were found, as long as there is a place for more. */
+/* Add all recorded folios, as long as the batch is open. */
 static void mtier_take_found(struct mtier_move *mv, struct mtier_guarded *held,
 			     unsigned long start)
 {
@@ -213,7 +214,7 @@ static void mtier_take_found(struct mtier_move *mv, struct mtier_guarded *held,
 	}
 }
 
-/* The VMA at an address; an empty move lets go of others for it. */
+/* Lock the VMA at an address. An empty batch unlocks others if they are too many. */
 static struct mtier_guarded *mtier_gather_at(struct mtier_move *mv,
 					     struct mm_struct *mm,
 					     unsigned long addr,
@@ -228,15 +229,15 @@ static struct mtier_guarded *mtier_gather_at(struct mtier_move *mv,
 }
 
 /**
- * mtier_gather() - isolate the pages of a range that can and should be moved
- * @mv: the move; the pages that are to be moved are set in its @todo
+ * mtier_gather() - Isolate the selected pages of a range that may migrate.
+ * @mv: the batch; the selected pages are set in its @todo
  * @mm: the address space, pinned
- * @start: where the range begins
+ * @start: start address of the range
  *
- * Sets in @mv->done which pages had their turn: they are in the move, or counted in
- * @mv->ended.
+ * Sets the pages that were processed in @mv->done: they were added to the batch, or
+ * are counted in @mv->ended.
  *
- * Return: false if the move has no place for more.
+ * Return: false if the batch is full.
  */
 bool mtier_gather(struct mtier_move *mv, struct mm_struct *mm,
 		  unsigned long start)
@@ -269,8 +270,8 @@ bool mtier_gather(struct mtier_move *mv, struct mm_struct *mm,
 }
 
 /**
- * mtier_lru_init() - LRU batches were not drained yet
- * @lru: what is to be set
+ * mtier_lru_init() - Initialise the state for draining LRU batches.
+ * @lru: the state
  */
 void mtier_lru_init(struct mtier_lru *lru)
 {
@@ -281,18 +282,19 @@ void mtier_lru_init(struct mtier_lru *lru)
 }
 
 /**
- * mtier_lru_drain() - after a batch of moves: drain LRU batches, if that may help
- * @lru: when they were; its @off_lru says whether the moves came to such a folio
+ * mtier_lru_drain() - Drain the LRU batches after an exchange, if that may help.
+ * @lru: the state; its @off_lru is set if a folio was not on its LRU list
  *
- * Fresh pages sit in batches of CPUs, as long as these have no reason to pass them on,
- * and cannot be isolated from there. They are put on their lists for the next time,
- * but not all the time: folios that somebody else has isolated look the same.
+ * New pages can stay in the LRU batch of a CPU for a long time, and cannot be
+ * isolated from it. A drain puts them on their lists for the next exchange. The rate
+ * of drains is limited, since a folio that another task has isolated cannot be
+ * distinguished from a folio in a batch.
  *
  * Context: may sleep.
  */
 void mtier_lru_drain(struct mtier_lru *lru)
 {
-	/* The first moves after a drain tell whether it helped. */
+	/* The first exchange after a drain shows whether it helped. */
 	if (lru->drained) {
 		lru->ms = lru->off_lru ? min(2 * lru->ms, MTIER_LRU_MAX_MS) :
 					 MTIER_LRU_MIN_MS;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: what moves at once, and its bookkeeping.
+ * Page promotion: migrate a batch of folios, and find the result of each.
  *
- * Private anonymous base pages go by move_fast.c, all else by migrate_pages(), and
- * what follows is of those. It leaves on the list what it could not move. What is
- * neither left nor moved is gone: its last user freed it while it was isolated. So
- * what moved is told by the frames it got: each is noted when it is allocated, and
- * crossed out when it is given back.
+ * Private anonymous base pages are migrated by move_fast.c, all other folios by
+ * migrate_pages(). The rest of this comment is about migrate_pages(). Folios that it
+ * could not migrate stay on its list. A folio that was neither migrated nor left on
+ * the list is gone: its last user freed it while it was isolated. To distinguish the
+ * two, each frame is recorded when it is allocated on the target, and removed when
+ * it is freed unused. The frames that remain are those of the migrated folios.
  */
 #include <linux/bsearch.h>
 #include <linux/memcontrol.h>
@@ -31,7 +32,7 @@ static enum mtier_kind mtier_folio_kind(struct folio *folio)
 	return folio_test_anon(folio) ? MTIER_KIND_ANON : MTIER_KIND_SHMEM;
 }
 
-/* Where a memcg stands in the move; may only be compared. */
+/* Get the index of a memcg in the batch, or -1. The pointer is only compared. */
 static int mtier_memcg_slot(const struct mtier_move *mv,
 			    const struct mem_cgroup *memcg)
 {
@@ -44,10 +45,10 @@ static int mtier_memcg_slot(const struct mtier_move *mv,
 }
 
 /**
- * mtier_move_alloc() - make a move that can be used again and again
- * @cap: most folios it will hold, and most base pages but for a single folio
+ * mtier_move_alloc() - Allocate a batch that can be reused.
+ * @cap: most folios of the batch, and most base pages, unless it is a single folio
  *
- * Return: the move, or NULL without memory.
+ * Return: the batch, or NULL if there is no memory.
  */
 struct mtier_move *mtier_move_alloc(unsigned int cap)
 {
@@ -58,7 +59,7 @@ struct mtier_move *mtier_move_alloc(unsigned int cap)
 	INIT_LIST_HEAD(&mv->folios);
 	mv->cap = cap;
 	mv->cap_copies = cap;
-	/* Each of them may be split into its pages. */
+	/* A huge folio can be split, and each of its pages gets a frame. */
 	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
 		mv->cap_copies = max_t(unsigned int, cap, HPAGE_PMD_NR);
 	mv->fast = mtier_fast_alloc(cap);
@@ -72,8 +73,8 @@ struct mtier_move *mtier_move_alloc(unsigned int cap)
 }
 
 /**
- * mtier_move_free() - free a move
- * @mv: the move, empty; may be NULL
+ * mtier_move_free() - Free a batch.
+ * @mv: the batch, empty; may be NULL
  */
 void mtier_move_free(struct mtier_move *mv)
 {
@@ -87,12 +88,12 @@ void mtier_move_free(struct mtier_move *mv)
 }
 
 /**
- * mtier_move_begin() - start to collect folios
- * @mv: the move, which mtier_move_run() has to end
- * @source: where they are
- * @target: where they shall go
- * @down: to make room for others
- * @max_pages: most base pages
+ * mtier_move_begin() - Start a batch.
+ * @mv: the batch; mtier_move_run() ends it
+ * @source: source node
+ * @target: target node
+ * @down: the batch is a demotion
+ * @max_pages: most base pages of the batch
  */
 void mtier_move_begin(struct mtier_move *mv, int source, int target, bool down,
 		      unsigned long max_pages)
@@ -121,18 +122,18 @@ void mtier_move_begin(struct mtier_move *mv, int source, int target, bool down,
 }
 
 /**
- * mtier_move_fits() - is there a place for one more folio?
- * @mv: the move
+ * mtier_move_fits() - Check whether one more folio fits into a batch.
+ * @mv: the batch
  * @folio: the folio, on which the caller has a reference
  *
- * Return: false if the batch has to go first.
+ * Return: false if the batch must be migrated first.
  */
 bool mtier_move_fits(struct mtier_move *mv, struct folio *folio)
 {
 	struct mem_cgroup *memcg;
 	bool known;
 
-	/* So much room there is, and no more. */
+	/* The caller has checked that the target has @max_pages free pages. */
 	if (mv->nr_folios == mv->cap ||
 	    mv->nr_pages + folio_nr_pages(folio) > mv->max_pages)
 		return false;
@@ -145,8 +146,8 @@ bool mtier_move_fits(struct mtier_move *mv, struct folio *folio)
 }
 
 /**
- * mtier_move_add() - isolate a folio for migrate_pages()
- * @mv: the move, for which mtier_move_fits() said yes
+ * mtier_move_add() - Isolate a folio for migrate_pages().
+ * @mv: the batch, for which mtier_move_fits() returned true
  * @folio: the folio, on which the caller has a reference
  *
  * Return: false if it could not be isolated.
@@ -176,14 +177,14 @@ bool mtier_move_add(struct mtier_move *mv, struct folio *folio)
 	return true;
 }
 
-/* Note that a folio has got a frame on the target. */
+/* Record the frame that was allocated for a folio on the target. */
 static void mtier_copy_add(struct mtier_move *mv, struct folio *src,
 			   struct folio *dst)
 {
 	const struct mem_cgroup *memcg;
 	int slot;
 
-	/* A batch is bounded in base pages, as is a single folio. */
+	/* The base pages of a batch are limited, and so are those of one folio. */
 	if (WARN_ON_ONCE(mv->nr_copies == mv->cap_copies))
 		return;
 	rcu_read_lock();
@@ -195,7 +196,7 @@ static void mtier_copy_add(struct mtier_move *mv, struct folio *src,
 		.pfn = folio_pfn(src),
 		.nr = folio_nr_pages(src),
 		.kind = mtier_folio_kind(src),
-		/* It changed its memcg since it fitted: the first will do. */
+		/* The memcg changed since the check: count the first one. */
 		.memcg = max(slot, 0),
 	};
 }
@@ -215,13 +216,13 @@ static struct folio *mtier_alloc(struct folio *src, unsigned long private)
 	return dst;
 }
 
-/* migrate_pages() callback: a frame that mtier_alloc() gave is not used. */
+/* migrate_pages() callback: free a frame of mtier_alloc() that is not used. */
 static void mtier_unalloc(struct folio *dst, unsigned long private)
 {
 	struct mtier_move *mv = (struct mtier_move *)private;
 	unsigned int i;
 
-	/* Mostly one of the last: the order is that of the list. */
+	/* Search from the end: it is mostly one of the last frames. */
 	for (i = mv->nr_copies; i-- > 0;) {
 		if (mv->copies[i].dst != dst)
 			continue;
@@ -238,7 +239,7 @@ static void mtier_migrate(struct mtier_move *mv, struct list_head *folios)
 		      mv->down ? MR_DEMOTION : MR_TIER_PROMOTE, NULL);
 }
 
-/* Large folios that found no free huge page go in pieces, if so configured. */
+/* Split the large folios that found no free huge page, and migrate their pages. */
 static void mtier_split_left(struct mtier_move *mv)
 {
 	struct folio *folio, *next;
@@ -265,8 +266,8 @@ static void mtier_split_left(struct mtier_move *mv)
 }
 
 /*
- * migrate_pages() gives up the rest of its list with the first folio that finds
- * no memory. Where that was a large one the small ones get their turn.
+ * Retry the base pages after a large folio found no memory: migrate_pages() skips
+ * the rest of its list after the first failed allocation.
  */
 static void mtier_small_again(struct mtier_move *mv)
 {
@@ -282,7 +283,10 @@ static void mtier_small_again(struct mtier_move *mv)
 	list_splice_tail(&small, &mv->folios);
 }
 
-/* Count what moved by kind and, where move_fast.c did not, by node and memcg. */
+/*
+ * Count the migrated pages by kind. Those of migrate_pages() are also counted by
+ * node and memcg, which move_fast.c does for its own pages.
+ */
 static unsigned long mtier_move_count(struct mtier_move *mv)
 {
 	pg_data_t *pgdat = NODE_DATA(mv->target);
@@ -336,7 +340,10 @@ static int mtier_cmp_copy(const void *a, const void *b)
 	return (x->pfn > y->pfn) - (x->pfn < y->pfn);
 }
 
-/* Did all of the list move, as it mostly is? A large one may have in pieces. */
+/*
+ * Check whether the whole list was migrated, which is the usual case. False if there
+ * was a large folio, since that can be migrated in pieces.
+ */
 static bool mtier_move_all(const struct mtier_move *mv)
 {
 	return !mv->nr_stayed && !mv->nr_large &&
@@ -344,11 +351,11 @@ static bool mtier_move_all(const struct mtier_move *mv)
 }
 
 /**
- * mtier_move_fate() - what became of a folio?
- * @mv: the move, after mtier_move_run()
- * @pfn: its first frame, from @mv->pfns
+ * mtier_move_fate() - Get the result for a folio.
+ * @mv: the batch, after mtier_move_run()
+ * @pfn: first frame of the folio, from @mv->pfns
  *
- * Return: its fate.
+ * Return: the result.
  */
 enum mtier_fate mtier_move_fate(const struct mtier_move *mv, unsigned long pfn)
 {
@@ -365,8 +372,9 @@ enum mtier_fate mtier_move_fate(const struct mtier_move *mv, unsigned long pfn)
 }
 
 /*
- * Put back what did not move, and note which. What left the list is no longer
- * isolated; for MR_DEMOTION migrate_pages() leaves that to its caller.
+ * Put back the folios that did not migrate, and record them. For MR_DEMOTION,
+ * migrate_pages() does not update NR_ISOLATED for the folios that left the list: do
+ * so here.
  */
 static void mtier_put_back_left(struct mtier_move *mv)
 {
@@ -388,8 +396,8 @@ static void mtier_put_back_left(struct mtier_move *mv)
 }
 
 /*
- * Tell whose folios the batch has, which still holds their address spaces. Their
- * owner may exit meanwhile: then it is another one, or nobody.
+ * Trace the owner of each address space of the batch. The batch still holds the
+ * address spaces. If the owner exits, the trace has the next owner or none.
  */
 static void mtier_move_tell(const struct mtier_move *mv)
 {
@@ -410,10 +418,10 @@ static void mtier_move_tell(const struct mtier_move *mv)
 }
 
 /**
- * mtier_move_run() - move what was collected, if anything
- * @mv: the move; afterwards empty, to be asked for mtier_move_fate()
+ * mtier_move_run() - Migrate the folios of a batch.
+ * @mv: the batch; empty afterwards, and valid for mtier_move_fate()
  *
- * Return: base pages that moved.
+ * Return: number of base pages migrated.
  */
 unsigned long mtier_move_run(struct mtier_move *mv)
 {
@@ -443,9 +451,9 @@ unsigned long mtier_move_run(struct mtier_move *mv)
 }
 
 /**
- * mtier_move_outcome() - sum up for the tracepoint
- * @mv: the move, after mtier_move_run()
- * @moved: what that returned
+ * mtier_move_outcome() - Summarise the result of a batch for the tracepoint.
+ * @mv: the batch, after mtier_move_run()
+ * @moved: return value of mtier_move_run()
  *
  * Return: an enum mtier_outcome.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Page promotion: what moves at once, and its bookkeeping.
+ * Page promotion: batches of folios that are migrated at once.
  */
 #ifndef _MM_MTIER_MOVE_H
 #define _MM_MTIER_MOVE_H
@@ -16,15 +16,15 @@
 struct folio;
 struct mem_cgroup;
 
-/* Different memcgs in one call; one more ends the batch early. */
+/* Most memcgs of a batch; the next one ends the batch early. */
 #define MTIER_MOVE_MEMCGS	16
 
 /**
- * enum mtier_kind - what kinds of pages are counted apart
- * @MTIER_KIND_ANON: anonymous
+ * enum mtier_kind - kinds of pages with separate counters
+ * @MTIER_KIND_ANON: anonymous memory
  * @MTIER_KIND_FILE: page cache of a file system on disk
  * @MTIER_KIND_SHMEM: shmem, tmpfs
- * @MTIER_NR_KINDS: how many there are
+ * @MTIER_NR_KINDS: number of kinds
  */
 enum mtier_kind {
 	MTIER_KIND_ANON,
@@ -34,11 +34,11 @@ enum mtier_kind {
 };
 
 /**
- * enum mtier_outcome - what became of a call
- * @MTIER_MOVED: all folios moved
- * @MTIER_PARTLY: some did
- * @MTIER_NOMEM: none, for lack of free pages on the target
- * @MTIER_BUSY: none, because they were in use
+ * enum mtier_outcome - result of a batch
+ * @MTIER_MOVED: all folios migrated
+ * @MTIER_PARTLY: some folios migrated
+ * @MTIER_NOMEM: no folio migrated, for lack of free pages on the target
+ * @MTIER_BUSY: no folio migrated, because they were in use
  */
 enum mtier_outcome {
 	MTIER_MOVED,
@@ -48,11 +48,10 @@ enum mtier_outcome {
 };
 
 /**
- * enum mtier_fate - what became of a folio
- * @MTIER_FATE_MOVED: it is on the target now; of one that was split the first
- *	piece is
- * @MTIER_FATE_STAYED: it is where it was
- * @MTIER_FATE_GONE: its last user let go of it meanwhile, and nothing moved
+ * enum mtier_fate - result for a folio
+ * @MTIER_FATE_MOVED: migrated to the target; if it was split, its first piece
+ * @MTIER_FATE_STAYED: not migrated
+ * @MTIER_FATE_GONE: not migrated, since its last user freed it
  */
 enum mtier_fate {
 	MTIER_FATE_MOVED,
@@ -61,12 +60,12 @@ enum mtier_fate {
 };
 
 /**
- * struct mtier_copy - a folio that got a frame on the target
- * @dst: its new frame, which nobody looks into after the move: it may be freed
- * @pfn: where it was
- * @nr: its base pages
+ * struct mtier_copy - a folio for which a frame was allocated on the target
+ * @dst: the new folio; only compared after the migration, since it may be freed
+ * @pfn: first old frame
+ * @nr: number of base pages
  * @kind: an enum mtier_kind
- * @memcg: index of its memcg in the move
+ * @memcg: index of its memcg in the batch
  */
 struct mtier_copy {
 	struct folio *dst;
@@ -77,9 +76,9 @@ struct mtier_copy {
 };
 
 /**
- * struct mtier_found - what is mapped where a page is to move
- * @folio: the folio, with a reference; NULL if it is not what is to be moved
- * @page: number of the page in its range
+ * struct mtier_found - the folio that is found at a selected page
+ * @folio: the folio, with a reference; NULL if there is none
+ * @page: index of the page in its range
  */
 struct mtier_found {
 	struct folio *folio;
@@ -87,36 +86,38 @@ struct mtier_found {
 };
 
 /**
- * struct mtier_move - folios on their way to one target
- * @folios: those that migrate_pages() is to move, isolated
- * @fast: those that move_fast.c is to move, which nobody holds
- * @target: where they go
- * @source: where they are
- * @down: to make room for others, not up
- * @guard: whom they belong to
- * @closed: there is no place for more
- * @elsewhere: who may not go to @target is asked for another one later
- * @off_lru: a folio was not on its LRU list when it was to be isolated
- * @ended: pages that are not in the move, by enum mtier_why
- * @todo: pages of a range that are to move
- * @done: those of them that had their turn
- * @nr_found: used part of @found
- * @found: what is there now of those in a VMA
+ * struct mtier_move - a batch: folios that migrate to one target
+ * @folios: folios for migrate_pages(), isolated
+ * @fast: pages for move_fast.c, neither isolated nor referenced
+ * @target: target node
+ * @source: source node
+ * @down: the batch is a demotion, not a promotion
+ * @guard: address spaces and VMAs of the folios
+ * @closed: the batch is full
+ * @elsewhere: folios that may not migrate to @target are tried with another target
+ *	later
+ * @off_lru: a folio could not be isolated, as it was not on its LRU list
+ * @ended: pages that left or did not enter the batch, by enum mtier_why
+ * @todo: selected pages of a range
+ * @done: pages of @todo that were processed
+ * @nr_found: number of entries in @found
+ * @found: folios found at the selected pages of a VMA
  * @max_pages: limit of @nr_pages
- * @nr_pages: base pages in the move
- * @nr_folios: folios in it
- * @nr_listed: those in @folios
- * @nr_large: how many are large
- * @nr_isolated: base pages counted as NR_ISOLATED_ANON, and as _FILE
+ * @nr_pages: base pages in the batch
+ * @nr_folios: folios in the batch
+ * @nr_listed: folios in @folios
+ * @nr_large: large folios in @folios
+ * @nr_isolated: base pages counted as NR_ISOLATED_ANON, and as NR_ISOLATED_FILE
  * @memcgs: memcgs that @folios belong to, each with a reference
- * @nr_memcgs: used part of it
+ * @nr_memcgs: number of entries in @memcgs
  * @nomem: an allocation on the target failed
- * @nomem_large: one of them was for a large folio
- * @nr_copies: used part of @copies
- * @copies: what moved, ascending by @pfn if @nr_large or not all did
- * @nr_stayed: used part of @stayed
- * @stayed: first frames of the folios that did not move, ascending
- * @pfns: first frames of all that were in @folios
+ * @nomem_large: an allocation for a large folio failed
+ * @nr_copies: number of entries in @copies
+ * @copies: migrated folios; ascending by @pfn if @nr_large, or if some did not
+ *	migrate
+ * @nr_stayed: number of entries in @stayed
+ * @stayed: first frames of the folios that did not migrate, ascending
+ * @pfns: first frames of all folios that were in @folios
  * @cap: most folios, and size of @stayed and of @pfns
  * @cap_copies: size of @copies
  */

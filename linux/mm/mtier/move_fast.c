@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: private anonymous base pages move by address space.
+ * Page promotion: migrate private anonymous base pages by address space.
  *
- * migrate_pages() takes any folio and asks rmap twice who maps it. Who moves a hot
- * page knows: it was met in this VMA, which is held (eligible.c), and is mapped
- * nowhere else. So a flight of such pages, all of one address space, goes at once:
+ * migrate_pages() migrates any folio, and walks rmap twice for each. Here the only
+ * mapping of a page is known: the VMA that it was found in, which is held
+ * (eligible.c). So a flight (batch of such pages of one address space) is migrated
+ * at once:
  *
- *   freeze	under the page table lock each entry becomes a migration entry and
+ *   freeze	under the page table lock, each entry becomes a migration entry, and
  *		the page loses its only reference, which is that of the entry
- *   flush	once for the whole flight, unless that can wait (mm/tlb_defer/flight.c)
- *   settle	some at a time (settle.c): contents, state and charge, entries of
- *		the new pages, LRU lists; who waited is woken, the old frames are
- *		freed
+ *   flush	once for the flight, or deferred (mm/tlb_defer/flight.c)
+ *   settle	in groups of pages (settle.c): copy contents, state and charge, map
+ *		the new pages, put them on LRU lists, wake waiting tasks, free the
+ *		old frames
  *
- * What is not such a page by then goes to migrate_pages() with the rest of the
- * move, counted by reason.
+ * A page that fails the checks of the freeze is passed to migrate_pages(), and
+ * counted by reason.
  *
- * Whoever wants a page that is frozen gets it by a reference (there is none to be
- * had any more), by its page table entry (and waits, for the page is locked until
- * another stands there), or by the LRU lock (which still takes a reference to
- * isolate it). fork, mremap, mprotect, munmap, mlock and khugepaged lock the VMA for
- * writing first. Who only needs mmap_lock or the VMA for reading (MADV_DONTNEED,
- * the OOM reaper, UFFDIO_WRITEPROTECT) may change an entry meanwhile: it is read
- * again when the new page is to be mapped, and where it is gone the new page goes,
- * too. While TLBs may have what entries no longer say mm_tlb_flush_pending() is
- * true, or the address space knows of a flush that waits, so that such a zap flushes
- * before it returns.
+ * There are three ways to a frozen page. A reference: the count is 0, so no task
+ * gets one. A page table entry: the page is locked until the new one is mapped, so
+ * the task waits. The LRU lock: isolation takes a reference. fork, mremap, mprotect,
+ * munmap, mlock and khugepaged lock the VMA for writing first. MADV_DONTNEED, the
+ * OOM reaper and UFFDIO_WRITEPROTECT only need mmap_lock or the VMA for reading, and
+ * can change an entry of a frozen page. So the entry is read again before the new
+ * page is mapped. If the entry is gone, the new page is freed. While TLBs can have
+ * the old entries, mm_tlb_flush_pending() is true, or the address space has a
+ * deferred flush. So such a zap flushes before it returns.
  *
- * Between freeze and settled nothing allocates, nor takes a lock of an mm. See
- * Documentation/mm/mtier.rst for the hazards F1 to F25 that comments name.
+ * From freeze to settle, no code allocates or takes a lock of an mm. See
+ * Documentation/mm/mtier.rst for the hazards F1 to F25 in the comments.
  *
- * Locking, below what eligible.c says:
+ * Locking, inside the locks of eligible.c:
  *
  *   VMA lock (read)
  *     mmu notifiers: invalidate_range_start to _end
- *       folio lock of the old pages	tried; held until settled
+ *       folio lock of the old pages	trylock; held until settled
  *         page table lock
- *           lruvec->lru_lock		of pages that are handed on
+ *           lruvec->lru_lock		of pages passed to migrate_pages()
  *         lruvec->lru_lock
  */
 #include <linux/migrate.h>
@@ -54,7 +54,7 @@
 #include "move.h"
 #include "mtier.h"
 
-/* Flags of what moves here, and those that it must not have. */
+/* Flags that a page must have to migrate here, and flags that it must not have. */
 #define MTIER_FAST_HAS	(BIT(PG_lru) | BIT(PG_swapbacked) | BIT(PG_uptodate))
 #define MTIER_FAST_HAS_NOT						\
 	(BIT(PG_head) | BIT(PG_writeback) | BIT(PG_unevictable) |	\
@@ -62,13 +62,13 @@
 	 BIT(PG_reserved) | __PG_MLOCKED | __PG_HWPOISON)
 
 /**
- * struct mtier_flight - pages of an address space that go at once
- * @page: the pages, in the move
- * @nr: how many
+ * struct mtier_flight - pages of an address space that are migrated at once
+ * @page: the pages, part of the array of the batch
+ * @nr: number of pages
  * @mm: the address space
- * @vma: the VMA of all of them, or NULL
+ * @vma: the VMA of all pages, or NULL if there are several
  * @start: lowest address
- * @end: behind the highest one
+ * @end: end of the page with the highest address
  */
 struct mtier_flight {
 	struct mtier_fast_page *page;
@@ -79,9 +79,9 @@ struct mtier_flight {
 	unsigned long end;
 };
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
-/* A private anonymous base page that one page table entry maps? */
+/* Check for a private anonymous base page that one page table entry maps. */
 static bool mtier_fast_plain(const struct folio *folio)
 {
 	unsigned long flags = READ_ONCE(folio->flags);
@@ -89,7 +89,7 @@ static bool mtier_fast_plain(const struct folio *folio)
 
 	return (flags & (MTIER_FAST_HAS | MTIER_FAST_HAS_NOT)) ==
 	       MTIER_FAST_HAS &&
-	       /* F13: KSM has a tag of its own */
+	       /* F13: the tag of KSM differs */
 	       (mapping & PAGE_MAPPING_FLAGS) == PAGE_MAPPING_ANON &&
 	       !atomic_read(&folio->_mapcount);
 }
@@ -102,12 +102,12 @@ static bool mtier_fast_vma(struct vm_area_struct *vma)
 }
 
 /**
- * mtier_fast_wants() - is a page one that moves by address space?
- * @mv: the move
- * @folio: what is to be moved, on which the caller has a reference
- * @vma: a VMA that maps it, held by the guard of the move
+ * mtier_fast_wants() - Check whether a folio can be migrated by address space.
+ * @mv: the batch
+ * @folio: the folio, on which the caller has a reference
+ * @vma: a VMA that maps it, held by the guard of the batch
  *
- * Return: true if mtier_fast_add() is to have it.
+ * Return: true if the folio can be passed to mtier_fast_add().
  */
 bool mtier_fast_wants(struct mtier_move *mv, struct folio *folio,
 		      struct vm_area_struct *vma)
@@ -122,11 +122,11 @@ bool mtier_fast_wants(struct mtier_move *mv, struct folio *folio,
 }
 
 /**
- * mtier_fast_add() - have a page move by address space
- * @mv: the move, for which mtier_move_fits() said yes
- * @folio: the page, for which mtier_fast_wants() did
+ * mtier_fast_add() - Add a page for migration by address space.
+ * @mv: the batch, for which mtier_move_fits() returned true
+ * @folio: the page, for which mtier_fast_wants() returned true
  * @vma: the VMA that maps it
- * @addr: where
+ * @addr: its address in @vma
  */
 void mtier_fast_add(struct mtier_move *mv, struct folio *folio,
 		    struct vm_area_struct *vma, unsigned long addr)
@@ -142,7 +142,7 @@ void mtier_fast_add(struct mtier_move *mv, struct folio *folio,
 
 /* ---- freeze ---- */
 
-/* What stands for an entry until its page has moved; as try_to_migrate() does. */
+/* Make the migration entry for a page table entry, as try_to_migrate() does. */
 static pte_t mtier_fast_entry(struct folio *src, pte_t pte)
 {
 	unsigned long pfn = folio_pfn(src);
@@ -167,7 +167,7 @@ static pte_t mtier_fast_entry(struct folio *src, pte_t pte)
 	return swp;
 }
 
-/* Nobody holds a page that has only the reference of its entry: it is tried. */
+/* Lock a page. A trylock is enough: the only reference is that of the entry. */
 static bool mtier_fast_lock(struct folio *src)
 {
 	KUNIT_STATIC_STUB_REDIRECT(mtier_fast_lock, src);
@@ -175,9 +175,9 @@ static bool mtier_fast_lock(struct folio *src)
 }
 
 /*
- * Clear an entry and take its reference to the page, if that is the only one. Who
- * walks page tables without their lock takes a reference and then looks whether
- * the entry is still there: it was first, and this fails, or it gets none (F1).
+ * Clear an entry and freeze its reference to the page, if that is the only one. A
+ * lockless page table walk takes a reference, and then reads the entry again. If it
+ * took the reference before the freeze, the freeze fails; if not, it gets none (F1).
  */
 static bool mtier_fast_clear(struct mtier_fast_page *page, pte_t *ptep,
 			     pte_t *pte)
@@ -195,8 +195,8 @@ static bool mtier_fast_clear(struct mtier_fast_page *page, pte_t *ptep,
 }
 
 /*
- * Have a migration entry stand for a page. Returns 0, or what it is counted as
- * that is not to go this way.
+ * Replace the entry of a page by a migration entry. Returns 0, or the counter of the
+ * reason if the page cannot be frozen.
  */
 static enum vm_event_item mtier_fast_freeze_one(struct mtier_fast *fast,
 						struct mtier_fast_page *page,
@@ -222,15 +222,15 @@ static enum vm_event_item mtier_fast_freeze_one(struct mtier_fast *fast,
 		folio_set_dirty(src);
 	set_pte_at(page->vma->vm_mm, page->addr, ptep,
 		   mtier_fast_entry(src, pte));
-	/* From here on the entry knows. */
+	/* The migration entry has this bit from here on. */
 	if (PageAnonExclusive(&src->page))
 		ClearPageAnonExclusive(&src->page);
 	return 0;
 }
 
 /*
- * A page does not go this way; let migrate_pages() try, if it is there. The
- * page table is locked, so the reference of its entry keeps it.
+ * Pass a page that could not be frozen to migrate_pages(), unless it is gone. The
+ * page table is locked, so the reference of the entry keeps the page.
  */
 static void mtier_fast_refuse(struct mtier_move *mv, struct folio *folio,
 			      enum vm_event_item how)
@@ -252,7 +252,10 @@ static void mtier_fast_refuse(struct mtier_move *mv, struct folio *folio,
 	folio_put(folio);
 }
 
-/* Unlock a page table, but for that of a page: what waits is noted before. */
+/*
+ * Unlock a page table, unless it maps @page. Before that, record its deferred
+ * entries in the mm.
+ */
 static void mtier_fast_leave(struct mtier_fast *fast, struct mtier_table *table,
 			     const struct mtier_fast_page *page)
 {
@@ -262,7 +265,7 @@ static void mtier_fast_leave(struct mtier_fast *fast, struct mtier_table *table,
 	mtier_table_leave(table);
 }
 
-/* Freeze the pages of a flight; leaves those in it that are frozen. */
+/* Freeze the pages of a flight, and remove those that could not be frozen. */
 static void mtier_fast_freeze(struct mtier_move *mv,
 			      struct mtier_flight *flight)
 {
@@ -294,8 +297,9 @@ static void mtier_fast_freeze(struct mtier_move *mv,
 /* ---- flights ---- */
 
 /*
- * Those from @at on that may go at once. A secondary MMU is told of a range, and
- * would drop what it knows of pages in between: its flights have no gaps (F18).
+ * Get the next flight, from page @at on. A secondary MMU is notified of a range, and
+ * would also drop its entries for the pages in a gap. So the flights of an mm with
+ * notifiers have no gaps (F18).
  */
 static struct mtier_flight mtier_flight_at(struct mtier_fast *fast,
 					   unsigned int at)
@@ -327,7 +331,7 @@ static struct mtier_flight mtier_flight_at(struct mtier_fast *fast,
 	return flight;
 }
 
-/* Frames for all of a flight, as far as there are: a call may give only one (F24). */
+/* Allocate the frames of a flight. A bulk allocation may return only one (F24). */
 static void mtier_fast_frames(struct mtier_fast *fast, int nid,
 			      unsigned int want)
 {
@@ -362,13 +366,13 @@ static void mtier_flight_flush(const struct mtier_flight *flight)
 		flush_tlb_mm(flight->mm);
 }
 
-/* Unmap the pages of a flight; leaves those in it that are. */
+/* Unmap the pages of a flight, and remove those that could not be unmapped. */
 static void mtier_flight_take_off(struct mtier_move *mv,
 				  struct mtier_flight *flight)
 {
 	struct tlb_defer_flight *defer = &mv->fast->defer;
 
-	/* F25: who zaps a migration entry meanwhile flushes, too. */
+	/* F25: a task that zaps a migration entry before the flush must flush. */
 	inc_tlb_flush_pending(flight->mm);
 	mtier_fast_freeze(mv, flight);
 	if (!tlb_defer_flight_seal(defer)) {
@@ -378,7 +382,7 @@ static void mtier_flight_take_off(struct mtier_move *mv,
 	dec_tlb_flush_pending(flight->mm);
 }
 
-/* Move the pages of a flight. Returns how many arrived, the first. */
+/* Migrate a flight. Returns the number of migrated pages, which are first in it. */
 static unsigned int mtier_flight_go(struct mtier_move *mv,
 				    struct mtier_flight *flight)
 {
@@ -406,8 +410,8 @@ static unsigned int mtier_flight_go(struct mtier_move *mv,
 }
 
 /**
- * mtier_fast_run() - move the pages of a move that go by address space
- * @mv: the move; those that do not go this way join its other folios
+ * mtier_fast_run() - Migrate the pages of a batch that were added to @mv->fast.
+ * @mv: the batch; pages that cannot be frozen are added to its other folios
  *
  * Context: process context; may sleep.
  */
@@ -436,10 +440,10 @@ void mtier_fast_run(struct mtier_move *mv)
 }
 
 /**
- * mtier_fast_alloc() - make room for pages that move by address space
- * @cap: most pages in a move
+ * mtier_fast_alloc() - Allocate the data for migration by address space.
+ * @cap: most pages in a batch
  *
- * Return: the room, for kvfree(), or NULL without memory.
+ * Return: the data, for kvfree(), or NULL if there is no memory.
  */
 struct mtier_fast *mtier_fast_alloc(unsigned int cap)
 {
@@ -454,7 +458,7 @@ struct mtier_fast *mtier_fast_alloc(unsigned int cap)
 #ifdef CONFIG_MTIER_KUNIT_TEST
 #include "tests/move_fast_kunit.c"
 #include "tests/meanwhile_kunit.c"
-/* Needs flushes that wait for as long as the test wants. */
+/* Needs flushes that can be deferred for as long as the test requires. */
 #ifdef CONFIG_TLB_DEFER_DEBUG
 #include "tests/flight_kunit.c"
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How much may move, and to which node, as pure functions.
+ * Limit the rate of migrations, and choose their target nodes, as pure functions.
  *
- *  bucket   how many bytes may be moved now
- *  picker   which node they go to
+ *  bucket   number of bytes that may migrate now
+ *  picker   target node
  *
- * Which pages: place.c.
+ * The pages are chosen in place.c.
  *
  * Locking: none; every function works on its arguments only.  See policy.h for
  * the structs, and tools/testing/mtier for this file in user space.
@@ -21,24 +21,24 @@
 
 /* ---- bucket -------------------------------------------------------------- */
 
-/* So far time, rates and debts count: their products fit then. */
+/* Limits of times, rates and debts, so that their products fit. */
 #define BUCKET_NS_MAX	(64 * NSEC_PER_SEC)
 #define BUCKET_MAX	((s64)BIT_ULL(52))
 
 /**
- * mtier_bucket_pay - pay for what was moved
+ * mtier_bucket_pay() - Charge migrated bytes to a bucket.
  * @b: the bucket
- * @now_ns: time now; may be a little behind an earlier caller's
- * @rate: the limit in bytes/s; may change between calls
- * @burst: bytes that may be saved up
- * @bytes: what was moved; 0 to ask how long a debt lasts
+ * @now_ns: current time; can be slightly before that of an earlier call
+ * @rate: rate limit in bytes/s; may change between calls
+ * @burst: most bytes that can be saved up
+ * @bytes: bytes migrated; 0 to get the time until a debt is paid
  *
- * Who moved more than there is goes into debt, and is to wait until that is paid
- * before he moves more. So in any stretch of time no more is moved than the rate
- * allows in it, plus @burst and what is moved at a time. Parts of a byte are lost,
- * at most one a call.
+ * A caller that migrates more than the bucket has goes into debt, and must wait
+ * until the debt is paid. So the bytes migrated in any interval are limited to those
+ * of the rate, plus @burst and one batch. Fractions of a byte are lost, at most one
+ * byte a call.
  *
- * Return: ns until nothing is owed, a second at most; 0 if nothing is.
+ * Return: ns until the debt is paid, at most a second; 0 if there is none.
  */
 u64 mtier_bucket_pay(struct mtier_bucket *b, u64 now_ns, u64 rate, u64 burst,
 		     u64 bytes)
@@ -47,7 +47,7 @@ u64 mtier_bucket_pay(struct mtier_bucket *b, u64 now_ns, u64 rate, u64 burst,
 	u64 owed;
 
 	rate = min_t(u64, rate, BUCKET_MAX);
-	/* A caller that is behind earns nothing; its time is paid already. */
+	/* A time before the last one earns nothing: it was counted before. */
 	if (now_ns > b->stamp_ns) {
 		earned = mul_u64_u64_div_u64(min_t(u64, now_ns - b->stamp_ns,
 						   BUCKET_NS_MAX),
@@ -67,7 +67,7 @@ u64 mtier_bucket_pay(struct mtier_bucket *b, u64 now_ns, u64 rate, u64 burst,
 
 /* ---- picker -------------------------------------------------------------- */
 
-/* What a mixed weight is a share of */
+/* Sum of the mixed weights */
 #define MIX_SCALE	65536
 
 static u64 weights_sum(const u32 *weights, unsigned int n)
@@ -80,13 +80,14 @@ static u64 weights_sum(const u32 *weights, unsigned int n)
 }
 
 /**
- * mtier_weights_add - count for one slot
- * @weights: one weight a slot
+ * mtier_weights_add() - Increase the weight of one slot.
+ * @weights: weight of each slot
  * @n: number of slots
- * @slot: which one; beyond @n nothing happens
- * @amount: how much
+ * @slot: index of the slot; nothing happens if it is not below @n
+ * @amount: amount to add
  *
- * If the weight would overflow, all are halved first: proportions last.
+ * If the weight would overflow, all weights are halved first, which keeps their
+ * proportions.
  */
 void mtier_weights_add(u32 *weights, unsigned int n, unsigned int slot,
 		       u32 amount)
@@ -101,8 +102,8 @@ void mtier_weights_add(u32 *weights, unsigned int n, unsigned int slot,
 }
 
 /**
- * mtier_weights_decay - let the past count half
- * @weights: one weight a slot
+ * mtier_weights_decay() - Halve all weights, so that old counts fade.
+ * @weights: weight of each slot
  * @n: number of slots
  */
 void mtier_weights_decay(u32 *weights, unsigned int n)
@@ -111,7 +112,7 @@ void mtier_weights_decay(u32 *weights, unsigned int n)
 		weights[i] /= 2;
 }
 
-/* Share of @weight in @sum, as part of @whole; something stays something. */
+/* Scale the share of @weight in @sum to @whole: at least 1 if @weight is not 0. */
 static u32 mix_share(u32 weight, u64 sum, u32 whole)
 {
 	if (!weight)
@@ -120,14 +121,14 @@ static u32 mix_share(u32 weight, u64 sum, u32 whole)
 }
 
 /**
- * mtier_weights_mix - weigh where memory is used against where threads run
- * @top_accesses: accesses seen on each slot's top-tier memory
- * @cpu_threads: threads that run on each slot's CPUs
- * @out: where to put the weights; may be one of the inputs
+ * mtier_weights_mix() - Mix the shares of accesses and of threads into weights.
+ * @top_accesses: accesses counted on the fast memory of each slot
+ * @cpu_threads: threads that run on the CPUs of each slot
+ * @out: resulting weights; may be one of the inputs
  * @n: number of slots
  *
- * Both count alike, each as its share.  Where one knows nothing, the other
- * decides; where neither does, all weights are 0.
+ * Both shares count equally. If all values of one input are 0, only the other one
+ * counts. If both inputs are all 0, all weights are 0.
  */
 void mtier_weights_mix(const u32 *top_accesses, const u32 *cpu_threads,
 		       u32 *out, unsigned int n)
@@ -145,16 +146,16 @@ void mtier_weights_mix(const u32 *top_accesses, const u32 *cpu_threads,
 #define PICK_STEP	0x9e3779b9U
 
 /**
- * mtier_target_pick - next slot, each in proportion to its weight
- * @turn: where in the cycle the next pick is, 0 at first
- * @weights: one weight a slot; a slot of weight 0 is never picked
+ * mtier_target_pick() - Pick the next slot, each in proportion to its weight.
+ * @turn: position of the next pick in the cycle; initially 0
+ * @weights: weight of each slot; a slot of weight 0 is never picked
  * @n: number of slots
  *
- * Picks go round the weights laid end to end in steps of the golden ratio, so
- * that at any time each slot was picked nearly as often as its share says: within
- * 6 picks of a million.  Nothing is remembered of the weights.  They may change
- * from pick to pick, as those of nodes that are masked out now and then do, and
- * nobody is owed anything for the time in which he had none.
+ * The weights are laid end to end on a circle, and each pick advances by the golden
+ * ratio. So at any time the number of picks of each slot is close to its share:
+ * within 6 picks of a million. The only state is @turn. So weights may change
+ * between picks, for example if a node is masked out for some of them. A slot does
+ * not catch up on picks that it missed while its weight was 0.
  *
  * Return: the slot, or -1 if all weights are 0.
  */

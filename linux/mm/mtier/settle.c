@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: pages that move by address space arrive.
+ * Page promotion: copy and remap frozen pages.
  *
- * Whoever calls has frozen them (move_fast.c): a migration entry stands for each,
- * nobody has a reference, no TLB can write to them, and each is locked. From here to
- * their new entries nothing allocates, nor takes a lock of an mm.
+ * The caller has frozen the pages (move_fast.c): each has a migration entry, no
+ * references, and no writable TLB entry, and is locked. No code from here to the new
+ * entries allocates or takes a lock of an mm.
  *
- * Others may change the entries meanwhile, which is why they are read again. F5
- * and so on are the hazards of Documentation/mm/mtier.rst.
+ * Other tasks can change the migration entries during the copy, so these are read
+ * again. F5 and so on are the hazards of Documentation/mm/mtier.rst.
  *
  * Locking: page table lock, or lruvec->lru_lock; one at a time.
  */
@@ -27,8 +27,8 @@
 #include "mtier.h"
 
 /**
- * mtier_table_leave() - unlock the page table that is locked, if any
- * @table: which
+ * mtier_table_leave() - Unlock the page table that is locked, if any.
+ * @table: the page table
  */
 void mtier_table_leave(struct mtier_table *table)
 {
@@ -41,8 +41,8 @@ void mtier_table_leave(struct mtier_table *table)
 }
 
 /**
- * mtier_table_lock() - lock the page table that maps a page
- * @table: the one that was locked until now, or none
+ * mtier_table_lock() - Lock the page table that maps a page.
+ * @table: the page table that is locked so far, if any
  * @page: the page, whose VMA is held
  *
  * Return: the entry of the page, or NULL if there is no page table.
@@ -69,11 +69,11 @@ pte_t *mtier_table_lock(struct mtier_table *table,
 }
 
 /**
- * mtier_fast_copy() - copy the contents of a frozen page
- * @dst: to here
- * @src: from here
+ * mtier_fast_copy() - Copy the contents of a frozen page.
+ * @dst: new page
+ * @src: old page
  *
- * Return: 0, or anything else for a machine check, by which contents are lost
+ * Return: 0, or nonzero after a machine check, which means that contents are lost
  * (F17).
  */
 int mtier_fast_copy(struct folio *dst, struct folio *src)
@@ -83,9 +83,10 @@ int mtier_fast_copy(struct folio *dst, struct folio *src)
 }
 
 /*
- * Map a page where its migration entry stands, as that is now (F6): others may have
- * write-protected it meanwhile. As remove_migration_ptes() does. Returns false
- * if somebody has unmapped it (F5).
+ * Replace the migration entry of a page by an entry that maps @to, with the bits
+ * that the migration entry has now (F6): another task may have write-protected it
+ * since the freeze. See remove_migration_ptes(). Returns false if the page was
+ * unmapped (F5).
  */
 static bool mtier_fast_map(const struct mtier_fast_page *page, pte_t *ptep,
 			   struct folio *to)
@@ -116,12 +117,12 @@ static bool mtier_fast_map(const struct mtier_fast_page *page, pte_t *ptep,
 	if (!is_readable_migration_entry(entry))
 		SetPageAnonExclusive(&to->page);
 	set_pte_at(vma->vm_mm, page->addr, ptep, pte);
-	/* It was not present before: nothing to invalidate. */
+	/* The old entry was not present, so there is nothing to invalidate. */
 	update_mmu_cache(vma, page->addr, ptep);
 	return true;
 }
 
-/* Put a page back that could not be copied. */
+/* Map the old page again after its copy failed. */
 static void mtier_fast_restore(struct mtier_move *mv,
 			       struct mtier_fast_page *page)
 {
@@ -148,7 +149,7 @@ static void mtier_fast_restore(struct mtier_move *mv,
 	folio_put(src);
 }
 
-/* Copy the contents of frozen pages; returns how many could be, the first. */
+/* Copy frozen pages. Returns the number of good copies, which are first in @page. */
 static unsigned int mtier_fast_copy_all(struct mtier_move *mv,
 					struct mtier_fast_page *page,
 					unsigned int nr)
@@ -165,9 +166,9 @@ static unsigned int mtier_fast_copy_all(struct mtier_move *mv,
 }
 
 /*
- * All of a page but its contents goes to its new frame: nobody finds that yet but
- * who looks at any frame, and may take a reference (F11). One reference
- * is that of the entry to be, one keeps the page until it is on its LRU list.
+ * Copy all page state except the contents to @dst. @dst is not mapped yet; only a
+ * PFN walker can find it and take a reference (F11). One reference is for the new
+ * entry. One keeps the page until it is on its LRU list.
  */
 static void mtier_fast_dress(struct folio *dst, struct folio *src, int reason)
 {
@@ -183,12 +184,12 @@ static void mtier_fast_dress(struct folio *dst, struct folio *src, int reason)
 }
 
 /**
- * struct mtier_tally - pages of one LRU list that are counted at once
- * @lruvec: its lruvec, locked; NULL if none is
- * @lru: which of its lists
- * @zid: their zone
- * @nr: how many there are
- * @listed: how many of them are on a list that has no generations
+ * struct mtier_tally - LRU batch: pages of one LRU list that are counted at once
+ * @lruvec: lruvec of the list, locked; NULL if none is locked
+ * @lru: index of the list
+ * @zid: zone of the pages
+ * @nr: number of pages
+ * @listed: number of pages on lists of the LRU without generations
  */
 struct mtier_tally {
 	struct lruvec *lruvec;
@@ -214,7 +215,7 @@ static void mtier_tally_count(struct mtier_tally *t, const struct mtier_move *mv
 	t->listed = 0;
 }
 
-/* Lock the list that a page is on, or goes to; count others before. */
+/* Lock the LRU list of a page, after counting the pages of another list. */
 static void mtier_tally_at(struct mtier_tally *t, const struct mtier_move *mv,
 			   struct folio *folio, bool arrived)
 {
@@ -231,7 +232,7 @@ static void mtier_tally_at(struct mtier_tally *t, const struct mtier_move *mv,
 	t->nr++;
 }
 
-/* Take old pages off their LRU lists, or put new ones on theirs. */
+/* Remove the old pages from their LRU lists, or add the new pages to theirs. */
 static void mtier_fast_lru(const struct mtier_move *mv,
 			   const struct mtier_fast_page *page, unsigned int nr,
 			   bool arrived)
@@ -260,13 +261,13 @@ static void mtier_fast_lru(const struct mtier_move *mv,
 	if (!t.nr)
 		return;
 	mtier_tally_count(&t, mv, arrived);
-	__acquire(&t.lruvec->lru_lock);	/* in mtier_tally_at() */
+	__acquire(&t.lruvec->lru_lock);	/* by mtier_tally_at() */
 	unlock_page_lruvec_irq(t.lruvec);
 }
 
 /*
- * Map the new pages. Those whose entry is gone are left without a user, and go.
- * Returns how many are mapped, the first; @old gets all that they came from.
+ * Map the new pages, and free those whose entry is gone. Returns the number of
+ * mapped pages, which are first in @page. Fills @old with all old pages.
  */
 static unsigned int mtier_fast_map_all(struct mtier_move *mv,
 				       struct mtier_fast_page *page,
@@ -300,8 +301,8 @@ static unsigned int mtier_fast_map_all(struct mtier_move *mv,
 }
 
 /*
- * Wake who waits for the old pages, and free them, or have them wait for a flush: they
- * have no reference.
+ * Wake the tasks that wait for the old pages, and free the pages, which have no
+ * references. If the flush is deferred, the pages are kept until the flush.
  */
 static void mtier_fast_free(struct tlb_defer_flight *defer, struct folio **old,
 			    unsigned int nr)
@@ -323,12 +324,13 @@ static void mtier_fast_free(struct tlb_defer_flight *defer, struct folio **old,
 }
 
 /**
- * mtier_fast_settle() - have pages that are frozen arrive on their new frames
- * @mv: the move
- * @page: the pages, flushed or to be; those that arrived come first afterwards
- * @nr: how many, MTIER_SETTLE_PAGES at most
+ * mtier_fast_settle() - Copy frozen pages to their new frames and map them.
+ * @mv: the batch
+ * @page: the pages, with their TLB flush done or deferred; migrated pages come first
+ *	afterwards
+ * @nr: number of pages, at most MTIER_SETTLE_PAGES
  *
- * Return: how many arrived. Those that did not are not in the move any more.
+ * Return: number of migrated pages. The others have left the batch.
  */
 unsigned int mtier_fast_settle(struct mtier_move *mv,
 			       struct mtier_fast_page *page, unsigned int nr)
@@ -338,7 +340,7 @@ unsigned int mtier_fast_settle(struct mtier_move *mv,
 	unsigned int i, arrived;
 
 	nr = mtier_fast_copy_all(mv, page, nr);
-	/* F12: off their lists before they leave their cgroup */
+	/* F12: remove the pages from their lists before the charge moves */
 	mtier_fast_lru(mv, page, nr, false);
 	for (i = 0; i < nr; i++)
 		mtier_fast_dress(page[i].dst, page[i].src, reason);

@@ -1,39 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: pages of a plan change places.
+ * Page promotion: exchange the pages of a plan.
  *
- * What has marked its pages is a look that was a moment ago, so nothing waits in
- * between: kmtierd itself moves them, a batch down, then a batch up into what came
- * free, until all that are marked have had their turn. Free memory above needs no
- * victim. Each page is asked again when it is gathered (gather.c), as anybody's is;
- * one that is not to be had then stays, and if those are victims fewer go up.
+ * The pages were selected by the last scan. kmtierd exchanges them at once: a batch
+ * of victims is demoted, then a batch is promoted into the free frames, until all
+ * selected pages were processed. Promotion into free memory requires no victim. Each
+ * page is checked again when it is isolated (gather.c). A page that fails the check
+ * stays in place. If that is a victim, fewer pages are promoted.
  *
- * The limit of the rate is that of pages that go up to a node: in an exchange no
- * more than those go down.
+ * The rate limit counts the pages promoted to a node. An exchange demotes at most as
+ * many pages as it promotes.
  *
- * No more goes up than is free above the high watermark, so that kswapd has no
- * reason to run. Others allocate down to the low one, and an allocation that has to
- * take a block of another kind boosts them all until kswapd runs, which we do not wake:
- * below the high watermark half of what comes down makes room, and as many as the other
- * half go up, so that nothing waits until there is enough.
- * Between batches that holds for what the zone has free, without the lists of CPUs;
- * within one a CPU takes hundreds for the first, and more from one to the next: where
- * there is less free than it may take it gives them back after each. What goes down
- * may take what is free above the low watermark: as much comes free below at once.
+ * Promotion only uses free pages above the high watermark, so that kswapd has no
+ * reason to run. But other tasks allocate down to the low watermark, and an
+ * allocation that falls back to a block of another migrate type boosts all
+ * watermarks until kswapd runs. This code does not wake kswapd. So below the high
+ * watermark, half of the frames freed by demotions are left free, and the other half
+ * are used at once, to promote without a wait for the watermark.
  *
- * Where there are several nodes above, each batch is of one address space and goes to
- * one of them, by turns, as often as the threads are there and the memory is used there.
- * What may not go there, for a policy say, is asked for each of the others at last.
+ * Watermarks apply to the free pages of the zone, without the per-CPU lists. In a
+ * batch, the first allocation moves hundreds of free pages to the list of the CPU,
+ * and later batches move more. So the list is drained after a batch if the node has
+ * fewer free pages than a list can take. Demotion uses free pages above the low
+ * watermark: the promotion that follows frees the same number on the slow node.
  *
- * Of the folios that are to go up each ends in exactly one counter:
+ * If there are several fast nodes, each batch has pages of one address space and one
+ * target. The targets alternate in proportion to the number of threads on each node
+ * and to the accesses seen on it. A page that may not migrate to a target, for its
+ * memory policy for example, is tried with each other node at the end.
+ *
+ * Each folio whose promotion is attempted is counted in exactly one counter:
  *
  *	taken = promoted_folios + drop_* + fail_*
  *
- * A large folio goes in one piece. Where it does not fit into what is left of a batch
- * the next one begins with it, and where it gives way it may be for more than one.
+ * A large folio migrates as a whole. If it does not fit into the rest of a batch,
+ * the next batch starts with it. If it is a victim, it can make room for more than
+ * one page.
  *
- * Locking: none of its own. See gather.c for what is held while pages move. What is
- * counted by node is changed by kmtierd alone.
+ * Locking: none. See gather.c for the locks that are held during a migration. Only
+ * kmtierd changes the counters by node.
  */
 #include <linux/bitmap.h>
 #include <linux/kthread.h>
@@ -46,15 +51,18 @@
 #include "move.h"
 #include "mtier.h"
 
-/* A node that is below its watermark takes some batches until there is room. */
+/* Most batches of victims to get a node above its watermark. */
 #define MTIER_SWAP_TRIES	8
-/* Most base pages of a batch: a flush for all of them, and a huge page fits. */
+/* Most base pages of a batch: one TLB flush for all, and a huge page fits. */
 #define MTIER_BATCH_PAGES	512UL
-/* More than a CPU takes for its lists at once: pcp->batch << CONFIG_PCP_BATCH_SCALE_MAX */
+/*
+ * Upper limit of the pages that a CPU takes for its lists at once:
+ * pcp->batch << CONFIG_PCP_BATCH_SCALE_MAX
+ */
 #define MTIER_LISTS_PAGES	2048UL
 
 /**
- * struct mtier_cursor - the marked pages of a side, range by range
+ * struct mtier_cursor - position in the selected pages of a tier
  * @part: index of the address space
  * @range: index of the range
  */
@@ -64,9 +72,9 @@ struct mtier_cursor {
 };
 
 /**
- * struct mtier_victims - those of a node of the upper tier
- * @at: where they go on
- * @came_free: pages that went down from it and were not made use of yet
+ * struct mtier_victims - victims on a fast node
+ * @at: position of the next victims
+ * @came_free: pages demoted from the node whose frames are not used yet
  */
 struct mtier_victims {
 	struct mtier_cursor at;
@@ -74,16 +82,17 @@ struct mtier_victims {
 };
 
 /**
- * struct mtier_swap - pages of a plan while they change places
- * @watch: what they were marked in
- * @up: what moves up at once
- * @down: what moves down at once
- * @left: pages that are still to go up
- * @chosen_ns: when the plan was made; for tracepoints
- * @victims: who makes room, by node
- * @least: room that a batch has to have for the largest folio of a side
- * @elsewhere: what may not go to a target is asked for another one later
- * @did: what was done
+ * struct mtier_swap - state of an exchange
+ * @watch: the sample, with the pages of the plan selected
+ * @up: batch for promotions
+ * @down: batch for demotions
+ * @left: number of pages of the plan that were not attempted yet
+ * @chosen_ns: time of the plan, for tracepoints
+ * @victims: victims, by node
+ * @least: smallest size of a batch that fits the largest folio of the plan, by tier
+ * @elsewhere: pages that may not migrate to a target are tried with another one
+ *	later
+ * @did: result so far
  */
 struct mtier_swap {
 	struct mtier_watch *watch;
@@ -98,31 +107,31 @@ struct mtier_swap {
 };
 
 /**
- * struct mtier_turns - marked folios that had their turn
- * @folios: how many
- * @pages: base pages of them
+ * struct mtier_turns - selected folios that were processed
+ * @folios: number of folios
+ * @pages: number of their base pages
  */
 struct mtier_turns {
 	unsigned long folios;
 	unsigned long pages;
 };
 
-/* Used again and again by kmtierd. */
+/* Reused by kmtierd in each exchange. */
 static struct mtier_move *mtier_swap_up_move, *mtier_swap_down_move;
 static struct mtier_lru mtier_swap_lru;
 static struct mtier_victims *mtier_swap_victims;
-/* By node, since it was switched on. */
+/* Totals by node since promotion was switched on. */
 static struct mtier_moved *mtier_swap_moved;
 
-/* Others read it, see mtier_swap_node(). */
+/* Increase a counter that mtier_swap_node() reads without a lock. */
 static void mtier_swap_sum(unsigned long *sum, unsigned long nr)
 {
 	WRITE_ONCE(*sum, *sum + nr);
 }
 
-/* ---- marked pages ---- */
+/* ---- selected pages ---- */
 
-/* Set bits for the marked pages of a range that are of one side. */
+/* Set the bits of the selected pages of a range that are on one tier. */
 static bool mtier_marked(const u8 *page, u8 low, unsigned long *todo)
 {
 	const u8 mask = MTIER_PAGE_GOES | MTIER_PAGE_LOW;
@@ -136,7 +145,7 @@ static bool mtier_marked(const u8 *page, u8 low, unsigned long *todo)
 	return !bitmap_empty(todo, MTIER_RANGE_PAGES);
 }
 
-/* The range of a cursor, or the next with marked pages: they are set in @todo. */
+/* Find the next range with selected pages, and set them in @todo. */
 static bool mtier_marked_next(struct mtier_watch *w, struct mtier_cursor *at,
 			      unsigned int end, u8 low, unsigned long *todo)
 {
@@ -150,7 +159,7 @@ static bool mtier_marked_next(struct mtier_watch *w, struct mtier_cursor *at,
 	return false;
 }
 
-/* Those that had their turn are not in the burst any more. */
+/* Remove the processed pages from the sample, and count them. */
 static void mtier_marked_done(u8 *page, const unsigned long *done,
 			      struct mtier_turns *turns)
 {
@@ -164,7 +173,7 @@ static void mtier_marked_done(u8 *page, const unsigned long *done,
 	}
 }
 
-/* Is a large folio left, of those that are @todo and not @done? */
+/* Check whether the pages in @todo that are not @done include a large folio. */
 static bool mtier_marked_large(const u8 *page, const unsigned long *todo,
 			       const unsigned long *done)
 {
@@ -177,8 +186,8 @@ static bool mtier_marked_large(const u8 *page, const unsigned long *todo,
 }
 
 /*
- * Isolate marked pages from the cursor on, before range @end, until the move is
- * full. Returns what had its turn.
+ * Isolate selected pages from the cursor on, before range @end, until the batch is
+ * full. Returns the number of pages and folios processed, isolated or not.
  */
 static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
 					    struct mtier_move *mv,
@@ -194,11 +203,11 @@ static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
 		open = mtier_gather(mv, w->part[at->part].slot->mm,
 				    w->at[at->range]);
 		page = mtier_watch_range(w, at->range);
-		/* What does not fit begins the next batch. */
+		/* A large folio that does not fit starts the next batch. */
 		if (mv->nr_pages && mtier_marked_large(page, mv->todo, mv->done))
 			open = false;
 		mtier_marked_done(page, mv->done, &turns);
-		/* Who is left lies on another node of this side. */
+		/* Pages that are left are on another node of this tier. */
 		if (open)
 			at->range++;
 		cond_resched();
@@ -206,9 +215,9 @@ static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
 	return turns;
 }
 
-/* ---- down ---- */
+/* ---- demotion ---- */
 
-/* Send some of a node's victims away; returns how many went. */
+/* Demote some victims of a node. Returns the number of pages demoted. */
 static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 				     unsigned long want)
 {
@@ -237,8 +246,9 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 }
 
 /*
- * Frames that come free stay with the CPU first, by what its block is for, and so not
- * always for who asks next, while watermarks go by what the zone has: give them back.
+ * Drain the per-CPU lists of this CPU. Freed frames go to these lists first,
+ * separately by migrate type. There they do not count for the watermarks, and an
+ * allocation of another type cannot use them.
  */
 static void mtier_swap_drain(int nid)
 {
@@ -252,7 +262,10 @@ static void mtier_swap_drain(int nid)
 	migrate_enable();
 }
 
-/* How many may go up to a node now, see above. Allocations need the low watermark. */
+/*
+ * Get the number of pages that can be promoted to a node now; see the head comment.
+ * Allocations fail below the low watermark in any case.
+ */
 static unsigned long mtier_swap_free(const struct mtier_swap *s, int nid)
 {
 	return max(mtier_node_free_above(nid, WMARK_HIGH),
@@ -261,8 +274,8 @@ static unsigned long mtier_swap_free(const struct mtier_swap *s, int nid)
 }
 
 /*
- * How many may go up to a node: so many as there is room for, which is made. Where
- * it is below its watermark some go down for that first.
+ * Make room for @want pages on a node, and get the number of pages that can be
+ * promoted to it. A node below its watermark requires more demotions for that.
  */
 static unsigned long mtier_swap_room(struct mtier_swap *s, int nid,
 				     unsigned long want)
@@ -280,9 +293,9 @@ static unsigned long mtier_swap_room(struct mtier_swap *s, int nid,
 	return min(room, want);
 }
 
-/* ---- up ---- */
+/* ---- promotion ---- */
 
-/* How a page ends that is not to be moved, or cannot be. */
+/* Counters of the folios that were not promoted, by reason. */
 static const enum vm_event_item mtier_swap_ends[MTIER_WHY_CROWDED] = {
 	[MTIER_WHY_POLICY] = MTIER_DROP_POLICY,
 	[MTIER_WHY_KIND] = MTIER_DROP_TYPE,
@@ -293,14 +306,14 @@ static const enum vm_event_item mtier_swap_ends[MTIER_WHY_CROWDED] = {
 	[MTIER_WHY_GONE] = MTIER_DROP_GONE,
 };
 
-/* The one end of folios that were to go up and did not. */
+/* Count folios whose promotion failed. */
 static void mtier_swap_dropped(int nid, enum vm_event_item how, unsigned int nr)
 {
 	mtier_swap_sum(&mtier_swap_moved[nid].dropped, nr);
 	count_vm_events(how, nr);
 }
 
-/* Account for every folio that was to go up. */
+/* Count the result of each folio whose promotion was attempted. */
 static void mtier_swap_count(int nid, const struct mtier_move *mv,
 			     unsigned int taken)
 {
@@ -318,7 +331,7 @@ static void mtier_swap_count(int nid, const struct mtier_move *mv,
 		mtier_swap_dropped(nid, mtier_swap_ends[i], mv->ended[i]);
 }
 
-/* Where the next batch of an address space goes to. */
+/* Choose the target of the next batch of an address space. */
 static int mtier_swap_target(struct mtier_slot *slot, int nid,
 			     const nodemask_t *up)
 {
@@ -327,7 +340,7 @@ static int mtier_swap_target(struct mtier_slot *slot, int nid,
 	return target == NUMA_NO_NODE ? mtier_nearest(nid, up) : target;
 }
 
-/* Wait until the target's rate covers what was moved; false to stop. */
+/* Wait until the rate limit covers @pages. False if kmtierd must stop. */
 static bool mtier_swap_pay(int target, unsigned long pages)
 {
 	u64 wait_ns, bytes = (u64)pages << PAGE_SHIFT;
@@ -344,15 +357,15 @@ static bool mtier_swap_pay(int target, unsigned long pages)
 }
 
 /*
- * How many a batch is to have: a folio goes in one piece, also where less than it has
- * is left, as it is with a low limit of the rate.
+ * Get the size of the next batch. The largest folio must fit, even if that exceeds
+ * the rest of the plan, as with a low rate limit.
  */
 static unsigned long mtier_swap_want(const struct mtier_swap *s)
 {
 	return max(min(MTIER_BATCH_PAGES, s->left), s->least[MTIER_LOW]);
 }
 
-/* A batch of pages before range @end, from a node to another; false to stop. */
+/* Promote a batch of pages before range @end. False if kmtierd must stop. */
 static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 			     unsigned int end, int nid, int target)
 {
@@ -361,7 +374,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	unsigned long room, moved;
 
 	room = mtier_swap_room(s, target, mtier_swap_want(s));
-	/* Elsewhere may be some. */
+	/* Another target may have room. */
 	if (!room) {
 		at->range = end;
 		return true;
@@ -388,7 +401,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	return mtier_swap_pay(target, moved);
 }
 
-/* Marked pages that lie on a node, from the cursor on; false if there are none. */
+/* Find slow pages that are selected, from the cursor on. False if there are none. */
 static bool mtier_swap_more(struct mtier_swap *s, struct mtier_cursor *at,
 			    unsigned int end)
 {
@@ -396,7 +409,7 @@ static bool mtier_swap_more(struct mtier_swap *s, struct mtier_cursor *at,
 					    s->up->todo);
 }
 
-/* All that go up from a node where there is one above it; false to stop. */
+/* Promote the pages of a node to its only target. False if kmtierd must stop. */
 static bool mtier_swap_up_one(struct mtier_swap *s, int nid, int target)
 {
 	struct mtier_cursor at = { };
@@ -408,8 +421,8 @@ static bool mtier_swap_up_one(struct mtier_swap *s, int nid, int target)
 }
 
 /*
- * The same of one address space where there are several: in turn to each, and what
- * is left after that to any.
+ * Promote the pages of one address space to several targets: first in rotation, then
+ * the remaining pages to each target.
  */
 static bool mtier_swap_up_part(struct mtier_swap *s, unsigned int part, int nid,
 			       const nodemask_t *up)
@@ -438,7 +451,7 @@ static bool mtier_swap_up_part(struct mtier_swap *s, unsigned int part, int nid,
 	return true;
 }
 
-/* All that go up from a node; false to stop. */
+/* Promote all selected pages of a slow node. False if kmtierd must stop. */
 static bool mtier_swap_up(struct mtier_swap *s, int nid)
 {
 	int forced = READ_ONCE(mtier_conf.target_node);
@@ -458,7 +471,7 @@ static bool mtier_swap_up(struct mtier_swap *s, int nid)
 	return true;
 }
 
-/* How large is the largest folio of a plan, on either side? Or as good as. */
+/* Set an upper limit of the size of the largest folio of a plan, by tier. */
 static void mtier_swap_least(struct mtier_swap *s, const struct mtier_plan *plan)
 {
 	u32 i;
@@ -474,13 +487,13 @@ static void mtier_swap_least(struct mtier_swap *s, const struct mtier_plan *plan
 }
 
 /**
- * mtier_swap() - have the pages change places that a plan has marked
- * @watch: what they are marked in; those that had their turn are not in the burst any
- *	more afterwards, the others are not marked any more
+ * mtier_swap() - Exchange the selected pages of a plan.
+ * @watch: the sample; processed pages are removed from it, and the other selected
+ *	pages are deselected
  * @plan: the plan
  *
- * Context: kmtierd; sleeps where the rate is limited.
- * Return: what was done.
+ * Context: kmtierd; sleeps if the rate limit is reached.
+ * Return: the result.
  */
 struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 				const struct mtier_plan *plan)
@@ -507,7 +520,7 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 }
 
 /**
- * mtier_swap_start() - get ready to move pages
+ * mtier_swap_start() - Allocate the batches of kmtierd.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -524,7 +537,7 @@ int mtier_swap_start(void)
 }
 
 /**
- * mtier_swap_stop() - no pages move any more; kmtierd has stopped
+ * mtier_swap_stop() - Free the batches after kmtierd has stopped.
  */
 void mtier_swap_stop(void)
 {
@@ -535,10 +548,10 @@ void mtier_swap_stop(void)
 }
 
 /**
- * mtier_swap_node() - what has moved from a node of the lower tier, and to it
+ * mtier_swap_node() - Get the totals of migrations from and to a slow node.
  * @nid: the node
  *
- * Return: sums since it was switched on.
+ * Return: totals since promotion was switched on.
  */
 struct mtier_moved mtier_swap_node(int nid)
 {
@@ -552,7 +565,7 @@ struct mtier_moved mtier_swap_node(int nid)
 }
 
 /**
- * mtier_swap_init() - allocate what lives as long as the kernel
+ * mtier_swap_init() - Allocate the data by node, which is never freed.
  *
  * Return: 0 or -ENOMEM.
  */

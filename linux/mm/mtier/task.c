@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page promotion: what a process can say about itself, and what its faults say.
+ * Page promotion: scan scale of a process, and hint faults.
  *
  * The scan scale belongs to the address space, so all threads share it. Like
- * PR_SET_THP_DISABLE it is inherited over fork and kept over exec: a parent
- * can set it for a program that knows nothing of it. It only asks to be looked at
- * less or more often than others, within cpu_percent, so it needs no privilege.
+ * PR_SET_THP_DISABLE, it is inherited at fork and kept at exec. So a parent can set
+ * it for a program that does not use this prctl(). The scale only changes how often
+ * an address space is scanned compared with others, within the limit cpu_percent. So
+ * no privilege is required.
  */
 #include <linux/mm.h>
 #include <linux/mm_types.h>
@@ -16,8 +17,8 @@
 #include "mtier.h"
 
 /**
- * mtier_init_mm() - set up the fields of a new mm
- * @mm: the mm, which at fork is a copy of its parent's
+ * mtier_init_mm() - Initialise the fields of a new mm.
+ * @mm: the mm; at fork, a copy of the mm of the parent
  */
 void mtier_init_mm(struct mm_struct *mm)
 {
@@ -27,8 +28,8 @@ void mtier_init_mm(struct mm_struct *mm)
 }
 
 /**
- * mtier_task_mem() - our line of /proc/PID/status
- * @m: where to print
+ * mtier_task_mem() - Print the scan scale for /proc/PID/status.
+ * @m: output file
  * @mm: the address space
  */
 void mtier_task_mem(struct seq_file *m, struct mm_struct *mm)
@@ -37,14 +38,14 @@ void mtier_task_mem(struct seq_file *m, struct mm_struct *mm)
 }
 
 /**
- * mtier_prctl_set() - prctl(PR_MTIER_SCAN_SCALE_SET)
+ * mtier_prctl_set() - Implement prctl(PR_MTIER_SCAN_SCALE_SET).
  * @mm: the caller's address space
- * @scale: 0 never looked at, 5 normal, 10 twice as often
+ * @scale: 0 is never scanned, 5 is normal, 10 is scanned twice as often
  * @arg3: must be 0
  * @arg4: must be 0
  * @arg5: must be 0
  *
- * Return: 0, or -EINVAL and nothing changed.
+ * Return: 0, or -EINVAL without any change.
  */
 int mtier_prctl_set(struct mm_struct *mm, unsigned long scale,
 		    unsigned long arg3, unsigned long arg4, unsigned long arg5)
@@ -56,7 +57,7 @@ int mtier_prctl_set(struct mm_struct *mm, unsigned long scale,
 }
 
 /**
- * mtier_prctl_get() - prctl(PR_MTIER_SCAN_SCALE_GET)
+ * mtier_prctl_get() - Implement prctl(PR_MTIER_SCAN_SCALE_GET).
  * @mm: the caller's address space
  * @arg2: must be 0
  * @arg3: must be 0
@@ -74,15 +75,16 @@ int mtier_prctl_get(struct mm_struct *mm, unsigned long arg2,
 }
 
 /**
- * __mtier_hint_fault() - a hint fault is to move a page, maybe because it is hot
- * @folio: its folio
+ * __mtier_hint_fault() - Check whether a hint fault must not promote a page.
+ * @folio: folio of the page
  *
- * With the tiering mode of NUMA balancing the kernel takes away access rights to
- * pages of slow nodes, and a fault that finds one hot by how soon it comes moves it.
- * While the engine runs there is one who judges, and one limit: the fault is over
- * without. What it moves for another reason it moves.
+ * The tiering mode of NUMA balancing removes the access rights to pages of slow
+ * nodes. A fault soon after that indicates a hot page, and promotes it. While
+ * kmtierd runs, only kmtierd promotes, under one rate limit, and such a fault ends
+ * without a migration. Faults that migrate a page for another reason are not
+ * affected.
  *
- * Return: true if the fault is to leave the page where it is.
+ * Return: true if the fault must leave the page in place.
  */
 bool __mtier_hint_fault(struct folio *folio)
 {
