@@ -250,15 +250,25 @@ MUTANTS = [
     Mutant("little new memory is forgotten", "\t\treturn 0;\n\tp->pages = all;", "\t\tnew = 0;\n\tp->pages = all;"),
     Mutant("new memory is new for ever", "\tp->pages = all;\n\treturn new;", "\treturn new;"),
     Mutant("look at new memory as before", "\tif (new)\n\t\tp->share = share_cap(m, true);", "\t(void)new;"),
-    Mutant("no rest", "period - min_t(u64, period, burst_ns), REST_NS)", "0 * period, REST_NS)"),
+    Mutant("no rest", "period - min_t(u64, period, burst_ns), longest)", "0 * period, longest)"),
     Mutant(
         "rest as if the burst took no time",
-        "period - min_t(u64, period, burst_ns), REST_NS)",
-        "period, REST_NS)",
+        "period - min_t(u64, period, burst_ns), longest)",
+        "period, longest)",
+    ),
+    Mutant(
+        "rest longer than a second, whatever is allowed",
+        "share_cap(m, true)),\n\t\t\tREST_NS);",
+        "p->share),\n\t\t\tREST_NS);",
+    ),
+    Mutant(
+        "rest a second at most, whatever is allowed",
+        "longest = max_t(u64, div_u64(mul_sat(spent_ns, MTIER_Q16), share_cap(m, true)),\n\t\t\tREST_NS);",
+        "longest = REST_NS;",
     ),
     Mutant(
         "rest without end",
-        "return min_t(u64, period - min_t(u64, period, burst_ns), REST_NS);",
+        "return min_t(u64, period - min_t(u64, period, burst_ns), longest);",
         "return period - min_t(u64, period, burst_ns);",
     ),
     # working sets
