@@ -143,13 +143,13 @@ static pid_t sleeper(unsigned long scale)
 	return pid;
 }
 
-/* What it will have been charged when it runs again */
+/* Get the CPU time that a process will be charged when it runs again. */
 static long long owes(pid_t pid)
 {
 	return ns_sched(pid, "remote_debt_ns");
 }
 
-/* Charges tell whose memory is looked at how often. */
+/* The charges show how often the memory of each process is scanned. */
 static int the_scale_is_kept(void)
 {
 	pid_t often = sleeper(10), rarely = sleeper(1);
@@ -160,9 +160,13 @@ static int the_scale_is_kept(void)
 	mt_set("charge", 1);
 	/* Not all of it in every burst */
 	mt_set("scan/cpu_percent", 1);
-	passed = !mt_observe_on() && mt_bursts_pass(4);
-	much = owes(often);
-	little = owes(rarely);
+	passed = !mt_observe_on() && mt_bursts_pass(1);
+	/* The first burst finds all of it in use, and has credit to scan all. */
+	much = -owes(often);
+	little = -owes(rarely);
+	passed &= mt_bursts_pass(16);
+	much += owes(often);
+	little += owes(rarely);
 	mt_off();
 	mt_kill(often);
 	mt_kill(rarely);
