@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow: what tests look at.
+ * Automatic NUMA migration: debugfs files for tests.
  *
- * In /sys/kernel/debug/numa_follow: cpusets is the number of cgroups whose memory follows
- * their tasks, those on their way out included; marked_mms is the number of address spaces
- * that have had marked pages, for a second after the last one is gone still 1.
+ * In /sys/kernel/debug/numa_follow: cpusets is the number of cgroups with auto_migration,
+ * including cgroups being removed. marked_mms is the number of address spaces that have
+ * had marked pages; it stays 1 for a second after the last one is gone.
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>

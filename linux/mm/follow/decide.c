@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow: what is decided without a page, a lock or a clock.
+ * Automatic NUMA migration: decisions that need no page, lock or clock.
  *
- * Which pages move, and which neighbours go along; when a task has settled on another
- * node, whether its memory follows, which of its threads does the work, and what
- * cpusets allow together; whose a file is, and how many pages may come to a node within
- * a second.  All of it is tested by itself in tests/decide_kunit.c.
+ * They decide which pages and which of their neighbours move; when a task has settled on
+ * another node, whether its memory moves, and which thread does the work; the combined
+ * limits of nested cpusets; the home of a file; and the rate limit of a node.
+ * tests/decide_kunit.c tests all of them.
  */
 #include <linux/align.h>
 #include <linux/compiler.h>
@@ -23,17 +23,17 @@
 /* ---- pages ---- */
 
 /**
- * follow_request_fits - Can MPOL_MF_LAZY be done with the rest of a request?
- * @mode: of the policy
- * @mode_flags: of the policy
- * @flags: of the call
+ * follow_request_fits() - Check whether a request allows MPOL_MF_LAZY
+ * @mode: mode of the policy
+ * @mode_flags: mode flags of the policy
+ * @flags: flags of the call
  *
- * It says how pages move, so something has to say that they do; nobody can tell
- * now whether all of them will, as MPOL_MF_STRICT would have it; and the policy
- * has to be one that a fault can go by: neither the lack of one, nor one that
- * leaves the choice to NUMA balancing.
+ * MPOL_MF_LAZY selects how pages move, so the request must also move pages.
+ * MPOL_MF_STRICT reports pages that cannot move, which is not known before the faults.
+ * The policy must name a target for a fault: MPOL_DEFAULT does not, and
+ * MPOL_F_NUMA_BALANCING leaves the choice to NUMA balancing.
  *
- * Return: true if it can.
+ * Return: true if it does.
  */
 bool follow_request_fits(unsigned short mode, unsigned short mode_flags,
 			 unsigned long flags)
@@ -46,12 +46,12 @@ bool follow_request_fits(unsigned short mode, unsigned short mode_flags,
 }
 
 /**
- * follow_verdict - What becomes of a page?
- * @seen: what is seen of it
+ * follow_verdict() - Decide whether a page moves
+ * @seen: state of the page
  *
- * What cannot move when it is used is not worth a mark either.
+ * A page that could not move at its next access is not marked either.
  *
- * Return: FOLLOW_TAKE, FOLLOW_LEAVE, or the reason why it stays.
+ * Return: FOLLOW_TAKE, FOLLOW_LEAVE, or the reason why the page stays.
  */
 enum follow_verdict follow_verdict(const struct follow_seen *seen)
 {
@@ -65,16 +65,16 @@ enum follow_verdict follow_verdict(const struct follow_seen *seen)
 }
 
 /**
- * follow_shared - Do too many processes share a folio?
+ * follow_shared() - Check whether too many processes share a folio
  * @likely: folio_likely_mapped_shared()
- * @mapcount: how often its pages are mapped, all in all
- * @nr_pages: how many they are
- * @max_mapcount: so many processes may share it
+ * @mapcount: total number of mappings of its pages
+ * @nr_pages: number of its pages
+ * @max_mapcount: largest number of processes that may share it
  *
- * A huge page of one process is mapped 512 times if its page table is not huge:
- * mappings per page, rounded up, are as near as one gets to processes.
+ * A huge page that one process maps by PTEs has 512 mappings. The number of mappings per
+ * page, rounded up, is the best available estimate of the number of processes.
  *
- * Return: true if more do.
+ * Return: true if more than @max_mapcount processes share it.
  */
 bool follow_shared(bool likely, unsigned int mapcount, unsigned int nr_pages,
 		   unsigned int max_mapcount)
@@ -85,15 +85,15 @@ bool follow_shared(bool likely, unsigned int mapcount, unsigned int nr_pages,
 }
 
 /**
- * follow_batch_window - Where does a fault look for more pages to pull?
+ * follow_batch_window() - Get the range whose pages move with a fault
  * @addr: address of the fault
  * @vm_start: start of its VMA
  * @vm_end: end of its VMA
  *
- * Aligned, so that it stays in one page table, and memory that is used from one
- * end to the other is pulled by the smallest number of faults.
+ * The range is aligned. So it lies in one page table, and a sequential use of memory
+ * takes the smallest number of faults.
  *
- * Return: at most FOLLOW_BATCH_PAGES pages, the one of @addr among them.
+ * Return: at most FOLLOW_BATCH_PAGES pages, including the page of @addr.
  */
 struct follow_window follow_batch_window(unsigned long addr,
 					 unsigned long vm_start,
@@ -111,9 +111,9 @@ struct follow_window follow_batch_window(unsigned long addr,
 /* ---- tasks ---- */
 
 /**
- * follow_settle - A task is at home on a node
+ * follow_settle() - Set the home node of a task
  * @place: of the task
- * @node: where
+ * @node: new home node
  */
 void follow_settle(struct follow_place *place, int node)
 {
@@ -122,17 +122,17 @@ void follow_settle(struct follow_place *place, int node)
 }
 
 /**
- * follow_stays - A task was seen on a node
- * @place: of the task
- * @node: where
- * @now: when; jiffies
- * @settle: so long it has to be there without a break; jiffies
- * @interval: from one try to the next; jiffies
+ * follow_stays() - Check whether a task has stayed on another node long enough
+ * @place: of the task; updated
+ * @node: node on which the task was seen
+ * @now: time; jiffies
+ * @settle: required uninterrupted time on the node; jiffies
+ * @interval: minimum time between two migrations; jiffies
  *
- * The first node is home.  Seen at home, it has not been away; seen on a third
- * node, it begins to be away anew.
+ * The first node becomes the home node. A sight at home ends the time away; a sight on a
+ * third node starts it anew.
  *
- * Return: true if it is time for its memory to follow.
+ * Return: true if the memory of the task should move now.
  */
 bool follow_stays(struct follow_place *place, int node, unsigned long now,
 		  unsigned long settle, unsigned long interval)
@@ -152,13 +152,14 @@ bool follow_stays(struct follow_place *place, int node, unsigned long now,
 }
 
 /**
- * follow_action - Does the memory of a task follow it?
- * @facts: what is known of the task
+ * follow_action() - Decide how the memory of a task moves
+ * @facts: facts about the task
  *
- * Others may still use from the old node what moves at once: so most of a process
- * has to be on the new one.  Else it moves by use, to whoever uses it.
+ * Threads on the old node may still use pages that move at once. So more than half of the
+ * threads must be on the new node. Otherwise pages are marked, and move to the thread
+ * that uses them.
  *
- * Return: FOLLOW_DIRECT, FOLLOW_LAZY, or why it does not.
+ * Return: FOLLOW_DIRECT, FOLLOW_LAZY, or the reason for no action.
  */
 enum follow_action follow_action(const struct follow_facts *facts)
 {
@@ -176,13 +177,13 @@ enum follow_action follow_action(const struct follow_facts *facts)
 }
 
 /**
- * follow_from_anywhere - Do pages follow a task from wherever they are?
- * @facts: what is known of the task
+ * follow_from_anywhere() - Check whether pages move from all nodes
+ * @facts: facts about the task
  *
- * Nobody of its process is elsewhere and might want them there.  Else they follow from
- * where this task was at home, which others may use from there, too.
+ * They do if all threads of the process are on the new node, so that no thread needs them
+ * elsewhere. Otherwise pages move only from the previous homes of the task.
  *
- * Return: true if so.
+ * Return: true if they do.
  */
 bool follow_from_anywhere(const struct follow_facts *facts)
 {
@@ -191,13 +192,13 @@ bool follow_from_anywhere(const struct follow_facts *facts)
 
 /**
  * follow_walks_again() - Decide whether a walk is repeated
- * @left: pages that stayed for want of memory, or as they were busy
+ * @left: pages that stayed for lack of memory, or because they were busy
  * @went: pages that moved, or were marked to move
  *
- * Both reasons pass. The other ones (dirty, shared) mostly do not, and a few pages are
- * always busy in the LRU batches of CPUs.
+ * Both reasons are temporary. The other ones (dirty, shared) mostly are not. A few pages
+ * are always busy in the LRU batches of CPUs, so a small @left does not count.
  *
- * Return: true if so many pages stayed that another walk is worth its time.
+ * Return: true if at least 1/FOLLOW_LEFT_PART of the pages stayed.
  */
 bool follow_walks_again(unsigned long left, unsigned long went)
 {
@@ -214,19 +215,22 @@ static bool walks_for(const struct follow_claim *claim,
 }
 
 /**
- * follow_turn - Is it this thread that walks?
- * @claim: of the process
- * @route: what this thread would walk for
+ * follow_turn() - Decide whether this thread walks
+ * @claim: walk ownership of the process
+ * @route: walk that this thread needs
  * @now: jiffies
- * @lease: after so long without a sign, whoever walked is gone; jiffies
- * @settle: others may come so long after each other; jiffies
- * @interval: so long a walk that is done is not done again; jiffies
+ * @lease: an owner without a heartbeat for this time has gone; jiffies
+ * @settle: most time between the arrivals of two threads; jiffies
+ * @interval: a finished walk is not repeated within this time; jiffies
  *
- * When a whole process moves, each of its threads comes to the same conclusion; but for
- * those that come first, when most are not there yet: what they mark the others move.
+ * When a whole process moves, each of its threads comes to the same decision, so one walk
+ * has to do for all. Only the first threads decide to mark pages, since most threads are
+ * not on the new node yet; the later threads then move the marked pages by their
+ * accesses.
  *
- * A walk does not do for who came after it had begun: what it has marked, that thread
- * has used meanwhile from the old node.  One more does for all of those.
+ * A walk does not cover a thread that arrived after the walk started: that thread may
+ * have moved marked pages to the old node by using them. One more walk covers all such
+ * threads.
  *
  * Return: see enum follow_turn.
  */
@@ -248,12 +252,12 @@ enum follow_turn follow_turn(const struct follow_claim *claim,
 }
 
 /**
- * numa_follow_limit - What is left of some limits below a cpuset?
- * @limits: of the cpusets seen so far; more limited on return
- * @own: of this cpuset; others may change them
+ * numa_follow_limit() - Combine the limits of a cpuset with those of its ancestors
+ * @limits: limits so far; updated
+ * @own: limits of the next cpuset; other CPUs may change them
  *
- * The more restrained one wins each time: off, the longer interval, moving by
- * use, the smaller number of sharers.
+ * The more restrictive value wins: disabled, the longer interval, migration on access,
+ * the smaller number of sharers.
  */
 void numa_follow_limit(struct numa_follow_limits *limits,
 		       const struct numa_follow_limits *own)
@@ -269,17 +273,17 @@ void numa_follow_limit(struct numa_follow_limits *limits,
 	limits->on_fault = min(limits->on_fault, READ_ONCE(own->on_fault));
 }
 
-/* ---- faults that map what nobody maps ---- */
+/* ---- faults that map a page which is not mapped yet ---- */
 
 /**
- * follow_reaches - Is a page one that a level is about?
+ * follow_reaches() - Check whether a migrate_on_fault level covers a page
  * @level: 0 to 3, of the task's cpusets
- * @kind: of the page
- * @explicit: a policy was set for it
+ * @kind: kind of the page
+ * @explicit: a policy was set for the page
  *
- * Files come late: they are read by many, who may be anywhere.
+ * Files need the higher levels: many tasks on different nodes may read them.
  *
- * Return: true if it is.
+ * Return: true if it does.
  */
 bool follow_reaches(unsigned int level, enum follow_kind kind, bool explicit)
 {
@@ -289,10 +293,10 @@ bool follow_reaches(unsigned int level, enum follow_kind kind, bool explicit)
 }
 
 /**
- * follow_home_take - Somebody uses a file, and wants its pages on a node
- * @home: where the file is looked up; what it held of another one is lost
+ * follow_home_take() - Set or renew the home of a file
+ * @home: slot of the file; a home of another file in it is lost
  * @key: the file
- * @claim: where they are wanted; follow_home_free()
+ * @claim: the home; follow_claim_of()
  * @now: jiffies
  */
 void follow_home_take(struct follow_home *home, unsigned long key,
@@ -303,7 +307,7 @@ void follow_home_take(struct follow_home *home, unsigned long key,
 	WRITE_ONCE(home->last, now);
 }
 
-/* Is it still the second that the rate is of? */
+/* Check whether the current second of @rate is not over yet. */
 static bool same_second(const struct follow_rate *rate, unsigned long now,
 			unsigned long second)
 {
@@ -311,16 +315,16 @@ static bool same_second(const struct follow_rate *rate, unsigned long now,
 }
 
 /**
- * follow_rate_has - Is there room for more pages on a node now?
- * @rate: of the node; others may change it
+ * follow_rate_has() - Check the rate limit of a node
+ * @rate: of the node; other CPUs may change it
  * @now: jiffies
- * @second: how long that is; jiffies
- * @limit: pages within a second
- * @nr_pages: that would come
+ * @second: length of a second; jiffies
+ * @limit: pages allowed within a second
+ * @nr_pages: number of pages to move
  *
- * A folio larger than the limit may come as the first of a second.
+ * A folio larger than the limit may be the first of a second.
  *
- * Return: true if there is.
+ * Return: true if the limit allows the pages.
  */
 bool follow_rate_has(const struct follow_rate *rate, unsigned long now,
 		     unsigned long second, unsigned long limit,
@@ -333,14 +337,15 @@ bool follow_rate_has(const struct follow_rate *rate, unsigned long now,
 }
 
 /**
- * follow_rate_takes - May more pages come to a node now?
- * @rate: of the node; what is taken is added
+ * follow_rate_takes() - Take pages from the rate limit of a node
+ * @rate: of the node; updated
  * @now: jiffies
- * @second: how long that is; jiffies
- * @limit: pages within a second
- * @nr_pages: that would come
+ * @second: length of a second; jiffies
+ * @limit: pages allowed within a second
+ * @nr_pages: number of pages to move
  *
- * Return: true if they may; what then does not come is to be given back.
+ * Return: true if the limit allows the pages. The caller returns pages that do not move
+ * with follow_rate_returns().
  */
 bool follow_rate_takes(struct follow_rate *rate, unsigned long now,
 		       unsigned long second, unsigned long limit,
@@ -357,13 +362,13 @@ bool follow_rate_takes(struct follow_rate *rate, unsigned long now,
 }
 
 /**
- * follow_rate_returns - Pages that were to come to a node have not
+ * follow_rate_returns() - Return pages that did not move to the rate limit
  * @rate: of the node
  * @now: jiffies
- * @second: how long that is; jiffies
- * @nr_pages: that follow_rate_takes() took
+ * @second: length of a second; jiffies
+ * @nr_pages: pages that follow_rate_takes() took
  *
- * Nothing is due to a second that is over.
+ * Does nothing once their second is over.
  */
 void follow_rate_returns(struct follow_rate *rate, unsigned long now,
 			 unsigned long second, unsigned long nr_pages)

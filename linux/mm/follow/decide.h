@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Pages that follow: what is decided without a page, a lock or a clock. */
+/* Automatic NUMA migration: decisions that need no page, lock or clock. */
 #ifndef _MM_FOLLOW_DECIDE_H
 #define _MM_FOLLOW_DECIDE_H
 
@@ -9,22 +9,23 @@
 #include <linux/numa_follow_types.h>
 #include <linux/types.h>
 
-/* Pages that one hint fault pulls at most, itself included, unless folios are large */
+/* Most pages that one hint fault migrates, including its own, unless folios are large */
 #define FOLLOW_BATCH_PAGES	16
 
 /* ---- pages ---- */
 
 /**
- * enum follow_verdict - what becomes of a page, whoever comes across it
- * @FOLLOW_DIRTY: it stays: it is of a file and has to be written back first
- * @FOLLOW_SHARED: it stays: others use it, too, and were not asked
- * @FOLLOW_RATE: it stays: too many have moved within a second
- * @FOLLOW_NOMEM: it stays: too little memory is free where it should be
- * @FOLLOW_BUSY: it stays: it is pinned, merged by KSM, or somebody else holds it
- * @FOLLOW_REASONS: how many reasons to stay there are
- * @FOLLOW_TAKE: it moves, now or when it is used next
- * @FOLLOW_LEAVE: it is where it should be, or nobody asks for more
- * @FOLLOW_VERDICTS: how many there are
+ * enum follow_verdict - result for one page
+ * @FOLLOW_DIRTY: stays: a file page that needs writeback first
+ * @FOLLOW_SHARED: stays: other processes map it, and the policy does not cover
+ *	them
+ * @FOLLOW_RATE: stays: the rate limit of the target node is reached
+ * @FOLLOW_NOMEM: stays: too little free memory on the target node
+ * @FOLLOW_BUSY: stays: pinned, merged by KSM, or isolated by another task
+ * @FOLLOW_REASONS: number of reasons to stay
+ * @FOLLOW_TAKE: moves now, or at its next access
+ * @FOLLOW_LEAVE: stays: it is on the right node, or no policy requests a move
+ * @FOLLOW_VERDICTS: number of verdicts
  */
 enum follow_verdict {
 	FOLLOW_DIRTY,
@@ -39,11 +40,11 @@ enum follow_verdict {
 };
 
 /**
- * struct follow_seen - what is seen of a page
+ * struct follow_seen - state of a page that decides whether it can move
  * @misplaced: it should be on another node
- * @shared: others use it, too, and the one who asks has no say over it
- * @dirty: it belongs to a file and is dirty
- * @held: it is pinned, merged by KSM, or not to be had for another reason
+ * @shared: other processes map it, and the request does not cover them
+ * @dirty: it is a dirty file page
+ * @held: it is pinned or merged by KSM
  */
 struct follow_seen {
 	bool misplaced;
@@ -53,9 +54,9 @@ struct follow_seen {
 };
 
 /**
- * struct follow_window - a stretch of addresses
+ * struct follow_window - range of addresses
  * @start: first byte
- * @end: end
+ * @end: end of the range, exclusive
  */
 struct follow_window {
 	unsigned long start;
@@ -73,18 +74,21 @@ struct follow_window follow_batch_window(unsigned long addr,
 
 /* ---- tasks ---- */
 
-/* A walk is repeated if this part of its pages, or more, stayed for now. */
+/*
+ * A walk is repeated if at least this fraction (1/16) of its pages could not move for
+ * now.
+ */
 #define FOLLOW_LEFT_PART	16
 
 /**
- * enum follow_action - what becomes of a task that stays on another node
- * @FOLLOW_BALANCING: nothing: NUMA balancing prefers another node for it
- * @FOLLOW_NODE: nothing: it may have no memory there, or there is none
- * @FOLLOW_POLICY: nothing: it has a memory policy
- * @FOLLOW_THREADS: nothing: its memory is that of others, who run elsewhere
- * @FOLLOW_DECLINED: how many reasons for nothing there are
+ * enum follow_action - action for a task that stays on another node
+ * @FOLLOW_BALANCING: none: NUMA balancing prefers another node for the task
+ * @FOLLOW_NODE: none: the node has no memory, or the task may not use it
+ * @FOLLOW_POLICY: none: the task has a memory policy
+ * @FOLLOW_THREADS: none: the task uses the memory of its parent (vfork)
+ * @FOLLOW_DECLINED: number of reasons for no action
  * @FOLLOW_DIRECT: its memory moves now
- * @FOLLOW_LAZY: its memory moves when it is used next
+ * @FOLLOW_LAZY: its memory is marked, and moves at the next access
  */
 enum follow_action {
 	FOLLOW_BALANCING,
@@ -97,14 +101,14 @@ enum follow_action {
 };
 
 /**
- * struct follow_facts - what is known of a task that stays on another node
- * @node_fits: it may have memory there, and there is some
- * @policy: it has a memory policy
- * @balancing: NUMA balancing wants it on another node, where it may run
- * @borrowed: its memory is its parent's, which waits for it
- * @lazy: its cpuset wants pages to move when they are used
- * @threads: of its process
- * @there: of these, on the new node
+ * struct follow_facts - facts about a task that stays on another node
+ * @node_fits: the node has memory, and the task may use it
+ * @policy: the task has a memory policy
+ * @balancing: NUMA balancing prefers another node, and the task may run there
+ * @borrowed: the task uses the memory of its parent, which waits for it (vfork)
+ * @lazy: its cpuset requests migration on access
+ * @threads: number of threads of its process
+ * @there: number of these threads on the new node
  */
 struct follow_facts {
 	bool node_fits;
@@ -117,12 +121,13 @@ struct follow_facts {
 };
 
 /**
- * struct follow_place - where a task is at home, and where it was seen
- * @node: home: where its memory should be; NUMA_NO_NODE if not yet known
- * @away: other node where it was seen last; NUMA_NO_NODE if it was at home
- * @since: first time it was seen there without a break; jiffies
- * @tried: last time its memory was to follow; jiffies
- * @has_tried: there was such a time
+ * struct follow_place - home node of a task, and the node it runs on
+ * @node: home node: where its memory should be; NUMA_NO_NODE if not known yet
+ * @away: other node on which the task was seen last; NUMA_NO_NODE if it was at
+ *	home
+ * @since: start of its uninterrupted time on @away; jiffies
+ * @tried: last time a migration of its memory was decided on; jiffies
+ * @has_tried: @tried is valid
  */
 struct follow_place {
 	int node;
@@ -133,11 +138,11 @@ struct follow_place {
 };
 
 /**
- * struct follow_route - which pages follow a task, and how
- * @from: nodes where they are
- * @to: where they go
- * @lazy: they are marked, not moved
- * @since: only a walk that has begun after that does for the task; jiffies
+ * struct follow_route - which pages move for a task, and how
+ * @from: source nodes
+ * @to: target node
+ * @lazy: pages are marked, not moved
+ * @since: a walk that started before this time does not cover the task; jiffies
  */
 struct follow_route {
 	nodemask_t from;
@@ -147,14 +152,14 @@ struct follow_route {
 };
 
 /**
- * struct follow_claim - one thread walks for all of its process
+ * struct follow_claim - walk ownership: one thread walks for its process
  * @exec_id: self_exec_id of the program
- * @walker: which thread
- * @route: what it walks for
- * @began: when it did; jiffies
- * @when: last sign of it; jiffies
- * @taken: there is or was such a walk
- * @done: it has come to the end
+ * @walker: PID of the thread
+ * @route: the pages that it moves
+ * @began: start of the walk; jiffies
+ * @when: last heartbeat of the walk; jiffies
+ * @taken: the other fields are valid
+ * @done: the walk is finished
  */
 struct follow_claim {
 	u64 exec_id;
@@ -167,10 +172,11 @@ struct follow_claim {
 };
 
 /**
- * enum follow_turn - who walks?
+ * enum follow_turn - which thread walks
  * @FOLLOW_MINE: this thread
- * @FOLLOW_WAIT: another one does right now, or has a moment ago, too early for this one
- * @FOLLOW_DONE: nobody: another one has not long ago
+ * @FOLLOW_WAIT: another thread walks now, or its walk ended too early to cover
+ *	this thread
+ * @FOLLOW_DONE: none: a recent walk of another thread covers this thread
  */
 enum follow_turn {
 	FOLLOW_MINE,
@@ -189,13 +195,13 @@ enum follow_turn follow_turn(const struct follow_claim *claim,
 			     unsigned long now, unsigned long lease,
 			     unsigned long settle, unsigned long interval);
 
-/* ---- faults that map what nobody maps ---- */
+/* ---- faults that map a page which is not mapped yet ---- */
 
 /**
- * enum follow_kind - what a page is that nobody maps
+ * enum follow_kind - kind of a page that is not mapped yet
  * @FOLLOW_ANON: anonymous memory, in the swap cache
- * @FOLLOW_SHMEM: of tmpfs, memfd or shared memory
- * @FOLLOW_FILE: of any other file
+ * @FOLLOW_SHMEM: page of tmpfs, memfd or shared memory
+ * @FOLLOW_FILE: page of any other file
  */
 enum follow_kind {
 	FOLLOW_ANON,
@@ -204,10 +210,10 @@ enum follow_kind {
 };
 
 /**
- * struct follow_home - where the pages of a file were wanted last
+ * struct follow_home - home of a file: the node on which its pages were last needed
  * @key: the file; 0 for none
- * @claim: who wanted them: a node, or what stands for a set of nodes
- * @last: when; jiffies
+ * @claim: the node, or a number that stands for a set of nodes; follow_claim_of()
+ * @last: time of the last use; jiffies
  */
 struct follow_home {
 	unsigned long key;
@@ -216,9 +222,9 @@ struct follow_home {
 };
 
 /**
- * struct follow_rate - pages that have come to a node within a second
- * @began: of that second; jiffies
- * @pages: so many
+ * struct follow_rate - use of the rate limit of a node
+ * @began: start of the current second; jiffies
+ * @pages: number of pages moved to the node in this second
  */
 struct follow_rate {
 	unsigned long began;
@@ -226,16 +232,16 @@ struct follow_rate {
 };
 
 /**
- * follow_home_says - Has somebody claimed a file's pages for a node within a second?
- * @home: where the file is looked up; others may change it
+ * follow_home_says() - Check whether a home was renewed within the last second
+ * @home: slot of the file; other CPUs may change it
  * @key: the file
- * @claim: where they are wanted
+ * @claim: the home; follow_claim_of()
  * @now: jiffies
- * @second: how long that is; jiffies
+ * @second: length of a second; jiffies
  *
- * In page faults that move nothing, so inline.
+ * Inline, since page faults that move nothing call it.
  *
- * Return: true if so: to claim them again would say nothing new.
+ * Return: true if @claim is the home of the file and needs no renewal yet.
  */
 static inline bool follow_home_says(const struct follow_home *home,
 				    unsigned long key, unsigned int claim,
@@ -246,7 +252,7 @@ static inline bool follow_home_says(const struct follow_home *home,
 }
 
 /**
- * follow_home_free - Check whether a file can have a home
+ * follow_home_free() - Check whether a file can have a home
  * @home: slot of the file; other CPUs may change it
  * @key: the file
  * @claim: the home; follow_claim_of()

@@ -371,7 +371,7 @@ static noinline bool move_found(struct vm_fault *vmf,
 }
 
 /**
- * __numa_follow_fault - Move a page that ->fault() returned
+ * __numa_follow_fault() - Move a page that ->fault() returned
  * @vmf: fault; no page table is locked
  * @ret: return value of the file's ->fault()
  * @level: level of the current task, not 0
@@ -404,7 +404,7 @@ bool __numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret,
 }
 
 /**
- * __numa_follow_around - Find the pages of a file that fault-around can map
+ * __numa_follow_around() - Find the pages of a file that fault-around can map
  * @vmf: fault; no page table is locked
  * @level: level of the current task, not 0
  *
@@ -423,7 +423,7 @@ int __numa_follow_around(struct vm_fault *vmf, unsigned int level)
 }
 
 /**
- * numa_follow_later - Check whether fault-around skips a page
+ * numa_follow_later() - Check whether fault-around skips a page
  * @vma: VMA of the fault, locked
  * @addr: address of the page
  * @folio: folio of the page, locked under the page table lock
@@ -451,7 +451,7 @@ bool numa_follow_later(struct vm_area_struct *vma, unsigned long addr,
 }
 
 /**
- * __numa_follow_swap - Move a folio that a fault found in the swap cache
+ * __numa_follow_swap() - Move a folio that a fault found in the swap cache
  * @vmf: fault; no page table is locked
  * @entry: swap entry of the fault
  * @folio: folio in the swap cache; the caller has a reference

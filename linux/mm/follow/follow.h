@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Pages that follow: what the files here share. */
+/* Automatic NUMA migration: internal interfaces of mm/follow. */
 #ifndef _MM_FOLLOW_H
 #define _MM_FOLLOW_H
 
@@ -20,11 +20,11 @@
 /* ---- counters ---- */
 
 /**
- * follow_count - Count what became of pages of the current task
+ * follow_count() - Count an event for the current task
  * @item: the event
- * @nr: how often, mostly pages
+ * @nr: how often, mostly a number of pages
  *
- * For the system, and for the cgroup whose memory the task's is.
+ * Counts for the system, and for the cgroup that is charged for the memory of the task.
  */
 static inline void follow_count(enum vm_event_item item, unsigned long nr)
 {
@@ -38,11 +38,11 @@ static inline void follow_count(enum vm_event_item item, unsigned long nr)
 /* ---- where.c ---- */
 
 /**
- * struct follow_said - what the policy of a page says of it
- * @to: node where it should be; where it is, if that is as good
- * @lazy: the policy came with MPOL_MF_LAZY
- * @local: with it: only the next access tells the node
- * @all: with it: what others map moves, too
+ * struct follow_said - what the policy of a page requests
+ * @to: target node; the present node of the page if the policy allows it
+ * @lazy: the policy was set with MPOL_MF_LAZY
+ * @local: lazy, and only the next access determines the node
+ * @all: lazy, and pages that other processes map move too
  */
 struct follow_said {
 	int to;
@@ -52,10 +52,11 @@ struct follow_said {
 };
 
 /**
- * follow_by_default - Is a policy the one of those who have none?
+ * follow_by_default() - Check for the default policy
  * @pol: the policy
  *
- * Return: true if pages should be near the CPU that uses them.
+ * Return: true if @pol is the policy of tasks without a policy: pages should be near the
+ * CPU that uses them.
  */
 static inline bool follow_by_default(const struct mempolicy *pol)
 {
@@ -75,11 +76,11 @@ bool follow_unbound(struct vm_area_struct *vma, unsigned long addr,
 
 /**
  * struct follow_batch - folios that move to one node at once
- * @folios: isolated, all of them in the same tier
- * @from: where one of them is; NUMA_NO_NODE if there is none yet
- * @to: where they go
- * @nr_pages: pages of them
- * @nomem: there was no room for one
+ * @folios: isolated folios, all in the same tier
+ * @from: node of one of them; NUMA_NO_NODE while the batch is empty
+ * @to: target node
+ * @nr_pages: number of pages in @folios
+ * @nomem: an allocation on @to failed
  */
 struct follow_batch {
 	struct list_head folios;
@@ -98,8 +99,8 @@ enum follow_verdict follow_refusal(const struct vm_area_struct *vma,
 /* ---- walk.c ---- */
 
 /**
- * follow_see - See of a mapped folio what could keep it where it is
- * @seen: what is seen is noted in it
+ * follow_see() - Read the state of a mapped folio that can prevent a move
+ * @seen: set from the folio
  * @folio: the folio
  */
 static inline void follow_see(struct follow_seen *seen, struct folio *folio)
@@ -109,16 +110,17 @@ static inline void follow_see(struct follow_seen *seen, struct folio *folio)
 }
 
 /**
- * struct follow_walk - pages of an address space that are looked at
- * @judge: FOLLOW_TAKE, FOLLOW_LEAVE or a reason for the page of a folio at an
- *	address; the page table is locked
- * @batch: what is to move is isolated for it; if NULL, it is marked
- * @max_pages: so many in the batch end the walk
- * @pages: by verdict; what is seen is added, marked before or not
- * @entries: page table entries looked at, or what costs as much
- * @next: where to go on
- * @last: the folio that was seen last: parts of a folio follow each other
- * @tlb: what has to be flushed for the marks
+ * struct follow_walk - walk over the pages of an address space
+ * @judge: returns FOLLOW_TAKE, FOLLOW_LEAVE or a reason for the page of a folio at
+ *	an address; called with the page table locked
+ * @batch: receives the folios to move, isolated; if NULL, pages are marked instead
+ * @max_pages: the walk ends once the batch has this number of pages
+ * @pages: number of pages by verdict, added to; pages that were marked before
+ *	count as well
+ * @entries: cost so far: number of page table entries, or an equivalent
+ * @next: address at which the next walk starts
+ * @last: folio of the last entry; adjacent entries often map the same folio
+ * @tlb: TLB flush for the marks
  */
 struct follow_walk {
 	enum follow_verdict (*judge)(const struct follow_walk *walk,
@@ -133,7 +135,7 @@ struct follow_walk {
 	struct mmu_gather tlb;
 };
 
-/* What a stretch of a VMA or a huge page costs at least, in entries */
+/* Least cost of one VMA chunk or one huge page, in entries */
 #define FOLLOW_STRETCH_ENTRIES	16
 
 bool follow_walkable(struct vm_area_struct *vma);
@@ -149,21 +151,22 @@ void follow_marks_begin(void);
 /* ---- tick.c and slice.c ---- */
 
 /**
- * struct follow_trip - how memory follows its task
- * @on: there is address space left to look at
- * @mine: it is this thread that looks at it, not another one of its process
- * @route: which pages follow
- * @from: node that the task came from last
- * @max_mapcount: processes that may share such a page
- * @resume: where to go on
- * @again: if it is another thread, when to see how far that is; jiffies. When the walk
- *	begins once more
- * @left: pages that stayed for want of memory or as they were busy, since the walk began
- * @went: pages that it has moved or marked
+ * struct follow_trip - migration walk for one task
+ * @on: part of the address space is not walked yet
+ * @mine: this thread walks, not another thread of the process
+ * @route: which pages to move
+ * @from: previous home node of the task
+ * @max_mapcount: largest number of processes that may share such a page
+ * @resume: address at which the next slice starts
+ * @again: jiffies of the next step: of the next check on another thread that
+ *	walks, or of the start of a repeated walk
+ * @left: pages not moved for lack of memory or because they were busy, since the
+ *	walk started
+ * @went: pages moved or marked by the walk
  * @moved: a page has moved, at once or by a fault
- * @idle: walks one after the other without that; at most 5 are counted
- * @until: so long marked pages move at the first access even if NUMA balancing marks
- *	pages, too; jiffies
+ * @idle: number of consecutive walks without such a page, at most 5
+ * @until: until then (jiffies), marked pages move at the first access even if NUMA
+ *	balancing marks pages too
  */
 struct follow_trip {
 	bool on;
@@ -181,15 +184,16 @@ struct follow_trip {
 };
 
 /**
- * struct numa_follow_task - what is known of a task whose memory may follow it
- * @exec_id: self_exec_id of the program that all this is of
- * @place: where it is at home
- * @homes: where it was at home before
- * @trip: how its memory follows
- * @claim: in the leader of a process: who walks; its siglock
- * @marked: in the leader of a process: last time that pages were marked; jiffies
- * @marked_by: self_exec_id of the program that did; 0: none
- * @pulling: the page fault under way moves a page that follows
+ * struct numa_follow_task - automatic migration state of a task
+ * @exec_id: self_exec_id of the program that this state belongs to
+ * @place: home node, and the node the task runs on
+ * @homes: previous home nodes
+ * @trip: migration walk of the task
+ * @claim: used in the leader of a process: walk ownership; protected by its
+ *	siglock
+ * @marked: used in the leader of a process: last time pages were marked; jiffies
+ * @marked_by: self_exec_id of the program that marked them; 0: none
+ * @pulling: the current page fault migrates a page for this task
  */
 struct numa_follow_task {
 	u64 exec_id;
@@ -214,7 +218,7 @@ bool follow_slice(struct follow_trip *trip);
 #define FOLLOW_HOME_QUIET_S	60
 
 /**
- * struct follow_home_slot - a place in the table of homes
+ * struct follow_home_slot - entry of the hash table of homes
  * @lock: serializes changes of @home
  * @home: home of one file; page faults read it without the lock
  */
@@ -234,7 +238,7 @@ bool follow_rate_left(int nid, unsigned long nr_pages);
 void follow_stall(int nid);
 
 /**
- * follow_may_claim - Check whether a file can have a home
+ * follow_may_claim() - Check whether a file can have a home
  * @key: the file
  * @claim: the home; follow_claim_of()
  * @use: set or renew it
@@ -250,7 +254,7 @@ static __always_inline bool follow_may_claim(unsigned long key,
 	unsigned long now = jiffies;
 
 	slot = &follow_homes[hash_long(key, FOLLOW_HOME_BITS)];
-	/* Without this gcc calculates the address for each field. */
+	/* Without this, gcc calculates the address for each field. */
 	OPTIMIZER_HIDE_VAR(slot);
 	if (follow_home_says(&slot->home, key, claim, now, HZ))
 		return true;
@@ -261,7 +265,7 @@ static __always_inline bool follow_may_claim(unsigned long key,
 }
 
 /**
- * follow_stalled - Check whether faults skip a node
+ * follow_stalled() - Check whether faults skip a node
  * @nid: the node
  *
  * Return: true if the node refused a page within STALL.

@@ -37,7 +37,7 @@ static DEFINE_SPINLOCK(rate_lock);
 static struct follow_rate rates[MAX_NUMNODES];
 
 /**
- * __follow_may_claim - Set or renew the home of a file
+ * __follow_may_claim() - Set or renew the home of a file
  * @slot: slot of the file in the table
  * @key: the file
  * @claim: the home; follow_claim_of()
@@ -60,7 +60,7 @@ noinline bool __follow_may_claim(struct follow_home_slot *slot,
 }
 
 /**
- * follow_stall - Have faults skip a node that refused a page
+ * follow_stall() - Let faults skip a node that refused a page
  * @nid: the node
  */
 void follow_stall(int nid)
@@ -75,7 +75,7 @@ static unsigned long rate_limit(void)
 }
 
 /**
- * follow_rate_take - Take pages from the rate limit of a node
+ * follow_rate_take() - Take pages from the rate limit of a node
  * @nid: the node
  * @nr_pages: number of pages
  *
@@ -94,7 +94,7 @@ bool follow_rate_take(int nid, unsigned long nr_pages)
 }
 
 /**
- * follow_rate_return - Return pages to the rate limit of a node
+ * follow_rate_return() - Return pages to the rate limit of a node
  * @nid: the node
  * @nr_pages: number of pages
  */
@@ -106,7 +106,7 @@ void follow_rate_return(int nid, unsigned long nr_pages)
 }
 
 /**
- * follow_rate_left - Check the rate limit of a node
+ * follow_rate_left() - Check the rate limit of a node
  * @nid: the node
  * @nr_pages: number of pages
  *

@@ -6,10 +6,11 @@
  * ways, so an address space counts from before its first mark until its page tables are
  * gone. MMF_NUMA_FOLLOW in mm->flags is set while it counts.
  *
- * The last one to go switches the key off a second later: processes that come one after
- * the other, and each mark pages, do not have the code of hint faults patched each time.
+ * When the last one is gone, the key is switched off a second later. So processes that
+ * run one after the other, and each mark pages, do not patch the hint fault code each
+ * time.
  *
- * Locking: none; the bit is set and cleared atomically. To count may sleep.
+ * Locking: none; the bit is set and cleared atomically. Changes of the count may sleep.
  */
 #include <linux/bitops.h>
 #include <linux/jiffies.h>
@@ -23,7 +24,7 @@ DEFINE_STATIC_KEY_DEFERRED_FALSE(numa_follow_marks, HZ);
 static_assert(MMF_NUMA_FOLLOW < BITS_PER_LONG);
 
 /**
- * follow_marks_begin() - Have the current address space count, before it gets marks
+ * follow_marks_begin() - Count the current address space, before it gets marks
  *
  * Context: may sleep.
  */
@@ -33,15 +34,18 @@ void follow_marks_begin(void)
 
 	if (test_bit(MMF_NUMA_FOLLOW, &mm->flags))
 		return;
-	/* A thread that finds the bit set marks pages at once: the key comes first. */
+	/*
+	 * A thread that finds the bit set marks pages at once, so the key is enabled
+	 * first.
+	 */
 	static_branch_deferred_inc(&numa_follow_marks);
 	if (test_and_set_bit(MMF_NUMA_FOLLOW, &mm->flags))
 		static_branch_slow_dec_deferred(&numa_follow_marks);
 }
 
 /**
- * __numa_follow_dup_mm() - Have the copy of a counted address space count
- * @mm: the copy, which nobody uses yet
+ * __numa_follow_dup_mm() - Count the copy of a counted address space
+ * @mm: the copy, without users yet
  *
  * Context: may sleep.
  */
@@ -52,7 +56,7 @@ void __numa_follow_dup_mm(struct mm_struct *mm)
 }
 
 /**
- * __numa_follow_exit_mm() - Have a counted address space count no more
+ * __numa_follow_exit_mm() - Stop counting an address space
  * @mm: the mm; its page tables are gone
  */
 void __numa_follow_exit_mm(struct mm_struct *mm)

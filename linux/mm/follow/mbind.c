@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow, by mbind(): MPOL_MF_LAZY marks pages instead of moving them.
+ * Automatic NUMA migration by mbind(): MPOL_MF_LAZY marks pages instead of moving them.
  *
- * The policy is set first, as always.  Then, no longer under the write lock, every page
- * that it wants elsewhere is marked, for its next use to move (pull.c).  Whether a page
- * is misplaced is asked of follow_node(), which the fault will ask again: what is
- * marked is what will move.
+ * mbind() sets the policy first. Then, without the write lock, every page that the policy
+ * places on another node is marked, and moves at its next access (pull.c). follow_node()
+ * decides here and in the fault, so marked pages are pages that will move.
  *
- * Locks: mmap_lock for read, a slice at a time; in it, what walk.c takes.
+ * Locking: mmap_lock for read, for a slice at a time; in it, the locks of walk.c.
  */
 #include <linux/hugetlb.h>
 #include <linux/mempolicy.h>
@@ -18,18 +17,19 @@
 #include "follow.h"
 
 /*
- * What is walked before others may have mmap_lock, and the TLB is flushed: about a
- * millisecond in base pages
+ * A slice: walked before mmap_lock is dropped and the TLB flushed; about a millisecond in
+ * base pages
  */
 #define SLICE_BYTES	(16UL << 20)
 
 /**
- * __numa_follow_request - Check a request that has MPOL_MF_LAZY
- * @mode: of the policy
- * @mode_flags: of the policy; MPOL_F_LAZY is added, and MPOL_F_LAZY_ALL
- * @flags: of the call; what would move pages now is removed
+ * __numa_follow_request() - Check a request with MPOL_MF_LAZY
+ * @mode: mode of the policy
+ * @mode_flags: mode flags of the policy; MPOL_F_LAZY is added, and MPOL_F_LAZY_ALL
+ *	if requested
+ * @flags: flags of the call; the flags that move pages at once are removed
  *
- * Return: false if it cannot be done.
+ * Return: false if the request is not allowed.
  */
 bool __numa_follow_request(unsigned short mode, unsigned short *mode_flags,
 			   unsigned long *flags)
@@ -44,12 +44,12 @@ bool __numa_follow_request(unsigned short mode, unsigned short *mode_flags,
 }
 
 /**
- * __numa_follow_takes - Can the pages of a range be marked?
+ * __numa_follow_takes() - Check whether the pages of a range can be marked
  * @mm: address space, locked for writing
  * @start: first byte
  * @end: end of the range
  *
- * Huge pages of hugetlbfs cannot: their faults know no hint faults.
+ * hugetlbfs pages cannot: their faults do not handle hint faults.
  *
  * Return: 0 or -EINVAL.
  */
@@ -82,7 +82,7 @@ static enum follow_verdict judge(const struct follow_walk *walk,
 	return follow_verdict(&seen);
 }
 
-/* Returns where the next slice begins. */
+/* Returns the start of the next slice. */
 static unsigned long mark_slice(struct mm_struct *mm, unsigned long start,
 				unsigned long end)
 {
@@ -103,23 +103,23 @@ static unsigned long mark_slice(struct mm_struct *mm, unsigned long start,
 }
 
 /**
- * __numa_follow_mark - Have misplaced pages move when they are used next
+ * __numa_follow_mark() - Mark misplaced pages for migration at their next access
  * @mm: address space, not locked
  * @start: first byte
  * @end: end of the range
  *
- * By the policies that hold by now: others may have changed them since the
- * caller did.  Pages that were allocated a moment ago are put on their lists, or a
- * fault could not take them from there.
+ * Uses the present policies: another thread may have changed them since the caller did.
+ * Pages in the LRU batches of CPUs are put on their lists first, because a fault cannot
+ * isolate them from a batch.
  */
 void __numa_follow_mark(struct mm_struct *mm, unsigned long start,
 			unsigned long end)
 {
-	/* Not before the call is known to succeed. */
+	/* Only now: the call can no longer fail. */
 	follow_marks_begin();
 	lru_add_drain_all();
 	while (start < end) {
-		/* Dying: nobody will use these pages. */
+		/* The task is dying and will not use these pages. */
 		if (mmap_read_lock_killable(mm))
 			return;
 		start = mark_slice(mm, start, end);

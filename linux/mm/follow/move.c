@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow: folios move from one node to another.
+ * Automatic NUMA migration: migration of folios to a node.
  *
- * The page that a fault has touched is moved by the fault, and its
- * migrate_misplaced_folio().  Whatever goes along, or follows its task, moves as a
- * batch: one flush of the TLB for all of them.  Frames come from the same place as
- * those of promotion (mm/mtier/move.c).
+ * A fault migrates the page that it touched itself, with migrate_misplaced_folio(). Its
+ * neighbours, and pages that move with their task, migrate as a batch, with one TLB
+ * flush. The target frames are allocated as those of promotion are (mm/mtier/move.c).
  *
- * Locks: folios are isolated under a page table lock, and move without it.
+ * Locking: folios are isolated under a page table lock, and migrate without it.
  */
 #include <linux/memcontrol.h>
 #include <linux/memory-tiers.h>
@@ -21,12 +20,12 @@
 #include "follow.h"
 
 /**
- * follow_isolate - Take a folio into a batch
- * @batch: where it goes
- * @vma: VMA that maps it, locked
+ * follow_isolate() - Isolate a folio for a batch
+ * @batch: the batch
+ * @vma: VMA that maps the folio, locked
  * @folio: the folio, under its page table lock
  *
- * Return: false if it cannot be had, or lies in another tier than the others.
+ * Return: false if it cannot be isolated, or is in another tier than the batch.
  */
 bool follow_isolate(struct follow_batch *batch, struct vm_area_struct *vma,
 		    struct folio *folio)
@@ -45,8 +44,8 @@ bool follow_isolate(struct follow_batch *batch, struct vm_area_struct *vma,
 }
 
 /**
- * follow_refusal - Why could a folio not be isolated?
- * @vma: VMA that it was asked for
+ * follow_refusal() - Get the reason why a folio could not be isolated
+ * @vma: VMA that maps the folio
  * @folio: folio, under its page table lock
  *
  * Return: the reason.
@@ -61,7 +60,7 @@ enum follow_verdict follow_refusal(const struct vm_area_struct *vma,
 		if (folio_test_dirty(folio))
 			return FOLLOW_DIRTY;
 	}
-	/* It is asked for room before it is taken off its list. */
+	/* Free memory is checked before the folio is taken off its list. */
 	return folio_test_lru(folio) ? FOLLOW_NOMEM : FOLLOW_BUSY;
 }
 
@@ -74,7 +73,7 @@ static struct folio *new_folio(struct folio *src, unsigned long private)
 	return dst;
 }
 
-/* As migrate_misplaced_folio() does */
+/* The counters of migrate_misplaced_folio() */
 static void count_moved(const struct follow_batch *batch,
 			struct mem_cgroup *memcg, unsigned int moved)
 {
@@ -86,12 +85,12 @@ static void count_moved(const struct follow_batch *batch,
 }
 
 /**
- * follow_move - Move what is in a batch
- * @batch: the batch; empty afterwards, what has not moved is put back
+ * follow_move() - Migrate the folios of a batch
+ * @batch: the batch; empty afterwards; folios that did not move are put back
  *
- * Huge pages move as a whole: to lie on the wrong node is no reason to split.
+ * Huge pages move as a whole: a wrong node is no reason to split.
  *
- * Return: pages that have moved.
+ * Return: number of pages that moved.
  */
 unsigned long follow_move(struct follow_batch *batch)
 {
@@ -100,7 +99,10 @@ unsigned long follow_move(struct follow_batch *batch)
 
 	if (list_empty(&batch->folios))
 		return 0;
-	/* Of one address space, and so of one cgroup, but for what others have brought */
+	/*
+	 * All are of one address space, and so of one cgroup, except pages charged to
+	 * other sharers
+	 */
 	memcg = get_mem_cgroup_from_folio(list_first_entry(&batch->folios,
 							   struct folio, lru));
 	migrate_pages(&batch->folios, new_folio, NULL, (unsigned long)batch,

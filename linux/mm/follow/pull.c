@@ -101,7 +101,7 @@ static bool is_pulling(void)
 }
 
 /**
- * __numa_follow_misplaced - Find the target node of a marked page
+ * __numa_follow_misplaced() - Find the target node of a marked page
  * @pol: policy of the page
  * @ilx: where interleaving is
  * @folio: folio of a hint fault, under its page table lock
@@ -159,7 +159,7 @@ static bool is_others(const struct follow_said *said, struct folio *folio)
 }
 
 /**
- * __numa_follow_prepare - A hint fault is about to move a folio
+ * __numa_follow_prepare() - Isolate a folio that a hint fault will move
  * @vmf: fault
  * @folio: folio, under its page table lock
  * @nid: target node
@@ -187,7 +187,7 @@ int __numa_follow_prepare(struct vm_fault *vmf, struct folio *folio, int nid)
 }
 
 /**
- * __numa_follow_failed - A hint fault could not move what was isolated
+ * __numa_follow_failed() - Account for an isolated folio that did not move
  * @vmf: fault; no page table is locked
  * @nr_pages: pages of the folio
  */
@@ -199,7 +199,7 @@ void __numa_follow_failed(struct vm_fault *vmf, int nr_pages)
 }
 
 /**
- * numa_follow_promoted - Count a promotion that NUMA balancing leaves out
+ * numa_follow_promoted() - Count a promotion that NUMA balancing leaves out
  * @lruvec: of the folio, on its new node
  * @from: node that the folio was on
  * @nid: its new node
@@ -268,7 +268,7 @@ static void take_neighbours(struct follow_batch *batch, struct vm_fault *vmf)
 }
 
 /**
- * __numa_follow_pulled - A hint fault has moved a folio
+ * __numa_follow_pulled() - Account for a moved folio, and move its neighbours
  * @vmf: fault; no page table is locked
  * @nr_pages: pages of the folio
  * @nid: where it is now

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow: what is marked and waits, for /proc/PID/numa_maps.
+ * Automatic NUMA migration: marked pages in /proc/PID/numa_maps.
  *
- * Counted in the page tables, so that it is what there is, whatever has become of a mark.
- * Those that NUMA balancing has set look the same, and are counted, too.
+ * The marks are counted in the page tables, so the number is exact even if marks were
+ * lost. Marks of NUMA balancing look the same and are counted too.
  *
- * Locks: the caller has mmap_lock for read; in it, a page table lock.
+ * Locking: the caller has mmap_lock for read; in it, a page table lock.
  */
 #include <linux/hugetlb.h>
 #include <linux/jiffies.h>
@@ -36,7 +36,7 @@ static int count_marked(pmd_t *pmd, unsigned long addr, unsigned long end,
 
 	ptl = pmd_trans_huge_lock(pmd, walk->vma);
 	if (ptl) {
-		__acquire(ptl);		/* which sparse cannot see */
+		__acquire(ptl);		/* for sparse */
 		if (is_huge_marked(*pmd))
 			*marked += HPAGE_PMD_NR;
 		spin_unlock(ptl);
@@ -47,7 +47,7 @@ static int count_marked(pmd_t *pmd, unsigned long addr, unsigned long end,
 		walk->action = ACTION_AGAIN;
 		return 0;
 	}
-	__acquire(ptl);			/* nor this */
+	__acquire(ptl);			/* for sparse */
 	for (pte = first; addr != end; pte++, addr += PAGE_SIZE)
 		*marked += is_marked(ptep_get(pte));
 	pte_unmap_unlock(first, ptl);
@@ -61,12 +61,12 @@ static const struct mm_walk_ops count_ops = {
 };
 
 /*
- * The time of the last mark of a process; false if it is not known.
+ * Get the time of the last mark of a process; false if it is not known.
  *
  * The caller holds @task, not its leader. The leader is released after every other thread
- * of its process, and freed an RCU grace period later: while @task has a pid, the leader
- * and its state stay until the end of the RCU section. exec by another thread releases
- * the old leader first, whose group_leader is the new one by then.
+ * of its process, and freed an RCU grace period later. So while @task has a pid, the
+ * leader and its state stay until the end of the RCU section. exec by another thread
+ * releases the old leader first; group_leader of the old leader is the new one then.
  */
 static bool last_mark(const struct task_struct *task, unsigned long *when)
 {
@@ -87,7 +87,7 @@ static bool last_mark(const struct task_struct *task, unsigned long *when)
 }
 
 /**
- * __numa_follow_show - Add what is marked of a mapping to its line in numa_maps
+ * __numa_follow_show() - Add the marked pages of a mapping to its line in numa_maps
  * @m: the file
  * @vma: the mapping, locked
  * @task: a thread of the process
@@ -97,7 +97,7 @@ void __numa_follow_show(struct seq_file *m, struct vm_area_struct *vma,
 {
 	unsigned long marked = 0, when;
 
-	/* Elsewhere no access at all looks the same. */
+	/* In other VMAs, an entry without access rights looks like a mark. */
 	if (!follow_walkable(vma) ||
 	    walk_page_vma(vma, &count_ops, &marked) || !marked)
 		return;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow, by the tick: one slice of the walk over a task's memory.
+ * Automatic NUMA migration in the tick: one slice of the walk over a task's memory.
  *
- * Pages without a policy, on a node that they follow from, that few enough share, move
- * to the task's node as one batch, or are only marked for the next use to move (pull.c).
- * A slice ends after so many pages or page table entries; then the task goes on in user
- * mode until the next tick.
+ * Pages without a policy, on a source node of the walk, and mapped by few enough
+ * processes move to the task's node in one batch. In lazy mode they are only marked, and
+ * move at the next access (pull.c). A slice ends after a number of pages or page table
+ * entries; then the task continues in user mode until the next tick.
  *
- * do_migrate_pages() is not used: it has no regard for policies of VMAs, and empties
- * the LRU batches of all CPUs first.  What still waits in such a batch is refused
- * as busy; that is at most 31 pages a CPU.
+ * do_migrate_pages() is not used: it ignores the policies of VMAs, and first empties the
+ * LRU batches of all CPUs. Here, pages in such a batch count as busy; these are at most
+ * 31 pages per CPU.
  *
- * Locks: mmap_lock for read, only tried; in it, a page table lock.  Pages move
- * after both are given up.
+ * Locking: mmap_lock for read, by trylock; in it, a page table lock. Pages move after
+ * both are released.
  */
 #include <linux/mempolicy.h>
 #include <linux/mm.h>
@@ -21,18 +21,18 @@
 
 #include "follow.h"
 
-/* What a slice moves, unless folios are large: a fraction of a millisecond */
+/* Pages moved by a slice, unless folios are large: a fraction of a millisecond */
 #define SLICE_PAGES	512
-/* Entries that it looks at: those of 16 MiB in base pages */
+/* Entries walked by a slice: those of 16 MiB in base pages */
 #define SLICE_ENTRIES	4096
-/* One stretch of a VMA */
+/* One chunk of a VMA */
 #define STRETCH_BYTES	(16UL << 20)
 
 /**
- * struct slice - what a visit sees
- * @walk: asks judge() which pages follow
- * @batch: those that move at once
- * @trip: of the task
+ * struct slice - a slice of the walk
+ * @walk: the walk; its judge() selects the pages
+ * @batch: pages that move at once
+ * @trip: migration walk of the task
  */
 struct slice {
 	struct follow_walk walk;
@@ -41,11 +41,11 @@ struct slice {
 };
 
 /**
- * follow_shared_folio - Do too many processes share a folio?
+ * follow_shared_folio() - Check whether too many processes share a folio
  * @folio: folio, mapped
- * @max_mapcount: so many may
+ * @max_mapcount: largest number of processes that may share it
  *
- * Return: true if more do.
+ * Return: true if more processes do.
  */
 bool follow_shared_folio(struct folio *folio, unsigned int max_mapcount)
 {
@@ -71,7 +71,7 @@ static enum follow_verdict judge(const struct follow_walk *walk,
 	return follow_verdict(&seen);
 }
 
-/* One VMA, or a stretch of it; false if there are no more. */
+/* Walk one VMA or a chunk of it; returns false if there are no more. */
 static bool stretch(struct follow_walk *walk, struct mm_struct *mm)
 {
 	struct vm_area_struct *vma = find_vma(mm, walk->next);
@@ -90,24 +90,27 @@ static bool stretch(struct follow_walk *walk, struct mm_struct *mm)
 	return true;
 }
 
-/* Returns pages that have moved. */
+/* Returns the number of pages that moved. */
 static unsigned long move(struct slice *s)
 {
 	unsigned long moved = follow_move(&s->batch);
 	unsigned long left = s->batch.nr_pages - min(s->batch.nr_pages, moved);
 
 	s->walk.pages[s->batch.nomem ? FOLLOW_NOMEM : FOLLOW_BUSY] += left;
-	/* Out of this CPU's batch, for the case that the task goes back */
+	/*
+	 * Empty the LRU batch of this CPU, so that the pages can move again if the task
+	 * moves back.
+	 */
 	if (moved)
 		lru_add_drain();
 	return moved;
 }
 
 /**
- * follow_slice - Have a slice of the current task's memory follow it
- * @trip: what to do, and where to go on
+ * follow_slice() - Migrate or mark a slice of the current task's memory
+ * @trip: migration walk of the task; updated
  *
- * Return: true if that was the last one.
+ * Return: true if that was the last slice.
  */
 bool follow_slice(struct follow_trip *trip)
 {
@@ -127,7 +130,7 @@ bool follow_slice(struct follow_trip *trip)
 
 	if (trip->route.lazy)
 		follow_marks_begin();
-	/* Somebody changes mappings: the next tick is early enough. */
+	/* Mappings are being changed: try again at the next tick. */
 	if (!mmap_read_trylock(mm))
 		return false;
 	while (more && s.walk.entries < SLICE_ENTRIES &&

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow, by the tick: the memory of a task follows it to another node.
+ * Automatic NUMA migration in the tick: the memory of a task moves with it.
  *
- * Every tick compares the node of its CPU with the home of the task that it
- * interrupts.  A task that stays on another node for the settle time, and whose
- * last move is an interval ago, gets a piece of task work; on its way back to user
- * mode that decides, makes the new node its home, and walks the address space,
- * a slice for every tick (slice.c).  The first tick of a task, and of a program
- * after exec, only says where home is.
+ * Every tick compares the node of its CPU with the home node of the task that it
+ * interrupts. If a task stays on another node for the settle time, and its last migration
+ * is at least an interval ago, the tick queues task work. On the return to user mode, the
+ * work decides, makes the new node the home, and walks the address space, one slice a
+ * tick (slice.c). The first tick of a task, and of a program after exec, only sets the
+ * home node.
  *
- * Why the tick and not set_task_cpu(): nothing is done under the locks of run
- * queues, moves that do not last cost nothing, and it is the same for every
- * scheduling class.  The price is that a move is seen up to a tick late, and that
- * who never runs when a tick comes, or runs on a CPU without ticks (nohz_full), is
- * not seen at all.
+ * The tick is used instead of set_task_cpu() because it does nothing under run queue
+ * locks, adds no cost to short moves, and is the same for every scheduling class. In
+ * return, a move is noticed up to one tick late. A task that never runs at a tick, or
+ * runs on a CPU without ticks (nohz_full), is not noticed at all.
  *
- * A task has a state from the first time on that a tick finds it in a cpuset with
- * auto_migration, and until it is gone.
+ * A task gets its state at the first tick that finds it in a cpuset with auto_migration,
+ * and keeps it until the task is freed.
  *
- * Locks: a task's state belongs to its work while that is queued or runs, and
- * else to the tick on the CPU that the task runs on: no lock.  Who walks for a
- * process is in its leader's, under siglock; nothing is taken inside of it.
- * See Documentation/admin-guide/mm/numa_follow.rst.
+ * Locking: while the task work is queued or runs, the state of a task belongs to the
+ * work. Otherwise it belongs to the tick on the CPU of the task. So it needs no lock. The
+ * walk ownership of a process is in the state of its leader, under siglock, which is the
+ * innermost lock. See Documentation/admin-guide/mm/numa_follow.rst.
  */
 #include <linux/cpumask.h>
 #include <linux/cpuset.h>
@@ -43,11 +42,14 @@
 
 #include "follow.h"
 
-/* So long a task has to be on another node before it is at home there */
+/* Time that a task has to be on another node before the node becomes its home */
 #define SETTLE		msecs_to_jiffies(100)
-/* Who walks for its process shows every tick that it is still there. */
+/*
+ * A thread that walks updates its heartbeat every tick. Without one for this time, it has
+ * gone.
+ */
 #define LEASE		HZ
-/* And whoever waits for it looks so often */
+/* Interval at which waiting threads check on the walk */
 #define LOOK_AGAIN	(HZ / 10)
 /* While no page moves, a walk is repeated after 1, 2, 4, ... and at most 32 intervals. */
 #define MAX_IDLE_SHIFT	5U
@@ -58,7 +60,7 @@ static bool due(struct follow_place *place, int node,
 	return follow_stays(place, node, jiffies, SETTLE, limits->interval_s * HZ);
 }
 
-/* Nothing is known of this program yet. */
+/* Reset the state for a new program. */
 static void begin(struct numa_follow_task *state, u64 exec_id)
 {
 	state->place = (struct follow_place) { 0 };
@@ -69,7 +71,7 @@ static void begin(struct numa_follow_task *state, u64 exec_id)
 	state->exec_id = exec_id;
 }
 
-/* No longer, or not yet, of interest: where it is, it is at home. */
+/* Migration is off for this task: make its present node the home. */
 static void leave_alone(struct numa_follow_task *state, int node)
 {
 	follow_settle(&state->place, node);
@@ -77,7 +79,7 @@ static void leave_alone(struct numa_follow_task *state, int node)
 }
 
 /**
- * follow_is_of_program - Is a state that of the program that runs?
+ * follow_is_of_program() - Check whether a state belongs to the running program
  * @state: state of the current task
  *
  * Return: false if the task has called exec since.
@@ -88,8 +90,8 @@ bool follow_is_of_program(const struct numa_follow_task *state)
 }
 
 /*
- * The state of the current task, or of the leader of its process, whose other threads
- * may come first.  NULL without memory.
+ * Get or allocate the state of the current task, or of the leader of its process, for
+ * which several threads may allocate at once. NULL without memory.
  */
 static struct numa_follow_task *state_of(struct task_struct *p)
 {
@@ -109,9 +111,9 @@ static struct numa_follow_task *state_of(struct task_struct *p)
 }
 
 /**
- * follow_note_marks - The current task has marked pages of its process
+ * follow_note_marks() - Note that the current task has marked pages of its process
  *
- * Nobody needs to know when: without memory for it, nobody does.
+ * The time is for numa_maps only, so an allocation failure is ignored.
  */
 void follow_note_marks(void)
 {
@@ -123,16 +125,18 @@ void follow_note_marks(void)
 	WRITE_ONCE(leader->marked_by, current->self_exec_id);
 }
 
-/* ---- on the way back to user mode ---- */
+/* ---- on the return to user mode ---- */
 
-/* Where NUMA balancing wants a task, and can have it, its memory is going, too. */
+/* Check whether NUMA balancing will move the task, and so its memory, to another node. */
 static bool balancing_objects(int to)
 {
 	int preferred = READ_ONCE(current->numa_preferred_nid);
 
 	if (!(READ_ONCE(sysctl_numa_balancing_mode) & NUMA_BALANCING_NORMAL))
 		return false;
-	/* What it preferred before the cgroup opted out, it does not move tasks to. */
+	/*
+	 * The preferred node dates from before the cgroup opted out, and has no effect.
+	 */
 	if (numa_scan_off(current->mm))
 		return false;
 	if (preferred == NUMA_NO_NODE || preferred == to)
@@ -155,13 +159,13 @@ static void count_threads(struct follow_facts *facts, int to)
 	rcu_read_unlock();
 }
 
-/* Its own: only the task itself changes it. */
+/* Only the task itself changes its sighand. */
 static spinlock_t *claim_lock(void)
 {
 	return &rcu_dereference_protected(current->sighand, true)->siglock;
 }
 
-/* Who walks for the process, if there is such a claim already */
+/* Walk ownership of the process; not taken if it is of another program. */
 static struct follow_claim *claim_of(struct numa_follow_task *leader)
 {
 	struct follow_claim *claim = &leader->claim;
@@ -172,7 +176,7 @@ static struct follow_claim *claim_of(struct numa_follow_task *leader)
 	return claim;
 }
 
-/* Take the turn of walking for the process, unless another thread has it. */
+/* Take the walk ownership of the process, unless another thread has it. */
 static enum follow_turn take_turn(const struct follow_route *route,
 				  unsigned long interval)
 {
@@ -198,7 +202,7 @@ static enum follow_turn take_turn(const struct follow_route *route,
 	return turn;
 }
 
-/* A sign that this thread walks, or is done */
+/* Update the heartbeat of the walk of this thread, or mark the walk finished. */
 static void show_turn(const struct follow_trip *trip)
 {
 	struct numa_follow_task *leader = state_of(current->group_leader);
@@ -215,7 +219,7 @@ static void show_turn(const struct follow_trip *trip)
 	spin_unlock_irq(claim_lock());
 }
 
-/* Slow memory is promoted by how hot it is, at a limited rate. */
+/* Slow memory is promoted by its heat, at a limited rate. */
 static void take_slow_out(nodemask_t *nodes)
 {
 	int nid;
@@ -238,13 +242,15 @@ static void set_out(struct numa_follow_task *state, int to, bool lazy,
 	take_slow_out(&route->from);
 	route->to = to;
 	route->lazy = lazy;
-	/* It may have used what was marked until now from where it comes. */
+	/*
+	 * Until now, the task may have moved marked pages to its old node by using them.
+	 */
 	route->since = lazy ? jiffies : state->place.since;
 	trip->again = jiffies;
 	follow_settle(&state->place, to);
 }
 
-/* This task has stayed on another node: decide, and make it its home. */
+/* The task has stayed on another node: decide, and make that node its home. */
 static void act(struct numa_follow_task *state, int to,
 		const struct numa_follow_limits *limits)
 {
@@ -271,7 +277,7 @@ static void act(struct numa_follow_task *state, int to,
 	set_out(state, to, action == FOLLOW_LAZY, follow_from_anywhere(&facts));
 }
 
-/* Is it for this thread to walk?  Whose turn it is may change. */
+/* Check whether this thread walks. Ownership may change between two slices. */
 static bool is_mine(struct follow_trip *trip, unsigned long interval)
 {
 	if (trip->mine)
@@ -295,7 +301,7 @@ static bool is_mine(struct follow_trip *trip, unsigned long interval)
 	return true;
 }
 
-/* Begin the walk once more, an interval from now or several. */
+/* Repeat the walk after one interval or several. */
 static void walk_later(struct follow_trip *trip, unsigned long interval)
 {
 	unsigned int shift = trip->moved ? 0 : trip->idle;
@@ -305,18 +311,18 @@ static void walk_later(struct follow_trip *trip, unsigned long interval)
 	trip->resume = 0;
 	trip->mine = false;
 	trip->again = jiffies + (interval << shift);
-	/* A tick may look at it as soon as it is on. */
+	/* A tick may read it as soon as @on is set. */
 	barrier();
 	WRITE_ONCE(trip->on, true);
 }
 
 /**
  * follow_stayed() - Account for marked pages that a fault could not move for now
- * @nid: node where they are; NUMA_NO_NODE if it is not known
+ * @nid: node of the pages; NUMA_NO_NODE if it is not known
  * @nr_pages: number of pages
  *
- * They are marked no more. Once many have stayed, the walk begins again after an interval,
- * in the thread that needs the pages.
+ * The pages have lost their marks. Once enough pages have stayed, the walk is repeated
+ * after an interval, in the thread that uses the pages.
  */
 void follow_stayed(int nid, unsigned long nr_pages)
 {
@@ -342,7 +348,7 @@ void follow_stayed(int nid, unsigned long nr_pages)
 	walk_later(trip, limits.interval_s * HZ);
 }
 
-/* One slice of the walk, or a look at whoever walks */
+/* Walk one slice, or check on the thread that walks. */
 static void visit(struct numa_follow_task *state,
 		  const struct numa_follow_limits *limits)
 {
@@ -384,12 +390,15 @@ static void follow_work(struct callback_head *work)
 {
 	struct numa_follow_task *state = NULL;
 
-	/* exit_task_work() comes after exit_mm(). */
+	/* exit_task_work() runs after exit_mm(). */
 	if (!(current->flags & PF_EXITING) && !fatal_signal_pending(current))
 		state = state_of(current);
 	if (state)
 		follow(state);
-	/* From here on it is the tick's; that is this CPU's, so nothing more. */
+	/*
+	 * From here on the state belongs to the tick. The tick runs on this CPU, so a
+	 * compiler barrier is enough.
+	 */
 	barrier();
 	WRITE_ONCE(work->next, work);
 }
@@ -401,7 +410,7 @@ static bool has_work(struct task_struct *p, int node)
 	struct numa_follow_task *state = READ_ONCE(p->numa_follow);
 	struct numa_follow_limits limits;
 
-	/* It cannot be allocated here. */
+	/* The state cannot be allocated here. */
 	if (!state)
 		return numa_follow_limits_of(p, &limits);
 	if (state->exec_id != p->self_exec_id)
@@ -419,10 +428,10 @@ static bool has_work(struct task_struct *p, int node)
 }
 
 /**
- * __numa_follow_tick - See where the task is that a tick interrupts
+ * __numa_follow_tick() - Check the node of the task that a tick interrupts
  * @p: task that runs on this CPU
  *
- * Neither sleeps nor allocates, and takes no lock.
+ * Does not sleep or allocate, and takes no lock.
  */
 void __numa_follow_tick(struct task_struct *p)
 {
@@ -438,20 +447,20 @@ void __numa_follow_tick(struct task_struct *p)
 }
 
 /**
- * numa_follow_fork - A new task has no home yet
+ * numa_follow_fork() - Initialize a new task, without a home node
  * @p: task, a copy of its parent
  */
 void numa_follow_fork(struct task_struct *p)
 {
 	p->numa_follow = NULL;
 	init_task_work(&p->numa_follow_work, follow_work);
-	/* Against adding it twice: see __numa_follow_tick() */
+	/* A work that points to itself is not queued; see __numa_follow_tick() */
 	p->numa_follow_work.next = &p->numa_follow_work;
 }
 
 /**
- * numa_follow_free - A task is gone
- * @p: task, which nobody refers to any more
+ * numa_follow_free() - Free the state of a task
+ * @p: task without users
  */
 void numa_follow_free(struct task_struct *p)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow: a walk over page tables.
+ * Automatic NUMA migration: the walk over page tables.
  *
- * Whoever walks says of each page what becomes of it.  What is to move is isolated, or
- * marked: it loses its access rights in this address space, as if NUMA balancing had
- * found it worth a look, and the next access is a hint fault, which moves it (pull.c).
- * NUMA balancing's own walk cannot do the marking: it leaves out the fastest nodes while
- * kernel.numa_balancing is 0, and what is local to a process with one thread.
+ * The caller's judge() decides for each page. Pages to move are isolated, or marked: the
+ * entry loses its access rights, like an entry that NUMA balancing scans. The next access
+ * is then a hint fault, which moves the page (pull.c). NUMA balancing's own walk cannot
+ * set the marks: it skips the fastest nodes while kernel.numa_balancing is 0, and local
+ * pages of a process with one thread.
  *
- * Locks: the caller has mmap_lock for read; in it, a page table lock.
+ * Locking: the caller has mmap_lock for read; in it, a page table lock.
  */
 #include <linux/hugetlb.h>
 #include <linux/mempolicy.h>
@@ -50,21 +50,21 @@ static void isolate(struct follow_walk *w, struct vm_area_struct *vma,
 	w->pages[verdict] += folio_nr_pages(folio);
 }
 
-/* Is something to be marked?  What is marked already is counted only. */
+/* Check whether to mark a page. A page that is marked already is only counted. */
 static bool to_mark(struct follow_walk *w, struct vm_area_struct *vma,
 		    unsigned long addr, struct folio *folio, bool marked,
 		    unsigned long nr_pages)
 {
 	enum follow_verdict verdict = w->judge(w, vma, addr, folio);
 
-	/* Others may have marked it, and not for good: NUMA balancing. */
+	/* NUMA balancing may have marked the page, for another purpose. */
 	if (verdict == FOLLOW_TAKE && !marked)
 		return true;
 	w->pages[verdict] += nr_pages;
 	return false;
 }
 
-/* Locked; true if the entry is to be marked. */
+/* Called with the page table locked; returns true if the caller has to mark the entry. */
 static bool see_locked_pmd(struct follow_walk *w, struct vm_area_struct *vma,
 			   unsigned long addr, pmd_t pmd)
 {
@@ -83,7 +83,7 @@ static bool see_locked_pmd(struct follow_walk *w, struct vm_area_struct *vma,
 	return false;
 }
 
-/* Huge pages move as a whole, wherever in them the range ends. */
+/* A huge page moves as a whole, even if the range ends inside it. */
 static bool see_huge_pmd(struct follow_walk *w, struct vm_area_struct *vma,
 			 unsigned long addr, pmd_t *pmd)
 {
@@ -92,11 +92,11 @@ static bool see_huge_pmd(struct follow_walk *w, struct vm_area_struct *vma,
 
 	if (!ptl)
 		return false;
-	__acquire(ptl);			/* which sparse cannot see */
+	__acquire(ptl);			/* for sparse */
 	addr &= HPAGE_PMD_MASK;
 	marks = see_locked_pmd(w, vma, addr, *pmd);
 	spin_unlock(ptl);
-	/* What is mapped there by now costs a fault for nothing at worst. */
+	/* If the entry has changed since, the mark costs at most one needless fault. */
 	if (marks && change_huge_pmd(&w->tlb, vma, pmd, addr, PAGE_NONE, 0) ==
 		     HPAGE_PMD_NR)
 		w->pages[FOLLOW_TAKE] += HPAGE_PMD_NR;
@@ -149,7 +149,7 @@ static int see_pmd(pmd_t *pmd, unsigned long addr, unsigned long end,
 		walk->action = ACTION_AGAIN;
 		return 0;
 	}
-	__acquire(ptl);			/* nor this */
+	__acquire(ptl);			/* for sparse */
 	if (!w->batch)
 		flush_tlb_batched_pending(walk->mm);
 	arch_enter_lazy_mmu_mode();
@@ -169,10 +169,10 @@ static const struct mm_walk_ops see_ops = {
 };
 
 /**
- * follow_walkable - Can the pages of a VMA be marked, or moved?
+ * follow_walkable() - Check whether the pages of a VMA can be marked or moved
  * @vma: VMA, locked
  *
- * What cannot fault in this way: no access at all, huge TLB pages, no folios.
+ * VMAs without any access, hugetlb VMAs and VMAs without folios take no hint faults.
  *
  * Return: true if they can.
  */
@@ -199,11 +199,11 @@ static void mark_range(struct follow_walk *w, struct vm_area_struct *vma,
 }
 
 /**
- * follow_walk - Look at the pages of a VMA
- * @walk: what to do with them; tells where to go on
+ * follow_walk() - Walk over the pages of a VMA
+ * @walk: actions; @walk->next is set to the end of the walked part
  * @vma: VMA, locked, follow_walkable()
  * @start: first byte
- * @end: end of the range, in the VMA
+ * @end: end of the range, inside the VMA
  */
 void follow_walk(struct follow_walk *walk, struct vm_area_struct *vma,
 		 unsigned long start, unsigned long end)
@@ -211,17 +211,17 @@ void follow_walk(struct follow_walk *walk, struct vm_area_struct *vma,
 	if (!walk->batch)
 		mark_range(walk, vma, start, end);
 	else if (walk_page_range(vma->vm_mm, start, end, &see_ops, walk))
-		return;		/* It is full, and has said where. */
+		return;		/* The batch is full; see_pmd() has set @next. */
 	walk->next = end;
 }
 
 /**
- * follow_account - Count what a walk has found
+ * follow_account() - Count the results of a walk
  * @walk: the walk
- * @tick: for a task that has moved, not for mbind()
- * @start: where it began
- * @from: where the task was, if so
- * @to: where it is
+ * @tick: the walk is for a task that has moved, not for mbind()
+ * @start: first address
+ * @from: previous node of the task, if @tick
+ * @to: present node of the task, if @tick
  * @moved: pages that have moved at once
  */
 void follow_account(const struct follow_walk *walk, bool tick,

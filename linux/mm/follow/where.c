@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow: on which node a page belongs.
+ * Automatic NUMA migration: the target node of a page.
  *
- * The one answer for all who move pages here: by the policy of the page, as the
- * allocator would go by it now, for the task that asks.  A page that its policy allows
- * where it is stays.  Nothing goes where the task may have no memory.
+ * All callers that move pages here use this file. The target is the node on which the
+ * allocator would now place the page under its policy, for the current task. A page stays
+ * if its policy allows the present node. No page moves to a node that the task may not
+ * use.
  *
- * mpol_misplaced() asks for lazy policies, and for pages that follow their task; what
- * NUMA balancing has found goes by its own answer.  Whether a page may go to another
- * tier is not asked here but by promotion, which has no task (mm/mtier/eligible.c); the
- * policy of the page is found in the same way (get_page_policy()).
+ * mpol_misplaced() calls this file for lazy policies, and for pages that move with their
+ * task; hints of NUMA balancing are decided by mpol_misplaced() itself. Promotion, which
+ * has no task, decides separately about other tiers (mm/mtier/eligible.c); both find the
+ * policy of a page with get_page_policy().
  *
- * Locks: the caller has the VMA locked; nothing is taken here but references.
+ * Locking: the caller has the VMA locked. This file takes references only.
  */
 #include <linux/cpuset.h>
 #include <linux/file_policy.h>
@@ -33,30 +34,33 @@ static int nearest(int nid, nodemask_t *nodes)
 	return zonelist_zone(z) ? zonelist_node_idx(z) : NUMA_NO_NODE;
 }
 
-/* Before it is asked whether there is memory */
+/* The target node, without a check that it has memory */
 static int wanted(struct mempolicy *pol, pgoff_t ilx, int now, int here)
 {
 	int nid = here;
 	nodemask_t *nodes;
 
 	nodes = policy_nodemask(GFP_HIGHUSER_MOVABLE, pol, ilx, &nid);
-	/* The allocator, too, searches from the node that this has set: the home node. */
+	/*
+	 * The search starts at the home node of the policy (in @nid), as in the
+	 * allocator.
+	 */
 	if (nodes)
 		return node_isset(now, *nodes) ? now : nearest(nid, nodes);
-	/* Slow memory is promoted by how hot it is, at a limited rate. */
+	/* Slow memory is promoted by its heat, at a limited rate. */
 	if (follow_by_default(pol) && !node_is_toptier(now))
 		return now;
 	return nid;
 }
 
 /**
- * follow_node - On which node belongs a page?
+ * follow_node() - Get the target node of a page
  * @pol: its policy
- * @ilx: where interleaving is; get_page_policy()
+ * @ilx: interleave index; get_page_policy()
  * @folio: its folio
  * @here: node of the CPU that uses it
  *
- * Return: the node; the one where it is if there is no better one.
+ * Return: the node; the present node if no other one is better.
  */
 int follow_node(struct mempolicy *pol, pgoff_t ilx, struct folio *folio,
 		int here)
@@ -71,11 +75,11 @@ int follow_node(struct mempolicy *pol, pgoff_t ilx, struct folio *folio,
 }
 
 /**
- * follow_claim_of - Where does a policy want all pages, wherever each one is?
+ * follow_claim_of() - Get the nodes of a policy as one number
  * @pol: the policy
- * @here: node of the CPU that uses them
+ * @here: node of the CPU that uses the pages
  *
- * Return: a node, or a number that stands for several, and the shares that they have.
+ * Return: a node, or a hash of several nodes, the mode and the weights.
  */
 unsigned int follow_claim_of(const struct mempolicy *pol, int here)
 {
@@ -94,13 +98,13 @@ unsigned int follow_claim_of(const struct mempolicy *pol, int here)
 }
 
 /**
- * follow_said_at - What does the policy of a page say of it?
- * @vma: VMA that maps it, locked
- * @addr: where
+ * follow_said_at() - Get the request of a page's policy
+ * @vma: VMA that maps the page, locked
+ * @addr: address of the page
  * @folio: its folio
  *
- * Return: what it says to the current task, on this CPU; where the page should be
- * only if the policy came with MPOL_MF_LAZY.
+ * Return: the request for the current task, on this CPU. Its target node is valid only if
+ * the policy was set with MPOL_MF_LAZY.
  */
 struct follow_said follow_said_at(struct vm_area_struct *vma,
 				  unsigned long addr, struct folio *folio)
@@ -134,11 +138,11 @@ static bool is_lazy(struct vm_area_struct *vma, unsigned long addr, bool anon)
 }
 
 /**
- * follow_lazy_at - Is there a policy that came with MPOL_MF_LAZY?
+ * follow_lazy_at() - Check for a policy that was set with MPOL_MF_LAZY
  * @vma: VMA, locked
- * @addr: address in it, whose page is not known any more
+ * @addr: address in it, whose page is not known
  *
- * Return: true if so, be it the VMA's or the file's that it maps privately.
+ * Return: true if the VMA has such a policy, or a file that it maps privately.
  */
 bool follow_lazy_at(struct vm_area_struct *vma, unsigned long addr)
 {
@@ -146,12 +150,12 @@ bool follow_lazy_at(struct vm_area_struct *vma, unsigned long addr)
 }
 
 /**
- * follow_unbound - Has a page no policy but that of the task?
+ * follow_unbound() - Check whether a page has no policy but that of the task
  * @vma: VMA that maps it, locked
- * @addr: where
+ * @addr: address of the page
  * @folio: its folio
  *
- * Return: true if neither the VMA nor what it maps has one.
+ * Return: true if neither the VMA nor the file has a policy.
  */
 bool follow_unbound(struct vm_area_struct *vma, unsigned long addr,
 		    struct folio *folio)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit: which requests are taken, which pages move and who goes along; when a task has
- * settled, whether its memory follows, and who walks; whose a file is, and how many move.
+ * KUnit tests of decide.c: requests, verdicts, batches of neighbours; home nodes, actions
+ * and walk ownership of tasks; homes of files and rate limits.
  */
 #include <kunit/test.h>
 #include <linux/jiffies.h>
@@ -14,7 +14,7 @@
 
 #include "../decide.h"
 
-/* Times also where jiffies wrap */
+/* Start times, including two just before jiffies wrap */
 static const unsigned long starts[] = { 0, 1000, ULONG_MAX - 30, ULONG_MAX };
 
 /* ---- pages ---- */
@@ -53,7 +53,7 @@ static void a_policy_says_where(struct kunit *test)
 	}
 }
 
-/* All 16 pages that there can be, against the rules one by one */
+/* All 16 states of a page, compared with the rules */
 static void every_page_gets_its_verdict(struct kunit *test)
 {
 	unsigned int bits, seen[FOLLOW_VERDICTS] = { 0 };
@@ -78,7 +78,7 @@ static void every_page_gets_its_verdict(struct kunit *test)
 		if (verdict == FOLLOW_BUSY)
 			KUNIT_EXPECT_TRUE(test, page.held);
 	}
-	/* Room, and the rate, are asked for when it moves. */
+	/* Free memory and the rate limit are checked when the page moves. */
 	KUNIT_EXPECT_EQ(test, seen[FOLLOW_NOMEM] + seen[FOLLOW_RATE], 0);
 	KUNIT_EXPECT_EQ(test, seen[FOLLOW_TAKE], 1);
 	KUNIT_EXPECT_GT(test, seen[FOLLOW_DIRTY], 0);
@@ -86,7 +86,7 @@ static void every_page_gets_its_verdict(struct kunit *test)
 	KUNIT_EXPECT_GT(test, seen[FOLLOW_BUSY], 0);
 }
 
-/* A fault anywhere in VMAs of every shape around a window's borders */
+/* Faults in VMAs of every shape around the borders of a window */
 static void a_batch_is_a_window_in_the_vma(struct kunit *test)
 {
 	unsigned long base = 1UL << 30, bytes = FOLLOW_BATCH_PAGES * PAGE_SIZE;
@@ -109,7 +109,7 @@ static void a_batch_is_a_window_in_the_vma(struct kunit *test)
 			}
 }
 
-/* From one end to the other a fault is needed for every window, no more. */
+/* A sequential walk takes one fault for each window, no more. */
 static void windows_follow_each_other(struct kunit *test)
 {
 	unsigned long start = 3 * PAGE_SIZE, end = 403 * PAGE_SIZE;
@@ -165,7 +165,7 @@ static void it_takes_the_settle_time(struct kunit *test)
 			KUNIT_ASSERT_FALSE(test,
 					   seen(&place, 1, starts[i] + t));
 		KUNIT_ASSERT_TRUE(test, seen(&place, 1, starts[i] + t));
-		/* It is for the caller to say that it lives there now. */
+		/* The caller sets the new home. */
 		KUNIT_ASSERT_EQ(test, place.node, 0);
 		KUNIT_ASSERT_TRUE(test, seen(&place, 1, starts[i] + t + 1));
 	}
@@ -184,7 +184,7 @@ static void back_home_or_elsewhere_begins_anew(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, seen(&place, 1, 10 + 3 * SETTLE));
 }
 
-/* Bounced for as long as in R17: no more than three times */
+/* A task that changes nodes every second for 65 s: three migrations */
 static void tries_are_an_interval_apart(struct kunit *test)
 {
 	unsigned long second = INTERVAL / 30;
@@ -210,7 +210,9 @@ static void tries_are_an_interval_apart(struct kunit *test)
 	}
 }
 
-/* All 32 sets of facts, with a few numbers of threads, against the rules */
+/*
+ * All 32 combinations of facts, with several numbers of threads, compared with the rules
+ */
 static void every_task_gets_its_action(struct kunit *test)
 {
 	static const unsigned int threads[][2] = {
@@ -265,7 +267,10 @@ static enum follow_turn turn(const struct follow_claim *claim, unsigned long fro
 	return follow_turn(claim, &r, now, 250, 25, 7500);
 }
 
-/* Node 0 is 1, as in the masks of cpuset.mems; 999: they were there before the walk. */
+/*
+ * Nodes are bit masks, as in cpuset.mems. 999: the thread arrived before the walk
+ * started.
+ */
 static void one_thread_walks_for_all(struct kunit *test)
 {
 	struct follow_claim claim = {
@@ -275,23 +280,23 @@ static void one_thread_walks_for_all(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1000), FOLLOW_MINE);
 	claim.taken = true;
 	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1249), FOLLOW_WAIT);
-	/* Whoever it was, it has shown no sign of life. */
+	/* The walking thread has no heartbeat. */
 	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1250), FOLLOW_MINE);
 	claim.done = true;
 	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 8499), FOLLOW_DONE);
 	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 8500), FOLLOW_MINE);
-	/* What was marked is not moved yet. */
+	/* A lazy walk has only marked pages; a direct one still has to move them. */
 	claim.route.lazy = true;
 	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1001), FOLLOW_DONE);
 	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, false, 999, 1001), FOLLOW_MINE);
 	claim.route.lazy = false;
 	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 1, true, 999, 1001), FOLLOW_DONE);
-	/* Another way is another walk. */
+	/* Another route needs another walk. */
 	KUNIT_EXPECT_EQ(test, turn(&claim, 2, 0, true, 999, 1001), FOLLOW_MINE);
 	KUNIT_EXPECT_EQ(test, turn(&claim, 1, 2, true, 999, 1001), FOLLOW_MINE);
 }
 
-/* Whoever comes later has used from the old node what was marked until then. */
+/* A thread that arrived after the start may have used marked pages on the old node. */
 static void who_comes_late_walks_again(struct kunit *test)
 {
 	size_t i;
@@ -316,7 +321,7 @@ static void who_comes_late_walks_again(struct kunit *test)
 	}
 }
 
-/* A walk does for those who come from fewer nodes. */
+/* A walk covers threads with fewer source nodes. */
 static void a_walk_does_for_fewer_nodes(struct kunit *test)
 {
 	unsigned long walked, wanted;
@@ -343,10 +348,10 @@ static void from_anywhere_if_all_are_there(struct kunit *test)
 
 static void sharers_are_counted_by_page(struct kunit *test)
 {
-	/* One process is what the kernel takes for one. */
+	/* With a limit of one process, the kernel's own estimate decides. */
 	KUNIT_EXPECT_FALSE(test, follow_shared(false, 512, 512, 1));
 	KUNIT_EXPECT_TRUE(test, follow_shared(true, 2, 1, 1));
-	/* A small page, a huge page in one piece, one mapped by its pages */
+	/* A small page, a huge page mapped by a PMD, a huge page mapped by PTEs */
 	KUNIT_EXPECT_FALSE(test, follow_shared(true, 2, 1, 2));
 	KUNIT_EXPECT_TRUE(test, follow_shared(true, 3, 1, 2));
 	KUNIT_EXPECT_FALSE(test, follow_shared(true, 2, 512, 2));
@@ -355,7 +360,7 @@ static void sharers_are_counted_by_page(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, follow_shared(true, INT_MAX, 1, INT_MAX));
 }
 
-/* Three cgroups below each other: all that there can be of enabled and lazy */
+/* Three nested cgroups: all combinations of enabled and lazy */
 static void the_most_restrained_wins(struct kunit *test)
 {
 	unsigned int bits, i;
@@ -382,7 +387,7 @@ static void the_most_restrained_wins(struct kunit *test)
 	}
 }
 
-/* ---- faults that map what nobody maps ---- */
+/* ---- faults that map a page which is not mapped yet ---- */
 
 #define QUIET	60UL
 #define SECOND	10UL
@@ -419,7 +424,7 @@ static void a_file_has_one_home(struct kunit *test)
 							  t + QUIET - 1, QUIET));
 		KUNIT_EXPECT_TRUE(test, follow_home_free(&home, 7, 1, t + QUIET,
 							 QUIET));
-		/* Who uses it at home keeps it there. */
+		/* Use at home keeps the home. */
 		follow_home_take(&home, 7, 0, t + QUIET - 1);
 		KUNIT_EXPECT_FALSE(test, follow_home_free(&home, 7, 1, t + QUIET,
 							  QUIET));
@@ -437,7 +442,7 @@ static void another_file_takes_the_place(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, follow_home_free(&home, 7, 1, 101, QUIET));
 }
 
-/* Two who use a file by turns, as often as they like: one change a quiet time */
+/* Two users in turns, at any rate: one change per quiet time */
 static void by_turns_it_stays(struct kunit *test)
 {
 	unsigned int now_at = 0, changes = 0;
@@ -487,7 +492,7 @@ static void one_large_folio_may_come(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, follow_rate_takes(&rate, 1 + SECOND, SECOND, 100, 1));
 }
 
-/* It is as if it had not been taken, but not in another second. */
+/* Returned pages can be taken again within the same second. */
 static void what_comes_back_may_be_taken_again(struct kunit *test)
 {
 	size_t i;
@@ -505,7 +510,7 @@ static void what_comes_back_may_be_taken_again(struct kunit *test)
 							100, 100));
 		KUNIT_EXPECT_TRUE(test, follow_rate_takes(&rate, t + SECOND, SECOND,
 							  100, 60));
-		/* Taken in the second before */
+		/* Pages taken in the second before */
 		follow_rate_returns(&rate, t + 2 * SECOND, SECOND, 60);
 		KUNIT_EXPECT_EQ(test, rate.pages, 60UL);
 		follow_rate_returns(&rate, t + SECOND, SECOND, 100);
@@ -513,7 +518,7 @@ static void what_comes_back_may_be_taken_again(struct kunit *test)
 	}
 }
 
-/* A sixteenth of all pages, and at least one */
+/* At least 1/16 of all pages, and at least one */
 static void a_walk_is_repeated_for_many_pages(struct kunit *test)
 {
 	unsigned long all, left;
