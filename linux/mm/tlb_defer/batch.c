@@ -2,24 +2,26 @@
 /*
  * Deferred TLB flush of migrated pages: batches.
  *
- * migrate_pages() unmaps up to 512 pages, flushes once, and moves them. What is
- * deferred of such a batch is collected here until all are unmapped, and noted in
- * the address spaces it is of, so that nobody changes an entry in between. Then
+ * migrate_pages() unmaps up to 512 pages, flushes once, and moves them. The deferred
+ * entries of such a batch are collected here until all pages are unmapped. The batch
+ * registers itself in their address spaces, so that no task changes an entry in between
+ * without a flush. Then there are three cases:
  *
- *   no flush is due		it is sealed, and its frames will wait;
- *   a flush is due for others	it goes along on the CPUs that this reaches. If these
- *				are all, nothing is sealed, and no frame waits: the
- *				batch costs what it would cost with the switch off;
- *   nobody else uses it	it is flushed at once: that interrupts nobody.
+ *   no flush is due		the batch is committed, and its frames are deferred;
+ *   a flush is due for other	the collected entries are merged into it on the CPUs
+ *   entries			that it reaches. If these are all CPUs, the batch is
+ *				not committed and no frame is deferred: the cost is
+ *				that of the mode off;
+ *   no other CPU is affected	the batch is flushed at once, without an interrupt.
  *
- * One page in 512 that cannot wait costs as many interrupts as 512 of them. So
- * where more batches follow, such pages are set aside, mapped as they were, and
- * migrate together at the end. A batch that has more than a few of them takes them
- * back, and nothing is set aside any more: each is unmapped twice, and there would
- * soon be as many flushes as without.
+ * One page in 512 that cannot be deferred causes as many interrupts as 512 of them. So
+ * where more batches follow, such pages are set aside (postponed): they stay mapped, and
+ * migrate together at the end. A batch with more than a few of them takes them back, and
+ * the rest of the call sets no page aside: each such page is unmapped twice, and soon
+ * there would be as many flushes as without.
  *
- * Locks: a batch belongs to the task that migrates. Folio lock -> page table lock
- * -> the engine's.
+ * Locking: a batch belongs to the task that migrates. Folio lock -> page table lock ->
+ * tlb_defer_lock.
  */
 #include <linux/list.h>
 #include <linux/mm.h>
@@ -34,15 +36,15 @@
 #include "../internal.h"
 #include "tlb_defer.h"
 
-/* Most folios of a batch that are set aside: one in 32 */
+/* Most folios that a batch sets aside: one in 32 */
 #define TLB_DEFER_ASIDE		16
 
 /* ---- migrations ---- */
 
 /*
- * D4: who takes these very frames, or memory out of use, does not wait for it. Whether
- * somebody is waiting for any free frame of the node is asked later, of the node. Compaction
- * takes these very frames as well, but block by block: see tlb_defer_compacted().
+ * D4: callers that need these very frames, or memory taken out of use, do not defer.
+ * Memory pressure on the node is checked later, for each node. Compaction needs these
+ * very frames as well, but block by block: see tlb_defer_compacted().
  */
 static bool takes_the_frames(int reason)
 {
@@ -63,10 +65,10 @@ static bool takes_the_frames(int reason)
 }
 
 /**
- * __tlb_defer_begin() - A migration starts
- * @batch: of tlb_defer_begin(), which has left it without one in hand
- * @reason: why it migrates
- * @from: what migrates after the batch in hand
+ * __tlb_defer_begin() - Start a migration
+ * @batch: initialized by tlb_defer_begin(), without a current batch
+ * @reason: reason of the migration
+ * @from: folios that migrate after the current batch
  */
 void __tlb_defer_begin(struct tlb_defer_batch *batch, int reason,
 		       const struct list_head *from)
@@ -84,10 +86,10 @@ void __tlb_defer_begin(struct tlb_defer_batch *batch, int reason,
 }
 
 /**
- * tlb_defer_ready() - Get ready for the first entry whose flush can wait
+ * tlb_defer_ready() - Prepare for the first entry whose flush can be deferred
  * @batch: the batch; the caller may hold a page table lock
  *
- * Return: false if it is about to be switched off, or there is no memory.
+ * Return: false if the mode is being switched off, or without memory.
  */
 bool tlb_defer_ready(struct tlb_defer_batch *batch)
 {
@@ -111,14 +113,14 @@ bool tlb_defer_ready(struct tlb_defer_batch *batch)
 	return true;
 }
 
-/* What was noted in address spaces is sealed, flushed, or mapped again. */
+/* Called after the entries were committed, flushed, or mapped again. */
 static void forget_mms(struct tlb_defer_collected *c)
 {
 	while (c->nr_mms)
 		mmdrop(c->mms[--c->nr_mms]);
 }
 
-/* Have the engine hold what was kept. */
+/* Pass the kept folios to engine.c. */
 static void hand_over(struct tlb_defer_collected *c)
 {
 	if (!c->nr_folios)
@@ -131,9 +133,9 @@ static void hand_over(struct tlb_defer_collected *c)
 }
 
 /**
- * __tlb_defer_end() - A migration is over
- * @batch: of __tlb_defer_begin()
- * @left: gets what is still set aside
+ * __tlb_defer_end() - End a migration
+ * @batch: the batch of __tlb_defer_begin()
+ * @left: gets the folios that are still set aside
  */
 void __tlb_defer_end(struct tlb_defer_batch *batch, struct list_head *left)
 {
@@ -145,8 +147,8 @@ void __tlb_defer_end(struct tlb_defer_batch *batch, struct list_head *left)
 		return;
 	hand_over(c);
 	/*
-	 * A batch of which nothing could be unmapped is not settled. Its entries
-	 * lead to the same frames again.
+	 * A batch of which no folio could be unmapped is not settled. Its entries map the
+	 * same frames again.
 	 */
 	if (c->nr_mms)
 		tlb_defer_close(c->mms, c->nr_mms);
@@ -155,13 +157,13 @@ void __tlb_defer_end(struct tlb_defer_batch *batch, struct list_head *left)
 	tlb_defer_leave();
 }
 
-/* ---- what is set aside ---- */
+/* ---- folios set aside ---- */
 
 /**
- * __tlb_defer_pass() - The folios of a batch are unmapped next
- * @folios: those that are not unmapped yet; gets those that were set aside, if the
- *	batch has too many
- * @first: none is, and there is another pass for those that remain
+ * __tlb_defer_pass() - Start a pass that unmaps the folios of a batch
+ * @folios: folios not unmapped yet; gets the folios that were set aside, if the
+ *	batch has too many of them
+ * @first: no folio is unmapped yet, and another pass follows for those that remain
  */
 void __tlb_defer_pass(struct list_head *folios, bool first)
 {
@@ -170,7 +172,7 @@ void __tlb_defer_pass(struct list_head *folios, bool first)
 
 	if (!batch)
 		return;
-	/* What the last batch kept counts from now on. */
+	/* The kept folios of the last batch count towards the limit from here on. */
 	if (batch->collected)
 		hand_over(batch->collected);
 	if (first)
@@ -180,7 +182,10 @@ void __tlb_defer_pass(struct list_head *folios, bool first)
 				 list_empty(&batch->aside));
 	if (batch->all_in)
 		list_splice_init(&batch->of_batch, folios);
-	/* Nearly all batches are of one node; in others those of a full one do not wait. */
+	/*
+	 * Nearly all batches are of one node. In a mixed batch, the folios of a full node
+	 * are not deferred.
+	 */
 	folio = list_first_entry_or_null(folios, struct folio, lru);
 	if (folio)
 		tlb_defer_make_room(folio_nid(folio));
@@ -188,14 +193,14 @@ void __tlb_defer_pass(struct list_head *folios, bool first)
 }
 
 /**
- * tlb_defer_put_aside() - Have the folio in hand migrate later
- * @batch: the batch, of which folios may be set aside
+ * tlb_defer_put_aside() - Set the current folio aside
+ * @batch: the batch, which may set folios aside
  *
- * Return: false if too many are: then none of this call is any more.
+ * Return: false if too many are; then this call sets no further folio aside.
  */
 bool tlb_defer_put_aside(struct tlb_defer_batch *batch)
 {
-	/* What is set aside is lost if it is switched off meanwhile. */
+	/* @collected keeps the mode on: switching off would lose the folios set aside. */
 	if (!batch->collected && !tlb_defer_ready(batch))
 		return false;
 	if (batch->nr_aside == TLB_DEFER_ASIDE) {
@@ -208,9 +213,9 @@ bool tlb_defer_put_aside(struct tlb_defer_batch *batch)
 }
 
 /**
- * __tlb_defer_set_aside() - A folio was not unmapped
- * @src: it, on the list of its batch; taken from there if that was because
- *	__tlb_defer_entry() wanted it so
+ * __tlb_defer_set_aside() - Handle a folio that was not unmapped
+ * @src: the folio, on the list of its batch; removed from the list if
+ *	__tlb_defer_entry() decided to set it aside
  */
 void __tlb_defer_set_aside(struct folio *src)
 {
@@ -223,7 +228,7 @@ void __tlb_defer_set_aside(struct folio *src)
 	list_move_tail(&src->lru, &batch->of_batch);
 }
 
-/* The batch is unmapped: what it has set aside stays there. */
+/* The batch is unmapped: keep its folios aside until the end of the call. */
 static void settle_aside(struct tlb_defer_batch *batch)
 {
 	struct folio *folio;
@@ -234,10 +239,10 @@ static void settle_aside(struct tlb_defer_batch *batch)
 }
 
 /**
- * __tlb_defer_again() - Migrate what was set aside
- * @from: empty list that gets it
+ * __tlb_defer_again() - Start to migrate the folios that were set aside
+ * @from: empty list that gets them
  *
- * Return: true if that is something.
+ * Return: true if there are any.
  */
 bool __tlb_defer_again(struct list_head *from)
 {
@@ -250,7 +255,7 @@ bool __tlb_defer_again(struct list_head *from)
 	return true;
 }
 
-/* ---- what is collected ---- */
+/* ---- collected entries ---- */
 
 static void seal(struct tlb_defer_collected *c)
 {
@@ -258,7 +263,7 @@ static void seal(struct tlb_defer_collected *c)
 	forget_mms(c);
 }
 
-/* Have an address space know that entries of it are collected. */
+/* Register the batch in an address space. */
 static void note_mm(struct tlb_defer_collected *c, struct mm_struct *mm)
 {
 	unsigned int i;
@@ -271,7 +276,9 @@ static void note_mm(struct tlb_defer_collected *c, struct mm_struct *mm)
 			c->epochs[i] = tlb_defer_open(mm, true);
 		return;
 	}
-	/* Early, for want of room; its CPUs are still those of the batch. */
+	/*
+	 * Commit early, for lack of room. The mask of CPUs stays that of the whole batch.
+	 */
 	if (c->nr_mms == TLB_DEFER_MMS)
 		seal(c);
 	mmgrab(mm);
@@ -280,9 +287,10 @@ static void note_mm(struct tlb_defer_collected *c, struct mm_struct *mm)
 }
 
 /**
- * __tlb_defer_collect() - Take the flush of an entry that was cleared
- * @mm: whose entry; its page table lock is held, since __tlb_defer_entry()
- * @address: where
+ * __tlb_defer_collect() - Defer the flush of a cleared entry
+ * @mm: its address space; the page table lock has been held since
+ *	__tlb_defer_entry()
+ * @address: its address
  */
 void __tlb_defer_collect(struct mm_struct *mm, unsigned long address)
 {
@@ -290,14 +298,16 @@ void __tlb_defer_collect(struct mm_struct *mm, unsigned long address)
 
 	batch->entries++;
 	batch->deferred = true;
-	/* Increments tlb_gen, a full barrier: the entry is clear before. */
+	/* Increments tlb_gen, a full barrier after the entry was cleared. */
 	arch_tlbbatch_add_pending(&batch->collected->cpus, mm, address);
-	/* Under the page table lock, so that A finds it in the mm */
+	/*
+	 * Under the page table lock, so that changes of entries (A) find the batch in @mm
+	 */
 	note_mm(batch->collected, mm);
 }
 
 /**
- * tlb_defer_fold() - Flush what is collected of a batch with the rest of it
+ * tlb_defer_fold() - Merge the collected entries into the flush of the batch
  * @batch: the batch
  */
 void tlb_defer_fold(struct tlb_defer_batch *batch)
@@ -310,10 +320,10 @@ void tlb_defer_fold(struct tlb_defer_batch *batch)
 }
 
 /**
- * tlb_defer_nobody_else() - Is there no interrupt to be saved?
+ * tlb_defer_nobody_else() - Check whether a flush interrupts no CPU
  * @cpus: CPUs that may hold translations
  *
- * Return: true if only this one uses them. One that is idle flushes before it does.
+ * Return: true if no CPU but this one uses them. An idle CPU flushes before its next use.
  */
 bool tlb_defer_nobody_else(const struct cpumask *cpus)
 {
@@ -326,7 +336,10 @@ bool tlb_defer_nobody_else(const struct cpumask *cpus)
 	return true;
 }
 
-/* Flush what is due; the rest is sealed, if that does not reach all of it. */
+/*
+ * Do the flush that is due. Commit if it does not reach all CPUs of the collected
+ * entries.
+ */
 static void settle(struct tlb_defer_batch *batch)
 {
 	struct tlbflush_unmap_batch *now = &current->tlb_ubc;
@@ -336,7 +349,7 @@ static void settle(struct tlb_defer_batch *batch)
 	bool waits;
 
 	tlb_defer_race_window();
-	/* Whom the flush reaches needs no other. */
+	/* CPUs that this flush reaches need no other one. */
 	cpumask_andnot(&c->cpus.cpumask, &c->cpus.cpumask, &now->arch.cpumask);
 	waits = !tlb_defer_nobody_else(&c->cpus.cpumask);
 	if (!waits)
@@ -356,9 +369,9 @@ static void settle(struct tlb_defer_batch *batch)
 }
 
 /**
- * __tlb_defer_settle() - All entries of a batch are cleared
+ * __tlb_defer_settle() - End the unmap phase of a batch
  *
- * Return: true if what had to be flushed now was.
+ * Return: true if the flush that was due is done.
  */
 bool __tlb_defer_settle(void)
 {
@@ -375,7 +388,7 @@ bool __tlb_defer_settle(void)
 		count_vm_event(TLB_DEFER_BATCH_FLUSHED);
 	if (deferred)
 		settle(batch);
-	/* The next folio is the first of another batch. */
+	/* The next folio starts a new batch. */
 	batch->deferred = false;
 	batch->due = NULL;
 	batch->writer_came = false;
@@ -385,14 +398,14 @@ bool __tlb_defer_settle(void)
 }
 
 /**
- * __tlb_defer_keep() - Hold the frame of a folio that was moved (C)
- * @src: source folio of a migration; its translations are sealed, or flushed
+ * __tlb_defer_keep() - Hold the frame of a moved folio (C)
+ * @src: source folio of a migration; its translations are committed, or flushed
  */
 void __tlb_defer_keep(struct folio *src)
 {
 	struct tlb_defer_collected *c = current->tlb_defer->collected;
 
-	/* Or it went along with a flush that was due anyway. */
+	/* 0: its entries were merged into a flush. */
 	if (!c->waits_for)
 		return;
 	if (folio_nid(src) != c->nid)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: rare events made common, for tests.
+ * Deferred TLB flushes: debugfs files that make rare events frequent, for tests.
  *
- * In /sys/kernel/debug/tlb_defer: forever lets no generation pass by itself, so
- * that stale translations live until somebody needs them gone. race_us makes the
- * time that long before the first entry of a batch is looked at, again between
- * clearing the entries of a folio and its verdict, and between the last look for
- * writers of a batch and its seal; race_windows counts the times. A fork waits as
- * well, before its flush, until somebody has looked at an entry: what is migrated
- * by then met D7.
+ * In /sys/kernel/debug/tlb_defer: forever stops generations from ending by themselves, so
+ * that stale translations live until a flush is forced. race_us adds a delay before the
+ * first entry of a batch is judged, between the clearing of a folio's entries and its
+ * verdict, and between the last check for writers of a batch and its commit. race_windows
+ * counts the delays. With race_us set, a fork also waits before its flush until an entry
+ * is judged, so that a migration meets D7.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>
@@ -21,13 +20,14 @@
 
 bool tlb_defer_forever_set;
 
-/* race_us is not 0. */
+/* Enabled while race_us is not 0. */
 DEFINE_STATIC_KEY_FALSE(tlb_defer_race_key);
 static u32 race_us;
 static atomic_t race_windows = ATOMIC_INIT(0);
 
 /**
- * __tlb_defer_race_window() - Give others time to come between (A1, B2, B3, D1)
+ * __tlb_defer_race_window() - Delay, so that another task can run in between (A1, B2, B3,
+ * D1)
  */
 void __tlb_defer_race_window(void)
 {
@@ -37,14 +37,14 @@ void __tlb_defer_race_window(void)
 	usleep_range(us, us + 100);
 }
 
-/* Entries that were looked at, and who waits for the next one */
+/* Number of judged entries, and forks that wait for the next one */
 static atomic_t judged = ATOMIC_INIT(0);
 static DECLARE_WAIT_QUEUE_HEAD(judged_wait);
 
 /**
- * __tlb_defer_judged() - An entry was looked at
+ * __tlb_defer_judged() - Note that an entry was judged
  *
- * Under its page table lock.
+ * Context: under the page table lock of the entry.
  */
 void __tlb_defer_judged(void)
 {
@@ -53,10 +53,11 @@ void __tlb_defer_judged(void)
 }
 
 /**
- * __tlb_defer_fork_window() - Let a migration come between entries and flush (D7)
+ * __tlb_defer_fork_window() - Delay a fork, so that a migration can run before its flush
+ * (D7)
  *
- * It may have been there before, or not come at all: ten times as long as who
- * migrates waits, no longer.
+ * The migration may have run before, or never run. So the delay ends after ten times
+ * race_us.
  */
 void __tlb_defer_fork_window(void)
 {

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flush of migrated pages: the engine.
+ * Deferred TLB flush of migrated pages: the core.
  *
- * One set of generations for the whole machine (gen.c). A worker closes the
- * open one every tick; each CPU flushes in its own timer interrupt, if it is
- * behind, and publishes up to which generation it is clean. When all CPUs of a
- * generation are, its frames are freed: in the tick after the one in which it was
- * closed, or one later if the worker was faster than some CPU's tick. Who does
- * not tick in time gets an interrupt; so does everybody if the frames are needed
- * sooner.
+ * The whole machine has one set of generations (gen.c). A worker closes the open
+ * generation every tick. Each CPU that is behind flushes in its own timer interrupt, and
+ * publishes up to which generation it is clean. When all CPUs of a generation are clean,
+ * its frames are freed: in the tick after the close, or one tick later if the worker ran
+ * before the tick of some CPU. A CPU without a tick in time gets an interrupt. All CPUs
+ * get one if the frames are needed sooner.
  *
- * Ordering. The remover of a translation clears the entry, increments tlb_gen
- * (full barrier), and later seals under the lock (batch.c). Closing happens under
- * the lock, and a CPU reads the open generation (acquire) before it compares its tlb_gen: if
- * it says "clean up to g", it has seen every tlb_gen that was incremented
- * before something was sealed in g. The worker reads what CPUs published
- * (acquire) before it frees.
+ * Ordering. The remover of a translation clears the entry, increments tlb_gen (full
+ * barrier), and later commits under the lock (batch.c). A generation is closed under the
+ * lock, and a CPU reads the open generation (acquire) before it compares its tlb_gen. So
+ * a CPU that publishes "clean up to g" has observed every tlb_gen that was incremented
+ * before a commit to g. The worker reads the published values (acquire) before it frees
+ * frames.
  *
- * Locks: flush_mutex serialises flushes; page table lock -> tlb_defer_lock, the
- * latter innermost, never from an interrupt. The timer interrupt takes none.
- * Nobody who holds flush_mutex allocates memory, so that reclaim can take it.
+ * Locking: flush_mutex serialises flushes. page table lock -> tlb_defer_lock; the latter
+ * is innermost, and never taken in an interrupt. The timer interrupt takes no lock. No
+ * memory is allocated under flush_mutex, so reclaim can take it.
  */
 #define pr_fmt(fmt) "tlb_defer: " fmt
 
@@ -39,38 +38,41 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/tlb_defer.h>
 
-/* So many forced flushes more than generations make an address space rest */
+/*
+ * An address space with this many more forced flushes than generations is not deferred
+ * for backoff_ms.
+ */
 #define TLB_DEFER_FORCED_MORE	8
-/* Pages that migration unmaps at a time, at most */
+/* Most pages that migration unmaps at a time */
 #define TLB_DEFER_BATCH		512L
-/* Older generations and flushes count half from here on */
+/* From this number on, the counts of older generations and flushes are halved. */
 #define TLB_DEFER_FORGET	256
 
 static DEFINE_SPINLOCK(tlb_defer_lock);
 static DEFINE_MUTEX(flush_mutex);
 
-/* All under tlb_defer_lock, but open and done can be read without. */
+/* Written under tlb_defer_lock; open and done can be read without it. */
 static struct tlb_defer_ring ring;
 static struct list_head frames[TLB_DEFER_GENS];
 
-/* CPUs that the flush under way has to reach; under flush_mutex. */
+/* CPUs that the current flush has to reach; under flush_mutex. */
 static struct arch_tlbflush_unmap_batch flush_batch;
 
-/* Written by its own CPU only, in the timer interrupt. */
+/* Written only by its own CPU, in the timer interrupt. */
 static DEFINE_PER_CPU(u64, cpu_done);
 
 static atomic_long_t held[MAX_NUMNODES];
 static atomic_long_t held_all;
 static unsigned long paused_until;
 
-/* jiffies of the last tick that sent the worker */
+/* jiffies of the last tick that started the worker */
 static unsigned long sent_at;
 
 static struct workqueue_struct *workqueue;
 static void work_fn(struct work_struct *work);
 static DECLARE_DELAYED_WORK(work, work_fn);
 
-/* ---- sealing ---- */
+/* ---- commit ---- */
 
 static unsigned int index_of(u64 gen)
 {
@@ -84,15 +86,16 @@ static void kick(void)
 }
 
 /**
- * tlb_defer_open() - A batch collects translations of an address space
- * @mm: whose; the caller holds the page table lock of an entry it has cleared
- * @again: it did before, and saw that a flush was forced since
+ * tlb_defer_open() - Register a batch in an address space
+ * @mm: address space; the caller holds the page table lock of an entry it has
+ *	cleared
+ * @again: the batch was registered before, and a flush was forced since
  *
- * From now on who changes an entry of @mm flushes it first. tlb_defer_seal() or
- * tlb_defer_close() has to follow, once for all calls of a batch.
+ * From here on, a change of an entry of @mm flushes @mm first. tlb_defer_seal() or
+ * tlb_defer_close() must follow, once for all calls of a batch.
  *
- * Return: the epoch of @mm. If it has another one when the batch has cleared the
- * next entry (full barrier), this is to be called again.
+ * Return: the epoch of @mm. If the epoch has changed when the batch has cleared its next
+ * entry (full barrier), the batch must call this again.
  */
 u32 tlb_defer_open(struct mm_struct *mm, bool again)
 {
@@ -110,8 +113,8 @@ u32 tlb_defer_open(struct mm_struct *mm, bool again)
 }
 
 /*
- * A batch has collected all. If it, or another one, has noted itself after the last
- * forced flush, @mm waits for what was sealed; else that flush covered it.
+ * End a batch. If this or another batch has registered itself after the last forced
+ * flush, @mm depends on the committed generation; otherwise that flush covered the batch.
  */
 static void close_locked(struct tlb_defer_mm *state)
 {
@@ -122,13 +125,13 @@ static void close_locked(struct tlb_defer_mm *state)
 }
 
 /**
- * tlb_defer_seal() - Put the removal of translations into the open generation
- * @mms: whose; the caller has cleared the entries, incremented tlb_gen after each
- *	and called tlb_defer_open()
- * @nr: how many address spaces
+ * tlb_defer_seal() - Commit removed translations to the open generation
+ * @mms: address spaces; the caller has cleared the entries, incremented tlb_gen
+ *	after each and called tlb_defer_open()
+ * @nr: number of address spaces
  * @cpus: CPUs that used one of them after that
  *
- * Return: the generation after which no CPU uses them.
+ * Return: the generation after which no CPU uses the translations.
  */
 u64 tlb_defer_seal(struct mm_struct *const *mms, unsigned int nr,
 		   const struct cpumask *cpus)
@@ -154,9 +157,9 @@ u64 tlb_defer_seal(struct mm_struct *const *mms, unsigned int nr,
 }
 
 /**
- * tlb_defer_close() - All CPUs were flushed instead
- * @mms: address spaces that tlb_defer_open() was called for
- * @nr: how many
+ * tlb_defer_close() - End a batch whose CPUs were all flushed
+ * @mms: address spaces passed to tlb_defer_open()
+ * @nr: number of address spaces
  */
 void tlb_defer_close(struct mm_struct *const *mms, unsigned int nr)
 {
@@ -169,10 +172,12 @@ void tlb_defer_close(struct mm_struct *const *mms, unsigned int nr)
 }
 
 /**
- * tlb_defer_mm_done() - Is all flushed that was deferred of an address space?
- * @mm: it; the caller holds the page table lock of the entry that it asks for
+ * tlb_defer_mm_done() - Check that no flush of an address space is deferred
+ * @mm: address space; the caller holds the page table lock of the entry in
+ *	question
  *
- * Return: true if so. It is then forgotten: the next one need not ask.
+ * Return: true if none is. Then the generation is cleared, so that the next check is
+ * cheap.
  */
 bool tlb_defer_mm_done(struct mm_struct *mm)
 {
@@ -181,7 +186,7 @@ bool tlb_defer_mm_done(struct mm_struct *mm)
 	if (READ_ONCE(state->gen) > tlb_defer_done())
 		return false;
 	spin_lock(&tlb_defer_lock);
-	/* Something else of @mm may have been sealed meanwhile. */
+	/* A batch may have committed entries of @mm since the check. */
 	if (state->gen <= ring.done)
 		WRITE_ONCE(state->gen, 0);
 	spin_unlock(&tlb_defer_lock);
@@ -189,12 +194,12 @@ bool tlb_defer_mm_done(struct mm_struct *mm)
 }
 
 /**
- * tlb_defer_mm_flush() - An address space has to be flushed before its time
- * @mm: it; the caller flushes it next, which is a full barrier before it reads
- *	which CPUs to flush
+ * tlb_defer_mm_flush() - Start a forced flush of an address space
+ * @mm: address space; the caller flushes it next, which is a full barrier before
+ *	it reads the mask of CPUs
  *
- * A batch that clears an entry and then reads the epoch from before this call has
- * cleared it in time for that flush. Who reads the new one notes itself again.
+ * If a batch clears an entry and then reads the epoch from before this call, the flush
+ * covers that entry. A batch that reads the new epoch registers itself again.
  *
  * Return: the new epoch, for tlb_defer_mm_flushed().
  */
@@ -211,12 +216,12 @@ u32 tlb_defer_mm_flush(struct mm_struct *mm)
 }
 
 /**
- * tlb_defer_mm_flushed() - An address space was flushed before its time
- * @mm: it
- * @epoch: of tlb_defer_mm_flush()
+ * tlb_defer_mm_flushed() - End a forced flush of an address space
+ * @mm: address space
+ * @epoch: return value of tlb_defer_mm_flush()
  *
- * If that happens more often than there were generations, deferring costs more
- * than the flush that migration would have done: leave this mm alone for a while.
+ * If forced flushes outnumber generations, deferral costs more than the flush of the
+ * migration would have. Then this mm is not deferred for backoff_ms.
  */
 void tlb_defer_mm_flushed(struct mm_struct *mm, u32 epoch)
 {
@@ -224,7 +229,7 @@ void tlb_defer_mm_flushed(struct mm_struct *mm, u32 epoch)
 	struct tlb_defer_mm *state = &mm->tlb_defer;
 
 	spin_lock(&tlb_defer_lock);
-	/* Whoever has noted itself since may have cleared entries since. */
+	/* A batch that has registered itself since may have cleared entries since. */
 	if ((s32)(state->noted - epoch) < 0) {
 		WRITE_ONCE(state->gen, 0);
 		state->sealed = 0;
@@ -244,9 +249,9 @@ void tlb_defer_mm_flushed(struct mm_struct *mm, u32 epoch)
 }
 
 /**
- * tlb_defer_done() - Up to which generation is everything flushed?
+ * tlb_defer_done() - Get the newest generation that is done
  *
- * Return: no CPU uses a translation that was sealed in this generation.
+ * Return: no CPU uses a translation that was committed to this generation.
  */
 u64 tlb_defer_done(void)
 {
@@ -260,7 +265,7 @@ static void hold_more(int nid, long pages)
 	atomic_long_add(pages, &held_all);
 }
 
-/* Their lists end here. */
+/* Drop the reference of each folio, and empty the list. */
 static void put_frames(struct list_head *folios)
 {
 	struct folio *folio, *next;
@@ -272,15 +277,18 @@ static void put_frames(struct list_head *folios)
 
 /**
  * tlb_defer_hold() - Hold frames until a generation is done (C)
- * @folios: sources of a migration, each with a reference for this; empty afterwards
+ * @folios: source folios of a migration, each with a reference for this; empty
+ *	afterwards
  * @nid: their node
- * @pages: how many they are
- * @gen: of tlb_defer_seal(), for the last of their translations
+ * @pages: number of their pages
+ * @gen: return value of tlb_defer_seal() for the last of their translations
  */
 void tlb_defer_hold(struct list_head *folios, int nid, long pages, u64 gen)
 {
 	spin_lock(&tlb_defer_lock);
-	/* Or else all of its CPUs have flushed while they were copied. */
+	/*
+	 * If @gen is done already, all CPUs flushed during the copy: free the frames now.
+	 */
 	if (gen > ring.done) {
 		hold_more(nid, pages);
 		list_splice_tail_init(folios, &frames[index_of(gen)]);
@@ -292,9 +300,8 @@ void tlb_defer_hold(struct list_head *folios, int nid, long pages, u64 gen)
 /* ---- CPUs ---- */
 
 /*
- * Have the worker run now, if it waits for something: the first CPU of each tick
- * does. The worker's own timer, which comes up to two ticks late, is for a machine
- * on which no CPU ticks.
+ * Run the worker now if it is pending. The first CPU of each tick does this. The worker's
+ * own timer expires up to two ticks late, and serves a machine on which no CPU ticks.
  */
 static void send_worker(void)
 {
@@ -306,13 +313,13 @@ static void send_worker(void)
 }
 
 /**
- * __tlb_defer_tick() - Catch up with what was closed by now
+ * __tlb_defer_tick() - Catch up with the closed generations on this CPU
  *
- * From the timer interrupt, interrupts off.
+ * Context: timer interrupt, interrupts off.
  */
 void __tlb_defer_tick(void)
 {
-	/* Before tlb_gen: see "Ordering" */
+	/* Before tlb_gen is read: see "Ordering" */
 	u64 closed = smp_load_acquire(&ring.open) - 1;
 
 	send_worker();
@@ -320,7 +327,7 @@ void __tlb_defer_tick(void)
 		return;
 	if (tlb_defer_arch_catch_up())
 		__count_vm_event(TLB_DEFER_TICK_FLUSH);
-	/* The flush before the word; pairs with cpu_clean() */
+	/* After the flush; pairs with cpu_clean() */
 	smp_store_release(this_cpu_ptr(&cpu_done), closed);
 }
 
@@ -333,9 +340,9 @@ static bool cpu_clean(int cpu, u64 gen, void *data)
 	       tlb_defer_arch_idle(cpu);
 }
 
-/* ---- the end of a generation ---- */
+/* ---- end of a generation ---- */
 
-/* Take the frames of generations that are done since @before. */
+/* Move the frames of generations that are done since @before to @list. */
 static void collect(u64 before, struct list_head *list)
 {
 	lockdep_assert_held(&tlb_defer_lock);
@@ -385,8 +392,8 @@ static enum vm_event_item event_of(enum tlb_defer_why why)
 }
 
 /*
- * Flush until @gen, which is closed, is done. Goes through the architecture's
- * batch flush, as reclaim does: a hypervisor knows how to reach its CPUs.
+ * Flush until @gen, which is closed, is done. Uses the architecture's batch flush, like
+ * reclaim, so that hypervisors can use their own way to reach CPUs.
  */
 static void flush_to(u64 gen, enum tlb_defer_why why)
 {
@@ -400,7 +407,7 @@ static void flush_to(u64 gen, enum tlb_defer_why why)
 	spin_lock(&tlb_defer_lock);
 	tlb_defer_ring_cpus(&ring, gen, cpumask_bits(cpus));
 	spin_unlock(&tlb_defer_lock);
-	/* The removal of translations, then what CPUs have loaded */
+	/* Orders the removal of translations before the read of what CPUs have loaded */
 	smp_mb();
 	for_each_cpu(cpu, cpus)
 		if (cpu_clean(cpu, gen, NULL))
@@ -422,10 +429,10 @@ static void flush_to(u64 gen, enum tlb_defer_why why)
 }
 
 /**
- * tlb_defer_flush_all() - Flush all that was deferred before the call
+ * tlb_defer_flush_all() - Flush everything that was deferred before the call
  * @why: reason, for the counters
  *
- * May sleep. Whoever waits for the same finds nothing left to do.
+ * May sleep. A concurrent caller finds nothing left to do after it gets the mutex.
  */
 void tlb_defer_flush_all(enum tlb_defer_why why)
 {
@@ -436,7 +443,10 @@ void tlb_defer_flush_all(enum tlb_defer_why why)
 	mutex_lock(&flush_mutex);
 	do {
 		spin_lock(&tlb_defer_lock);
-		/* Not closed although used: too many are; it comes next. */
+		/*
+		 * If the generation is used and cannot be closed, too many are pending:
+		 * loop.
+		 */
 		all = tlb_defer_ring_close(&ring, jiffies) ||
 		      !ring.slot[index_of(ring.open)].used;
 		gen = ring.open - 1;
@@ -448,11 +458,11 @@ void tlb_defer_flush_all(enum tlb_defer_why why)
 }
 
 /**
- * tlb_defer_flush_unsealed() - Flush also what batches have not sealed yet
+ * tlb_defer_flush_unsealed() - Flush also the entries of batches without a commit
  * @why: reason, for the counters
  *
- * All CPUs: which ones a batch has collected is known to nobody else. It covers
- * the entries that were cleared before the call, but ends no generation.
+ * Flushes all online CPUs, since only the batch has its mask of CPUs. Covers the entries
+ * that were cleared before the call, but ends no generation.
  */
 void tlb_defer_flush_unsealed(enum tlb_defer_why why)
 {
@@ -461,7 +471,7 @@ void tlb_defer_flush_unsealed(enum tlb_defer_why why)
 
 	mutex_lock(&flush_mutex);
 	cpumask_copy(cpus, cpu_online_mask);
-	/* The removal of translations, then what CPUs have loaded */
+	/* Orders the removal of translations before the read of what CPUs have loaded */
 	smp_mb();
 	for_each_cpu(cpu, cpus)
 		if (tlb_defer_arch_idle(cpu))
@@ -474,7 +484,7 @@ void tlb_defer_flush_unsealed(enum tlb_defer_why why)
 	mutex_unlock(&flush_mutex);
 }
 
-/* Every tick, while there is something that is not done. */
+/* Runs every tick while a generation is not done. */
 static void work_fn(struct work_struct *unused)
 {
 	unsigned int ticks = READ_ONCE(tlb_defer_conf.limit_ticks);
@@ -484,7 +494,7 @@ static void work_fn(struct work_struct *unused)
 
 	spin_lock(&tlb_defer_lock);
 	tlb_defer_ring_close(&ring, jiffies);
-	/* The removal of translations, then what CPUs have loaded */
+	/* Orders the removal of translations before the read of what CPUs have loaded */
 	smp_mb();
 	before = ring.done;
 	tlb_defer_ring_retire(&ring, cpu_clean, NULL);
@@ -508,7 +518,7 @@ static void work_fn(struct work_struct *unused)
 }
 
 /**
- * tlb_defer_work_ready() - Can the worker run?
+ * tlb_defer_work_ready() - Check that the worker exists
  *
  * Return: false if there was no memory for it at boot.
  */
@@ -518,7 +528,7 @@ bool tlb_defer_work_ready(void)
 }
 
 /**
- * tlb_defer_work_end() - Nothing is deferred any more, nor will be
+ * tlb_defer_work_end() - Stop the worker; nothing may be deferred
  */
 void tlb_defer_work_end(void)
 {
@@ -534,12 +544,12 @@ static long limit_of(int nid)
 }
 
 /**
- * tlb_defer_room() - How many more frames of a node may wait?
+ * tlb_defer_room() - Get the number of frames of a node that may still be deferred
  * @nid: node
  *
- * Every migrator can go over the limit by one batch, since it asks before.
+ * Each migrating task can exceed the limit by one batch, since it checks in advance.
  *
- * Return: pages.
+ * Return: number of pages.
  */
 long tlb_defer_room(int nid)
 {
@@ -547,10 +557,10 @@ long tlb_defer_room(int nid)
 }
 
 /**
- * tlb_defer_make_room() - See that a batch of frames of a node may wait
+ * tlb_defer_make_room() - Make room for a batch of deferred frames of a node
  * @nid: node
  *
- * May sleep: flushes, which frees all that wait, if there is too little room.
+ * May sleep: if there is too little room, it flushes, which frees all deferred frames.
  */
 void tlb_defer_make_room(int nid)
 {
@@ -560,9 +570,9 @@ void tlb_defer_make_room(int nid)
 }
 
 /**
- * tlb_defer_paused() - Was memory short a moment ago?
+ * tlb_defer_paused() - Check for recent memory pressure
  *
- * Return: true for a tenth of a second after frames were needed back.
+ * Return: true for 0.1 s after an allocation needed the deferred frames.
  */
 bool tlb_defer_paused(void)
 {
@@ -570,14 +580,14 @@ bool tlb_defer_paused(void)
 }
 
 /**
- * tlb_defer_short() - Is somebody waiting for free frames of a node?
+ * tlb_defer_short() - Check whether a node is short of free frames
  * @nid: node
  *
- * Whoever demotes, compacts or reclaims: a node that has as much free as the first
- * of its watermarks asks for leaves allocations alone. Below it they reclaim, or
- * are about to, and a frame that waits makes that worse.
+ * Allocations are not affected while a node has as many free pages as the sum of its
+ * lowest watermarks. Below that they reclaim, or soon will, and each deferred frame makes
+ * the shortage worse. The caller may demote, compact or reclaim.
  *
- * Return: true if it has less than that in all zones together.
+ * Return: true if all zones together have fewer free pages than that.
  */
 bool tlb_defer_short(int nid)
 {
@@ -597,7 +607,7 @@ bool tlb_defer_short(int nid)
 }
 
 /**
- * __tlb_defer_compacted() - Compaction has emptied a block: give back all frames
+ * __tlb_defer_compacted() - Free all deferred frames after compaction of a block
  */
 void __tlb_defer_compacted(void)
 {
@@ -606,7 +616,7 @@ void __tlb_defer_compacted(void)
 }
 
 /**
- * __tlb_defer_drain() - Somebody needs memory: give back all frames
+ * __tlb_defer_drain() - Free all deferred frames, because memory is short
  */
 void __tlb_defer_drain(void)
 {
@@ -617,9 +627,9 @@ void __tlb_defer_drain(void)
 }
 
 /**
- * tlb_defer_held_pages() - How much memory waits for a flush?
+ * tlb_defer_held_pages() - Get the amount of deferred memory
  *
- * Return: pages.
+ * Return: number of pages.
  */
 long tlb_defer_held_pages(void)
 {

@@ -2,26 +2,25 @@
 /*
  * Deferred TLB flush of migrated pages: flights.
  *
- * Promotion moves private anonymous base pages by address space, up to 512 at a time:
- * all are unmapped, flushed once, and moved (mm/mtier/move_fast.c). What is deferred
- * is such a flight, as a whole or not at all. One page that cannot wait has all CPUs
- * flushed that use the address space, which is all that the others need. So nothing
- * is asked of a page but whether its entry is writable (D1), and the rest once:
+ * Promotion migrates private anonymous base pages by address space, up to 512 at a time:
+ * all are unmapped, flushed once, and moved (mm/mtier/move_fast.c). Such a batch of one
+ * mm, a flight, is deferred as a whole or not at all. One page that cannot be deferred
+ * flushes all CPUs that use the address space, which covers the other pages too. So only
+ * D1 (the entry is writable) is checked for each page. The other checks are done once:
  *
- *   of the node and the address space	before anything is unmapped
- *   whether a flush is pending (D2)	in each page table, under its lock, when its
- *					entries are clear
+ *   node and address space	before the first page is unmapped
+ *   a flush is pending (D2)	per page table, under its lock, after its entries are cleared
  *
- * Who write protects entries counts as a flush pending before it takes that lock, and
- * until it has flushed. So if nobody else does when the entries are clear, and before
- * the lock is released, then none of them was read only for somebody who had not
- * flushed yet. The flight itself counts as one. Fork (D7) locks each VMA for writing
- * until it has flushed, and so is not under way in those that the flight holds.
+ * A task that write protects entries counts as a pending flush from before it takes that
+ * lock until its flush is done. So if no other flush is pending after the entries are
+ * cleared and before the lock is released, no entry was read-only because of a flush
+ * still to come. The flight itself counts as one pending flush. Fork (D7) locks each VMA
+ * for writing until its flush, so it cannot run in the VMAs that the flight holds.
  *
- * What is noted in the address space under the page table lock (A), how it is sealed,
- * and how frames are kept (C) is what it is for batches, see batch.c.
+ * Registration in the address space under the page table lock (A), commits, and keeping
+ * frames (C) work as for batches, see batch.c.
  *
- * Locks: a flight belongs to the task that moves it. Page table lock -> the engine's.
+ * Locking: a flight belongs to the task that moves it. Page table lock -> tlb_defer_lock.
  */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -34,7 +33,7 @@
 
 #include "tlb_defer.h"
 
-/* What is asked before anything is unmapped */
+/* Checks before the first page is unmapped */
 static enum vm_event_item judge_flight(struct mm_struct *mm, int nid, long nr)
 {
 	unsigned long resume = READ_ONCE(mm->tlb_defer.resume);
@@ -50,11 +49,11 @@ static enum vm_event_item judge_flight(struct mm_struct *mm, int nid, long nr)
 }
 
 /**
- * __tlb_defer_flight_begin() - Pages of an address space are unmapped next
- * @flight: what is to be known of them
+ * __tlb_defer_flight_begin() - Start to unmap pages of an address space
+ * @flight: initialized for these pages
  * @mm: the address space
- * @nid: the node that all of them leave
- * @nr: how many there are, at most
+ * @nid: source node of all of them
+ * @nr: most pages that are unmapped
  */
 void __tlb_defer_flight_begin(struct tlb_defer_flight *flight,
 			      struct mm_struct *mm, int nid, unsigned int nr)
@@ -74,9 +73,10 @@ void __tlb_defer_flight_begin(struct tlb_defer_flight *flight,
 }
 
 /**
- * __tlb_defer_flight_table() - Entries of a page table are clear
- * @flight: whose; the page table lock is held since they were not, their VMAs are
- *	locked, and the caller counts as a flush of @flight->mm that is pending
+ * __tlb_defer_flight_table() - Decide about the cleared entries of a page table
+ * @flight: the flight; the page table lock is held since before the entries were
+ *	cleared, their VMAs are locked, and the caller counts as a pending flush of
+ *	@flight->mm
  */
 void __tlb_defer_flight_table(struct tlb_defer_flight *flight)
 {
@@ -90,7 +90,7 @@ void __tlb_defer_flight_table(struct tlb_defer_flight *flight)
 		flight->refused = TLB_DEFER_REFUSED_PENDING;
 	if (flight->refused)
 		return;
-	/* Increments tlb_gen, a full barrier: the entries are clear before. */
+	/* Increments tlb_gen, a full barrier after the entries were cleared. */
 	arch_tlbbatch_add_pending(&flight->cpus, mm, 0);
 	/* See tlb_defer_mm_flush() */
 	if (flight->noted && READ_ONCE(mm->tlb_defer.epoch) == flight->epoch)
@@ -100,10 +100,10 @@ void __tlb_defer_flight_table(struct tlb_defer_flight *flight)
 }
 
 /**
- * __tlb_defer_flight_seal() - All entries are clear
- * @flight: whose
+ * __tlb_defer_flight_seal() - Commit a flight after its last entry is cleared
+ * @flight: the flight
  *
- * Return: true if their flush waits.
+ * Return: true if its flush is deferred.
  */
 bool __tlb_defer_flight_seal(struct tlb_defer_flight *flight)
 {
@@ -124,7 +124,7 @@ static void trace_flight(const struct tlb_defer_flight *flight)
 			       tlb_defer_refusal(flight->refused));
 }
 
-/* Each page by the first reason; what could have waited went along. */
+/* Count each page under the first reason. Pages that could be deferred were merged. */
 static void count_refused(const struct tlb_defer_flight *flight)
 {
 	enum vm_event_item why = flight->refused;
@@ -141,8 +141,8 @@ static void count_refused(const struct tlb_defer_flight *flight)
 }
 
 /**
- * __tlb_defer_flight_flushed() - The flush was due, and is done
- * @flight: that of which it was
+ * __tlb_defer_flight_flushed() - End a flight that was flushed at once
+ * @flight: the flight
  */
 void __tlb_defer_flight_flushed(struct tlb_defer_flight *flight)
 {
@@ -156,9 +156,9 @@ void __tlb_defer_flight_flushed(struct tlb_defer_flight *flight)
 }
 
 /**
- * __tlb_defer_flight_keep() - Hold the frame of a page that was moved (C)
- * @flight: of which it was
- * @src: the page; nobody has a reference to it
+ * __tlb_defer_flight_keep() - Hold the frame of a moved page (C)
+ * @flight: its flight
+ * @src: the page; it has no references
  */
 void __tlb_defer_flight_keep(struct tlb_defer_flight *flight,
 			     struct folio *src)
@@ -169,10 +169,10 @@ void __tlb_defer_flight_keep(struct tlb_defer_flight *flight,
 }
 
 /**
- * __tlb_defer_flight_end() - The pages have arrived
- * @flight: that of tlb_defer_flight_begin()
+ * __tlb_defer_flight_end() - End a flight after its pages were moved
+ * @flight: the flight of tlb_defer_flight_begin()
  *
- * Return: how many frames of theirs are held.
+ * Return: number of its frames that are held.
  */
 unsigned int __tlb_defer_flight_end(struct tlb_defer_flight *flight)
 {

@@ -1,45 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flush of migrated pages: who has to wait for a flush first.
+ * Deferred TLB flush of migrated pages: forced flushes.
  *
- * A: an entry of an address space is about to become more permissive, to go, or
- * to be written through. Another CPU may still read the old frame at that
- * address, which showed the same bytes until now, so the mm is flushed first. The
- * caller holds the page table lock of the entry, under which the deferral was
- * noted in the mm.
+ * A: an entry of an address space becomes more permissive, is removed, or is written
+ * through. Another CPU may still read the old frame at that address, which had the same
+ * bytes until now. So the mm is flushed first. The caller holds the page table lock of
+ * the entry, under which the batch registered itself in the mm.
  *
- * B: somebody may write to a file whose pages migrated. The migrator marks the
- * mapping, clears entries, and then looks for writers (judge.c). The writer
- * counts itself in i_writecount, then looks for the mark. With a full barrier on
- * either side one of them sees the other:
+ * B: a task may write to a file whose pages migrated. The migrator sets a mark in the
+ * mapping, clears entries, and then checks for writers (judge.c). The writer increments
+ * i_writecount, then checks the mark. With a full barrier on both sides, at least one of
+ * them observes the other:
  *
  *	migrator			writer
  *	AS_TLB_DEFER set, or set it	i_writecount++
  *	smp_mb				(full barrier)
  *	clear entries			AS_TLB_DEFER set?
- *	smp_mb				  flush all that is deferred
+ *	smp_mb				  flush all deferred entries
  *	i_writecount > 0?		  clear AS_TLB_DEFER
  *	AS_TLB_DEFER cleared?
  *	  flush at once
- *	seal entries
+ *	commit entries
  *
- * What is deferred is sealed, or belongs to a migration that is under way: if
- * there is one, all CPUs are flushed. (It cannot be waited for: it may want memory
- * for which somebody waits who opens files.) A folio whose entries are cleared only
- * after that is none of a file without a writer.
+ * Deferred entries are committed, or belong to a migration in progress. If there is such
+ * a migration, all CPUs are flushed. (Waiting for it could deadlock: it may wait for
+ * memory that a task frees only after it opens a file.) A folio whose entries are cleared
+ * after that flush finds the writer of its file.
  *
- * The mark goes only after the flush, so that a second writer does not overtake
- * the first. The migrator looks for the mark last: a writer that came and went
- * in between took it along. If another migrator has set it again since, it does not
- * matter: the folios are locked from before their entries are cleared until they are
- * moved, so that this writer wrote to none of them.
+ * The mark is cleared only after the flush, so that a second writer does not skip the
+ * flush of the first. The migrator checks the mark last: a writer that came and left in
+ * between has cleared it. Another migrator may have set it again since, which does no
+ * harm: the folios are locked from before their entries are cleared until they are moved,
+ * so the writer wrote to none of them.
  *
- * The migrator looks once for all folios of a file that are unmapped together, when the
- * last of their entries is clear. One that finds the mark set needs no barrier of its
- * own before it clears entries: whoever set it had one, and what counts is that the mark
- * is there before the migrator looks for writers.
+ * The migrator checks once for all folios of a file that are unmapped together, after the
+ * last of their entries is cleared. A migrator that finds the mark set needs no barrier
+ * before it clears entries: the task that set the mark had one, and the mark only has to
+ * be set before the migrator checks for writers.
  *
- * Locks: none of its own; see engine.c.
+ * Locking: no locks here; see engine.c.
  */
 #include <linux/export.h>
 #include <linux/fs.h>
@@ -65,20 +64,21 @@ static noinline void flush_mm(struct mm_struct *mm, enum tlb_defer_site site)
 }
 
 /**
- * __tlb_defer_flush_mm() - Flush an address space if translations of it wait
- * @mm: it; the caller holds the page table lock of the entry in question
- * @site: why
+ * __tlb_defer_flush_mm() - Flush an address space that has deferred entries
+ * @mm: address space; the caller holds the page table lock of the entry in
+ *	question
+ * @site: reason
  */
 void __tlb_defer_flush_mm(struct mm_struct *mm, enum tlb_defer_site site)
 {
-	/* Every write fault that takes a page as it is comes here. */
+	/* Every write fault that reuses a page gets here. */
 	if (unlikely(READ_ONCE(mm->tlb_defer.gen)))
 		flush_mm(mm, site);
 }
 
 /**
- * __tlb_defer_fork_begin() - Entries will be write protected for a child (D7)
- * @mm: the parent's; its mmap_lock is held for writing
+ * __tlb_defer_fork_begin() - Start to write protect entries for a child (D7)
+ * @mm: address space of the parent; its mmap_lock is held for writing
  */
 void __tlb_defer_fork_begin(struct mm_struct *mm)
 {
@@ -87,8 +87,8 @@ void __tlb_defer_fork_begin(struct mm_struct *mm)
 
 /**
  * __tlb_defer_fork_flush() - Flush entries that were write protected (D7)
- * @mm: the parent's
- * @begun: of __tlb_defer_fork_begin()
+ * @mm: address space of the parent
+ * @begun: __tlb_defer_fork_begin() was called
  */
 void __tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
 {
@@ -99,7 +99,7 @@ void __tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
 }
 
 /**
- * __tlb_defer_write_access() - Let a writer of a file wait for a flush (B2)
+ * __tlb_defer_write_access() - Flush deferred entries before a write to a file (B2)
  * @inode: the file, i_writecount of which has just been incremented
  */
 void __tlb_defer_write_access(struct inode *inode)
@@ -107,16 +107,19 @@ void __tlb_defer_write_access(struct inode *inode)
 	struct address_space *mapping = inode->i_mapping;
 	bool unsealed;
 
-	/* Incrementing i_writecount was a full barrier. */
+	/* The increment of i_writecount was a full barrier. */
 	if (likely(!test_bit(AS_TLB_DEFER, &mapping->flags)))
 		return;
-	/* Asked first: a migration that ends now has sealed what comes next. */
+	/*
+	 * Checked first: a migration that ends after the check has committed its entries
+	 * before the next flush.
+	 */
 	unsealed = tlb_defer_batches();
 	tlb_defer_flush_all(TLB_DEFER_OPEN);
 	if (unsealed)
 		tlb_defer_flush_unsealed(TLB_DEFER_OPEN);
 	clear_bit(AS_TLB_DEFER, &mapping->flags);
-	/* Before i_writecount is decremented: see the migrator's last look. */
+	/* Before i_writecount is decremented: see the last check of the migrator. */
 	smp_mb__after_atomic();
 }
 EXPORT_SYMBOL(__tlb_defer_write_access);

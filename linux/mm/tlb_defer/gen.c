@@ -2,14 +2,14 @@
 /*
  * Deferred TLB flushes: generations.
  *
- * A translation whose flush is deferred is sealed in the open generation. Once
- * that is closed, every CPU it names has to flush, or to show that it needs
- * not; then the generation is done. A CPU that has flushed for generation g has
- * done so for all before it, so they are done in order, and a flush of one
- * cleans everything sealed before.
+ * A translation whose flush is deferred is committed to the open generation ("sealed" in
+ * identifiers). After the generation is closed, every CPU in its mask has to flush, or be
+ * known to need no flush; then the generation is done. A CPU that has flushed for
+ * generation g has flushed for all before it. So generations are done in order, and a
+ * flush for one cleans everything committed before.
  *
- * Pure arithmetic: no locks, no clock, no struct page. The engine calls it under
- * its lock; tests/gen_kunit.c tries all orders of events.
+ * Pure arithmetic: no locks, no clock, no struct page. engine.c calls it under its lock;
+ * tests/gen_kunit.c tries all orders of events.
  */
 #include <asm/barrier.h>
 
@@ -29,7 +29,7 @@ static void open_slot_at(struct tlb_defer_ring *ring, u64 gen)
 }
 
 /**
- * tlb_defer_ring_init() - Start with nothing under way
+ * tlb_defer_ring_init() - Initialize a ring without pending generations
  * @ring: ring
  * @first: number of the first generation, at least 1
  */
@@ -41,11 +41,11 @@ void tlb_defer_ring_init(struct tlb_defer_ring *ring, u64 first)
 }
 
 /**
- * tlb_defer_ring_seal() - Add a translation to the open generation
+ * tlb_defer_ring_seal() - Commit a translation to the open generation
  * @ring: ring
- * @cpus: CPUs that may hold it, or NULL if they are there already
+ * @cpus: CPUs that may hold it, or NULL if the mask has them already
  *
- * Return: the generation after which it is gone.
+ * Return: the generation after which no CPU uses the translation.
  */
 u64 tlb_defer_ring_seal(struct tlb_defer_ring *ring, const unsigned long *cpus)
 {
@@ -58,11 +58,11 @@ u64 tlb_defer_ring_seal(struct tlb_defer_ring *ring, const unsigned long *cpus)
 }
 
 /**
- * tlb_defer_ring_close() - Add no more to the open generation, open another
+ * tlb_defer_ring_close() - Close the open generation, and open the next one
  * @ring: ring
  * @now: ticks
  *
- * Return: false if nothing was sealed in it, or too many are under way.
+ * Return: false if nothing was committed to it, or too many generations are pending.
  */
 bool tlb_defer_ring_close(struct tlb_defer_ring *ring, unsigned long now)
 {
@@ -72,16 +72,16 @@ bool tlb_defer_ring_close(struct tlb_defer_ring *ring, unsigned long now)
 		return false;
 	slot->closed = now;
 	open_slot_at(ring, ring->open + 1);
-	/* A CPU that reads it has seen all that came before the seals. */
+	/* A CPU that reads the new value observes everything before the commits. */
 	smp_store_release(&ring->open, ring->open + 1);
 	return true;
 }
 
 /**
- * tlb_defer_ring_busy() - Is there anything that is not done?
+ * tlb_defer_ring_busy() - Check for translations that are not done
  * @ring: ring
  *
- * Return: true if a generation is closed and not done, or has translations.
+ * Return: true if a generation is closed and not done, or the open one has translations.
  */
 bool tlb_defer_ring_busy(const struct tlb_defer_ring *ring)
 {
@@ -90,10 +90,10 @@ bool tlb_defer_ring_busy(const struct tlb_defer_ring *ring)
 }
 
 /**
- * tlb_defer_ring_retire() - Take note of what has become clean
+ * tlb_defer_ring_retire() - Advance @done over all clean generations
  * @ring: ring
- * @clean: tells of one CPU and one closed generation
- * @data: for @clean
+ * @clean: checks one CPU and one closed generation
+ * @data: argument of @clean
  */
 void tlb_defer_ring_retire(struct tlb_defer_ring *ring,
 			   tlb_defer_clean_fn clean, void *data)
@@ -105,19 +105,19 @@ void tlb_defer_ring_retire(struct tlb_defer_ring *ring,
 		for_each_set_bit(cpu, slot_of(ring, gen)->cpus, nr_cpu_ids)
 			if (!clean(cpu, gen, data))
 				return;
-		/* Whoever reads it may do what the flushes were for. */
+		/* A reader of @done may reuse what the flushes protected. */
 		smp_store_release(&ring->done, gen);
 	}
 }
 
 /**
- * tlb_defer_ring_overdue() - Which generations take too long?
+ * tlb_defer_ring_overdue() - Get the newest overdue generation
  * @ring: ring
  * @now: ticks
- * @ticks: how long one may take from when it was closed: before that no CPU flushes
- *	for it by itself, however long whoever closes it was kept from that
+ * @ticks: time allowed after the close. It does not start earlier, even if the
+ *	close was late: no CPU flushes for an open generation by itself.
  *
- * Return: the newest closed one of them, or 0.
+ * Return: the newest closed generation that is overdue, or 0.
  */
 u64 tlb_defer_ring_overdue(const struct tlb_defer_ring *ring, unsigned long now,
 			   unsigned long ticks)
@@ -135,10 +135,10 @@ u64 tlb_defer_ring_overdue(const struct tlb_defer_ring *ring, unsigned long now,
 }
 
 /**
- * tlb_defer_ring_cpus() - Whom does a flush have to reach?
+ * tlb_defer_ring_cpus() - Get the CPUs that a flush has to reach
  * @ring: ring
- * @gen: closed generation that is to be done
- * @cpus: written: CPUs of it and of those before that are not done
+ * @gen: closed generation
+ * @cpus: written: CPUs of @gen and of all earlier generations that are not done
  */
 void tlb_defer_ring_cpus(const struct tlb_defer_ring *ring, u64 gen,
 			 unsigned long *cpus)
@@ -152,9 +152,9 @@ void tlb_defer_ring_cpus(const struct tlb_defer_ring *ring, u64 gen,
 }
 
 /**
- * tlb_defer_ring_finish() - A flush has reached them all
+ * tlb_defer_ring_finish() - Mark a generation done after a flush of all its CPUs
  * @ring: ring
- * @gen: generation that tlb_defer_ring_cpus() was asked about
+ * @gen: generation passed to tlb_defer_ring_cpus()
  */
 void tlb_defer_ring_finish(struct tlb_defer_ring *ring, u64 gen)
 {

@@ -8,13 +8,13 @@
 #include <linux/threads.h>
 #include <linux/types.h>
 
-/* Generations that can be under way at a time; a power of two */
+/* Most generations that are open or closed and not done; a power of two */
 #define TLB_DEFER_GENS	8
 
 /**
- * struct tlb_defer_slot - a generation that is open, or closed and not done
- * @closed: when it was closed, in ticks
- * @used: something was sealed in it
+ * struct tlb_defer_slot - generation that is open, or closed and not done
+ * @closed: time when it was closed, in ticks
+ * @used: a translation was committed to it
  * @cpus: CPUs that may hold one of its translations
  */
 struct tlb_defer_slot {
@@ -25,12 +25,12 @@ struct tlb_defer_slot {
 
 /**
  * struct tlb_defer_ring - all generations
- * @open: the generation that translations are sealed in
- * @done: no CPU uses a translation of this one or an earlier one
- * @slot: of generations @done + 1 to @open, by generation modulo size
+ * @open: generation to which translations are committed
+ * @done: no CPU uses a translation of this generation or an earlier one
+ * @slot: generations @done + 1 to @open, indexed by generation modulo size
  *
- * Generations are 64 bits wide and never wrap. Those between @done and @open
- * are closed: nothing is added to them any more.
+ * Generations are 64 bits wide and never wrap. The generations between @done and @open
+ * are closed: no translation is added to them.
  */
 struct tlb_defer_ring {
 	u64 open;
@@ -38,7 +38,7 @@ struct tlb_defer_ring {
 	struct tlb_defer_slot slot[TLB_DEFER_GENS];
 };
 
-/* Has @cpu flushed all that was sealed in @gen and before? */
+/* Check whether @cpu has flushed everything committed to @gen and before. */
 typedef bool (*tlb_defer_clean_fn)(int cpu, u64 gen, void *data);
 
 void tlb_defer_ring_init(struct tlb_defer_ring *ring, u64 first);

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flush of migrated pages: whose flush can wait.
+ * Deferred TLB flush of migrated pages: eligibility.
  *
- * A folio is deferred whole or not at all (D3): if one of its entries is writable
- * (D1), or may be so in a TLB (D2, D7), then those that were cleared before it join
- * the flush that migration does before it copies, for else it would cost both an
- * interrupt and a frame that waits. So does what comes after it of the same address
- * space. Every folio that is not deferred is counted under the first reason. What
- * becomes of the batch is decided when all of it is unmapped (batch.c), and so is
- * whether a file has got a writer meanwhile (B3).
+ * A folio is deferred whole or not at all (D3). If one of its entries is writable (D1),
+ * or may be writable in a TLB (D2, D7), the entries that were cleared before are merged
+ * into the flush that migration does before the copy. Otherwise the folio would cost an
+ * interrupt and a deferred frame as well. Later entries of the same address space are
+ * merged too. Every folio that is not deferred is counted under the first reason. The
+ * result of the batch, and the check for a new writer of a file (B3), wait until the
+ * whole batch is unmapped (batch.c).
  *
- * Reclaim, too, clears entries and flushes them later in a batch, without any
- * sign of D2, and the page can be mapped again in between. But until it has
- * flushed it keeps the folio isolated, so nobody can migrate that one.
+ * Reclaim also clears entries and flushes them later in a batch, without a pending flush
+ * as in D2, and the page can be mapped again in between. But reclaim keeps the folio
+ * isolated until the flush, so the folio cannot be migrated.
  *
- * Secondary MMUs are told as always, when the entry is cleared (D6): KVM by the
+ * Secondary MMUs are notified when the entry is cleared, as always (D6): KVM by the
  * notifiers in try_to_migrate_one(), an IOMMU by arch_tlbbatch_add_pending().
  *
- * Locks: the batch belongs to the task that migrates; folio lock -> page table
- * lock -> the engine's.
+ * Locking: the batch belongs to the task that migrates; folio lock -> page table lock ->
+ * tlb_defer_lock.
  */
 #include <linux/fs.h>
 #include <linux/ksm.h>
@@ -35,14 +35,14 @@
 
 #include "tlb_defer.h"
 
-/* Magic numbers that have no header of their own */
+/* Magic numbers without a header */
 #define GFS2_MAGIC	0x01161970
 
 /* ---- folios ---- */
 
 /*
- * B1: the bytes of a page cache folio are only changed by those who have write
- * access to the inode, which is so for local file systems on a block device.
+ * B1: only holders of write access to the inode change the bytes of a page cache folio.
+ * This is true for local file systems on a block device.
  */
 static bool content_is_local(struct inode *inode)
 {
@@ -59,7 +59,7 @@ static bool has_writers(struct address_space *mapping)
 	       mapping_writably_mapped(mapping);
 }
 
-/* Is it a file whose pages can wait at all? */
+/* Check whether the pages of a file can be deferred at all. */
 static bool file_can_wait(struct folio *src, struct address_space *mapping)
 {
 	return mapping && mapping->host && mapping->host->i_mapping == mapping &&
@@ -81,7 +81,7 @@ static enum vm_event_item judge_file(struct address_space *mapping,
 	return 0;
 }
 
-/* Asked once a batch and node: how many frames of it may wait? */
+/* Done once per batch and node: get the number of frames that may be deferred. */
 static void look_at_node(struct tlb_defer_batch *batch, int nid)
 {
 	batch->nid = nid;
@@ -93,7 +93,7 @@ static void look_at_node(struct tlb_defer_batch *batch, int nid)
 	batch->room = tlb_defer_room(nid);
 }
 
-/* Asked before the first of its entries is cleared, under its page table lock. */
+/* Called before the first entry of the folio is cleared, under its page table lock. */
 static enum vm_event_item judge_folio(struct tlb_defer_batch *batch,
 				      struct folio *src)
 {
@@ -108,13 +108,15 @@ static enum vm_event_item judge_folio(struct tlb_defer_batch *batch,
 		return batch->full;
 	if (folio_test_anon(src))
 		return 0;
-	/* Writeback may still zero what lies behind the end of the file. */
+	/* Writeback may still zero the bytes after the end of the file. */
 	if (folio_test_dirty(src) || folio_test_writeback(src))
 		return TLB_DEFER_REFUSED_OPEN;
 	return mapping == batch->mapping ? 0 : judge_file(mapping, src);
 }
 
-/* B3: did a writer come while entries were cleared, or come and go? */
+/*
+ * B3: check for a writer since the first entry was cleared, also for one that has left.
+ */
 static bool writer_came(struct address_space *mapping)
 {
 	/* Pairs with the full barrier in get_write_access() */
@@ -127,15 +129,15 @@ static bool writer_came(struct address_space *mapping)
 }
 
 /**
- * tlb_defer_writer_came() - Has a file of the batch in hand a writer by now? (B3)
+ * tlb_defer_writer_came() - Check whether a file of the batch has got a writer (B3)
  * @batch: the batch
- * @next: the file that comes next, or NULL
+ * @next: the next file of the batch, or NULL
  *
- * Asked of each file after the last entry of its pages is cleared. Those were
- * accepted since nobody maps them any more: they stay locked until they are moved,
- * and keep it from going away.
+ * Called for each file after the last entry of its pages is cleared. The folios are
+ * unmapped and stay locked until they are moved, which keeps the inode.
  *
- * Return: true if this one or one before has, or had since its pages were judged.
+ * Return: true if this file or an earlier one has a writer, or had one since its pages
+ * were accepted.
  */
 bool tlb_defer_writer_came(struct tlb_defer_batch *batch,
 			   struct address_space *next)
@@ -147,8 +149,8 @@ bool tlb_defer_writer_came(struct tlb_defer_batch *batch,
 }
 
 /**
- * tlb_defer_refusal() - What tracepoints call the end of a folio or a flight
- * @end: what it is counted as, or 0 if it waits
+ * tlb_defer_refusal() - Get the result of a folio or a flight, for tracepoints
+ * @end: its counter, or 0 if it is deferred
  *
  * Return: one of TLB_DEFER_REFUSAL_NAMES.
  */
@@ -181,7 +183,7 @@ static int accept_folio(struct tlb_defer_batch *batch, struct folio *src)
 	return PAGE_TLB_DEFERRED;
 }
 
-/* Flushed at once; or no other CPU could have a translation. */
+/* The entries were flushed at once, or no other CPU could have a translation. */
 static enum vm_event_item nothing_seen(struct folio *src, bool batched)
 {
 	return !batched || folio_test_pmd_mappable(src) ? TLB_DEFER_REFUSED_KIND :
@@ -189,9 +191,9 @@ static enum vm_event_item nothing_seen(struct folio *src, bool batched)
 }
 
 /**
- * __tlb_defer_folio_end() - All entries that could be cleared are
+ * __tlb_defer_folio_end() - Decide about a folio after its entries were cleared
  * @src: the folio, still locked
- * @batched: its entries are flushed with those of others, not one by one
+ * @batched: its entries are flushed in a batch, not one by one
  *
  * Return: PAGE_TLB_DEFERRED or 0.
  */
@@ -204,7 +206,7 @@ int __tlb_defer_folio_end(struct folio *src, bool batched)
 	tlb_defer_race_window();
 	if (batch->folio == src) {
 		batch->folio = NULL;
-		/* Those of its entries that were cleared are set again. */
+		/* Its cleared entries are mapped again. */
 		if (batch->put_aside || folio_mapped(src))
 			return 0;
 		if (!batch->refused)
@@ -228,20 +230,20 @@ static enum vm_event_item judge_mm(struct tlb_defer_batch *batch,
 	unsigned long resume = READ_ONCE(mm->tlb_defer.resume);
 
 	/*
-	 * D2: write protected, but maybe not flushed yet: mprotect and the like
-	 * flush when they are through; D7: so does fork.
+	 * D2: the entry is write protected, but maybe not flushed yet: mprotect and
+	 * others flush at their end; D7: so does fork.
 	 */
 	if (mm_tlb_flush_pending(mm) || !tlb_defer_forks_known(mm))
 		return TLB_DEFER_REFUSED_PENDING;
 	if (resume && time_before(jiffies, resume))
 		return TLB_DEFER_REFUSED_BACKOFF;
-	/* Of the same address space somebody could not wait. */
+	/* Another entry of this address space could not be deferred. */
 	if (batch->due == mm)
 		return TLB_DEFER_JOINED;
 	return 0;
 }
 
-/* The same with what is rare. */
+/* The rare cases of refuse() */
 static noinline
 enum tlb_defer_when refuse_or_aside(struct tlb_defer_batch *batch,
 				    struct folio *folio, struct mm_struct *mm)
@@ -257,8 +259,8 @@ enum tlb_defer_when refuse_or_aside(struct tlb_defer_batch *batch,
 }
 
 /*
- * Its flush is due, or its folio migrates later. Counted here if nothing was deferred
- * of the folio before, else at its end.
+ * The entry is flushed now, or its folio migrates later. The folio is counted here if
+ * none of its entries was deferred before, otherwise at its end.
  */
 static __always_inline
 enum tlb_defer_when refuse(struct tlb_defer_batch *batch, struct folio *folio,
@@ -273,7 +275,7 @@ enum tlb_defer_when refuse(struct tlb_defer_batch *batch, struct folio *folio,
 	return TLB_DEFER_NOW;
 }
 
-/* An entry that is not writable. */
+/* Decide about an entry that is not writable. */
 static noinline
 enum tlb_defer_when judge(struct tlb_defer_batch *batch, struct folio *folio,
 			  struct mm_struct *mm)
@@ -288,12 +290,12 @@ enum tlb_defer_when judge(struct tlb_defer_batch *batch, struct folio *folio,
 }
 
 /**
- * __tlb_defer_entry() - Look at an entry that is about to be cleared
+ * __tlb_defer_entry() - Decide about an entry that is about to be cleared
  * @folio: the locked folio that it maps
- * @mm: its address space; the page table lock is held until it is
- * @pte: what it is
+ * @mm: its address space; the page table lock is held until the entry is cleared
+ * @pte: value of the entry
  *
- * Return: what is to be done with it.
+ * Return: whether to flush it now, to defer it, or to set the folio aside.
  */
 enum tlb_defer_when __tlb_defer_entry(struct folio *folio, struct mm_struct *mm,
 				      pte_t pte)

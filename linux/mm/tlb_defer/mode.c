@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flush of migrated pages: on and off.
+ * Deferred TLB flush of migrated pages: switching on and off.
  *
- * On patches the hooks in. A fork that began before is not told of by a hook, so an
- * address space that is older is not deferred until it was seen without one (D7). Off
- * waits for the migrations that may defer and flushes what they did, after which no
- * hook has anything left to do.
+ * Switching on patches the hooks in. A fork that started earlier did not pass a hook, so
+ * an older address space is not deferred until it was seen without a fork (D7). Switching
+ * off waits for the migrations that may defer, and flushes their deferred entries. After
+ * that the hooks have nothing left to do.
  *
- * Locks: mode_mutex serialises switching; it is taken before flush_mutex (engine.c).
+ * Locking: mode_mutex serialises switching; it is taken before flush_mutex (engine.c).
  */
 #include <linux/atomic.h>
 #include <linux/export.h>
@@ -20,7 +20,9 @@
 #include "tlb_defer.h"
 
 DEFINE_STATIC_KEY_FALSE(tlb_defer_key);
-/* get_write_access() is inline, in whatever module opens a file for writing. */
+/*
+ * get_write_access() is inline, so each module that opens files for writing uses the key.
+ */
 EXPORT_SYMBOL(tlb_defer_key);
 
 struct tlb_defer_conf tlb_defer_conf = {
@@ -31,15 +33,15 @@ struct tlb_defer_conf tlb_defer_conf = {
 
 static DEFINE_MUTEX(mode_mutex);
 
-/* Migrations under way that may defer; the waiter is tlb_defer_set_mode(). */
+/* Migrations in progress that may defer; tlb_defer_set_mode() waits for 0. */
 static atomic_t batches;
 
 /* See tlb_defer_forks_known() */
 u32 tlb_defer_switched_on;
 
 /**
- * tlb_defer_init_mm() - Nothing is deferred in a new address space
- * @mm: it; may be a copy of another one
+ * tlb_defer_init_mm() - Initialize a new address space, with nothing deferred
+ * @mm: address space; may be a copy of another one
  */
 void tlb_defer_init_mm(struct mm_struct *mm)
 {
@@ -49,14 +51,15 @@ void tlb_defer_init_mm(struct mm_struct *mm)
 }
 
 /**
- * __tlb_defer_forks_known() - Is no fork of an old address space under way? (D7)
- * @mm: it, older than the mode; the caller holds the page table lock of an entry
+ * __tlb_defer_forks_known() - Check that no old fork of an address space is in progress
+ * (D7)
+ * @mm: address space, older than the mode; the caller holds the page table lock of
+ *	an entry
  *
- * A fork that began while all was off has not told. It holds mmap_lock until
- * its flush, so once the lock was seen free there is none of that kind: who takes
- * it after that finds the hooks on.
+ * A fork that started before the hooks were enabled holds mmap_lock until its flush. Once
+ * the lock was seen free, no such fork is left: a later fork passes the hooks.
  *
- * Return: true if there is none, and never will be.
+ * Return: true if there is none; then there never will be one.
  */
 bool __tlb_defer_forks_known(struct mm_struct *mm)
 {
@@ -70,10 +73,10 @@ bool __tlb_defer_forks_known(struct mm_struct *mm)
 }
 
 /**
- * tlb_defer_batches() - Is there a migration that may defer?
+ * tlb_defer_batches() - Check for migrations that may defer
  *
- * Return: true if so. A caller that has a full barrier before this, and for which
- * it is false, sees all sealed that was cleared before the barrier.
+ * Return: true if there is one. If false, everything that was cleared before a full
+ * barrier of the caller is committed.
  */
 bool tlb_defer_batches(void)
 {
@@ -82,14 +85,17 @@ bool tlb_defer_batches(void)
 }
 
 /**
- * tlb_defer_enter() - A migration that may defer begins
+ * tlb_defer_enter() - Register a migration that may defer
  *
- * Return: false if it may not. Else tlb_defer_leave() has to follow.
+ * Return: false if it may not defer. Otherwise tlb_defer_leave() must follow.
  */
 bool tlb_defer_enter(void)
 {
 	atomic_inc(&batches);
-	/* Pairs with tlb_defer_set_mode(): it sees us, or we see its mode. */
+	/*
+	 * Pairs with tlb_defer_set_mode(): it observes the count, or this observes the
+	 * mode.
+	 */
 	smp_mb__after_atomic();
 	if (READ_ONCE(tlb_defer_conf.mode) == TLB_DEFER_QUARANTINE)
 		return true;
@@ -98,7 +104,7 @@ bool tlb_defer_enter(void)
 }
 
 /**
- * tlb_defer_leave() - A migration that may defer is over
+ * tlb_defer_leave() - End a migration that may defer
  */
 void tlb_defer_leave(void)
 {
@@ -108,7 +114,7 @@ void tlb_defer_leave(void)
 
 static void start(void)
 {
-	/* The hooks first, then what they watch. */
+	/* The hooks first, then the entries that they protect. */
 	static_branch_enable(&tlb_defer_key);
 	/* Pairs with tlb_defer_forks_known() */
 	smp_store_release(&tlb_defer_switched_on, tlb_defer_switched_on + 1);
@@ -122,16 +128,16 @@ static void stop(void)
 	smp_mb();
 	wait_var_event(&batches, !atomic_read(&batches));
 	tlb_defer_flush_all(TLB_DEFER_STOP);
-	/* Nothing waits any more, so no hook has anything to do. */
+	/* Nothing is deferred, so the hooks have nothing to do. */
 	static_branch_disable(&tlb_defer_key);
 	tlb_defer_work_end();
 }
 
 /**
- * tlb_defer_set_mode() - Switch
- * @mode: what to switch to
+ * tlb_defer_set_mode() - Switch the mode
+ * @mode: new mode
  *
- * When it returns from TLB_DEFER_OFF, nothing is deferred any more.
+ * Nothing is deferred when a switch to TLB_DEFER_OFF returns.
  *
  * Return: 0 or -ENOMEM.
  */

@@ -2,9 +2,8 @@
 /*
  * Deferred TLB flush of migrated pages: /sys/kernel/mm/tlb_defer.
  *
- * One value per file; what makes no sense is refused (-EINVAL), what is out of
- * bounds too (-ERANGE), and nothing changes. The files are described in
- * Documentation/ABI/testing/sysfs-kernel-mm-tlb_defer.
+ * One value per file. Invalid values (-EINVAL) and values out of range (-ERANGE) change
+ * nothing. Documentation/ABI/testing/sysfs-kernel-mm-tlb_defer describes the files.
  */
 #include <linux/kobject.h>
 #include <linux/kstrtox.h>
@@ -31,7 +30,7 @@ static ssize_t mode_store(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	int mode, ret;
 
-	/* Known from the discussion of the idea, and not there */
+	/* A mode of the earlier proposal (MIGRC) that does not exist here */
 	if (sysfs_streq(buf, "buddy"))
 		return -EOPNOTSUPP;
 	mode = sysfs_match_string(mode_names, buf);
@@ -44,11 +43,11 @@ static ssize_t mode_store(struct kobject *kobj, struct kobj_attribute *attr,
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);
 
 /**
- * struct tlb_defer_knob - a file that holds an unsigned number
+ * struct tlb_defer_knob - file that holds an unsigned number
  * @attr: the file
- * @value: where it is kept
- * @min: smallest allowed
- * @max: largest allowed
+ * @value: its variable
+ * @min: least value
+ * @max: largest value
  */
 struct tlb_defer_knob {
 	struct kobj_attribute attr;

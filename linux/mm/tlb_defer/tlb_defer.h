@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Deferred TLB flush of migrated pages: what the files here share. */
+/* Deferred TLB flush of migrated pages: internal interfaces of mm/tlb_defer. */
 #ifndef _MM_TLB_DEFER_H
 #define _MM_TLB_DEFER_H
 
@@ -11,28 +11,29 @@
 #include <linux/tlb_defer_migrate.h>
 #include <linux/vm_event_item.h>
 
-/* What /sys/kernel/mm/tlb_defer/mode says */
+/* Values of /sys/kernel/mm/tlb_defer/mode */
 enum tlb_defer_mode {
 	TLB_DEFER_OFF,
 	TLB_DEFER_QUARANTINE,
 };
 
-/* Why all that is deferred is flushed by an interrupt to other CPUs */
+/* Reasons for a flush of all deferred entries by interrupts to other CPUs */
 enum tlb_defer_why {
-	TLB_DEFER_LATE,		/* a CPU did not get to it by itself */
-	TLB_DEFER_CAP,		/* too much memory waits for it */
+	TLB_DEFER_LATE,		/* a CPU did not flush in time */
+	TLB_DEFER_CAP,		/* the deferred frames reach their limit */
 	TLB_DEFER_OPEN,		/* B2: a file is opened for writing */
-	TLB_DEFER_PRESSURE,	/* somebody needs the frames */
+	TLB_DEFER_PRESSURE,	/* an allocation needs the frames */
 	TLB_DEFER_COMPACT,	/* compaction has emptied a block of memory */
-	TLB_DEFER_STOP,		/* it is switched off */
+	TLB_DEFER_STOP,		/* the mode is switched off */
 };
 
 /**
- * struct tlb_defer_conf - what can be tuned
+ * struct tlb_defer_conf - tunables
  * @mode: an enum tlb_defer_mode
- * @limit_ticks: how long a translation may stay before CPUs are interrupted
- * @held_limit_bp: frames that may wait, in 1/10000 of their node's memory
- * @backoff_ms: how long an address space that is written to is left alone
+ * @limit_ticks: ticks after which CPUs that have not flushed are interrupted
+ * @held_limit_bp: limit of deferred frames, in 1/10000 of the memory of their node
+ * @backoff_ms: time without deferral for an address space after too many forced
+ *	flushes
  */
 struct tlb_defer_conf {
 	unsigned int mode;
@@ -72,19 +73,21 @@ bool tlb_defer_enter(void);
 void tlb_defer_leave(void);
 bool __tlb_defer_forks_known(struct mm_struct *mm);
 
-/* How often it was switched on */
+/* Number of times that the mode was switched on */
 extern u32 tlb_defer_switched_on;
 
 /**
- * tlb_defer_forks_known() - does every fork of an address space say so? (D7)
- * @mm: it; the caller holds the page table lock of the entry that it asks for
+ * tlb_defer_forks_known() - Check that the hooks cover every fork of an address space
+ * (D7)
+ * @mm: the address space; the caller holds the page table lock of the entry in
+ *	question
  *
- * Return: false if there may be one that does not; only for a moment, and only
- * for an address space that is older than the mode.
+ * Return: false if a fork may have started before the hooks were enabled. This is
+ * temporary, and only possible for an address space that is older than the mode.
  */
 static inline bool tlb_defer_forks_known(struct mm_struct *mm)
 {
-	/* Pairs with start(): the hooks were on before */
+	/* Pairs with start(): the hooks are enabled before */
 	u32 now = smp_load_acquire(&tlb_defer_switched_on);
 
 	return likely(READ_ONCE(mm->tlb_defer.switched_on) == now) ||
@@ -93,24 +96,24 @@ static inline bool tlb_defer_forks_known(struct mm_struct *mm)
 
 /* ---- batch.c ---- */
 
-/* Address spaces that a batch collects translations of before it has to seal */
+/* Most address spaces in a batch before it has to commit */
 #define TLB_DEFER_MMS	8
 
 /**
- * struct tlb_defer_collected - what a migration has cleared and not flushed
- * @cpus: CPUs that may hold translations of the batch in hand
- * @mms: address spaces of those that are not sealed yet, each with a reference of
- *	mmgrab()
- * @epochs: mm->tlb_defer.epoch of each when the batch noted itself there
- * @nr_mms: how many
- * @waits_for: generation that accepted folios have to be kept for, or 0
- * @kept: folios that were moved since, each with a reference, all of one node
+ * struct tlb_defer_collected - entries cleared by a migration and not flushed
+ * @cpus: CPUs that may hold translations of the current batch
+ * @mms: address spaces of the translations not committed yet, each with a
+ *	reference of mmgrab()
+ * @epochs: mm->tlb_defer.epoch of each when the batch registered itself there
+ * @nr_mms: number of entries of @mms
+ * @waits_for: generation until which deferred folios are kept, or 0
+ * @kept: folios moved since, each with a reference, all of one node
  * @nid: that node
- * @nr_folios: how many are in @kept
- * @nr_pages: their pages
+ * @nr_folios: number of folios in @kept
+ * @nr_pages: number of their pages
  *
- * Allocated with the first entry whose flush can wait; as long as there is one,
- * deferring is not switched off.
+ * Allocated with the first entry whose flush can be deferred. While one exists, deferral
+ * is not switched off.
  */
 struct tlb_defer_collected {
 	struct arch_tlbflush_unmap_batch cpus;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flush of migrated pages: what x86 knows of its TLBs.
+ * Deferred TLB flush of migrated pages: TLB state of x86.
  *
- * Unmapping for migration increments mm->context.tlb_gen, also if its flush is
- * deferred. A CPU compares that with the generation it has flushed to whenever
- * it loads the mm or leaves lazy mode, so a CPU that does not use an mm right
- * now catches up by itself before it does. See arch/x86/mm/tlb.c.
+ * Unmapping for migration increments mm->context.tlb_gen, also if its flush is deferred.
+ * A CPU compares that with the generation it has flushed to whenever it loads the mm or
+ * leaves lazy mode. So a CPU that does not use an mm now catches up by itself before it
+ * does. See arch/x86/mm/tlb.c.
  */
 #include <linux/percpu.h>
 #include <linux/sched.h>
@@ -16,10 +16,10 @@
 /**
  * tlb_defer_arch_catch_up() - Flush this CPU if it is behind
  *
- * Interrupts are off, as flush_tlb_func() needs it for the same accesses. On
- * return this CPU uses no translation of whose removal tlb_gen told before.
+ * Interrupts are off, as for flush_tlb_func(), because it accesses the same state. On
+ * return this CPU uses no translation whose removal incremented tlb_gen before the call.
  *
- * Return: true if there was something to flush.
+ * Return: true if a flush was needed.
  */
 bool tlb_defer_arch_catch_up(void)
 {
@@ -29,19 +29,19 @@ bool tlb_defer_arch_catch_up(void)
 
 	lockdep_assert_irqs_disabled();
 
-	/* No user translations, or none before switch_mm_irqs_off() looks. */
+	/* No user translations, or none until switch_mm_irqs_off() compares tlb_gen. */
 	if (mm == &init_mm || this_cpu_read(cpu_tlbstate_shared.is_lazy))
 		return false;
 	/*
-	 * Only seen with interrupts off; nobody can be in the middle of it. If
-	 * somebody is all the same, we do not know whose translations there
-	 * are: none of them may stay, or frames would go that are still read.
+	 * This value exists only while interrupts are off, so it cannot be seen here. If
+	 * it is, the address space of the loaded translations is not known: flush all of
+	 * them, or frames would be freed that are still read.
 	 */
 	if (WARN_ON_ONCE(mm == LOADED_MM_SWITCHING)) {
 		__flush_tlb_all();
 		return true;
 	}
-	/* Read before the flush: what comes later is not covered by it. */
+	/* Read before the flush, which does not cover later increments. */
 	gen = atomic64_read(&mm->context.tlb_gen);
 	if (this_cpu_read(cpu_tlbstate.ctxs[asid].tlb_gen) == gen)
 		return false;
@@ -51,15 +51,15 @@ bool tlb_defer_arch_catch_up(void)
 }
 
 /**
- * tlb_defer_arch_idle() - Does another CPU need no flush?
- * @cpu: it
+ * tlb_defer_arch_idle() - Check whether another CPU needs no flush
+ * @cpu: the CPU
  *
- * The caller has a full barrier between the translations' removal (tlb_gen) and
- * this. Either we see what the CPU loads, or it sees the new tlb_gen: there is
- * a full barrier in switch_mm_irqs_off() between its write of is_lazy or
- * loaded_mm and its read of tlb_gen. It is the rule of should_flush_tlb().
+ * The caller has a full barrier between the removal of the translations (tlb_gen) and
+ * this call. Either this call observes the mm that the CPU loads, or the CPU observes the
+ * new tlb_gen: switch_mm_irqs_off() has a full barrier between its write of is_lazy or
+ * loaded_mm and its read of tlb_gen. The rule is that of should_flush_tlb().
  *
- * Return: true if it uses no translation whose removal came before the call.
+ * Return: true if the CPU uses no translation that was removed before the call.
  */
 bool tlb_defer_arch_idle(int cpu)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: what an address space remembers of them (A), and that who
- * allocates memory and cannot wait gets none of the frames that do, and flushes
- * nothing; who can wait gets them (C).
+ * Deferred TLB flushes: the state of an address space (A), and allocations while frames
+ * are deferred (C). An allocation that cannot sleep gets none of the deferred frames, and
+ * flushes nothing; one that can sleep gets them.
  *
- * The frame is one of ours, sealed with the translations of all CPUs, and
- * generations do not pass meanwhile (debugfs forever). All blocks of the largest
- * size are taken, so that whoever wants one more reaches the slow path; memory in
- * smaller blocks is left to everybody else who runs, down to kthreadd.
+ * The deferred frame is allocated by the test and committed for all CPUs, and generations
+ * do not end by themselves (debugfs forever). The test takes all blocks of the largest
+ * size, so that one more allocation reaches the slow path. Smaller blocks are left to the
+ * rest of the system, down to kthreadd.
  */
 #include <kunit/test.h>
 #include <linux/gfp.h>
@@ -20,12 +20,13 @@
 
 #include "../tlb_defer.h"
 
-/* Several times the reserves that a GFP_KERNEL allocation has to leave alone */
+/* Several times the reserves that a GFP_KERNEL allocation may not use */
 #define ROOM_BLOCKS	(SZ_64M / (PAGE_SIZE << MAX_PAGE_ORDER))
 
 /*
- * Split some of the largest blocks and free all of them but their first pages, which
- * go to @kept: so the rest is nothing for exhaust(), and no deadlock for the machine.
+ * Split some of the largest blocks, and free all pages but the first one of each, which
+ * go to @kept. exhaust() cannot allocate these pages, so the machine does not run out of
+ * memory.
  */
 static void leave_room(struct kunit *test, struct list_head *kept)
 {
@@ -44,7 +45,7 @@ static void leave_room(struct kunit *test, struct list_head *kept)
 	}
 }
 
-/* Take all blocks of the largest size; returns whether there was an end to them. */
+/* Take all blocks of the largest size; returns whether an allocation failed at last. */
 static bool exhaust(gfp_t gfp, struct list_head *list)
 {
 	unsigned long n, most = totalram_pages() >> MAX_PAGE_ORDER;
@@ -70,7 +71,7 @@ static void give_back(struct list_head *list, unsigned int order)
 	}
 }
 
-/* What a new thread needs is there, or else the machine could end in this test. */
+/* Check for memory for a new thread; without it the machine could die in this test. */
 static void expect_room(struct kunit *test)
 {
 	gfp_t gfp = GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN;
@@ -81,7 +82,7 @@ static void expect_room(struct kunit *test)
 		__free_pages(page, THREAD_SIZE_ORDER);
 }
 
-/* A frame that any CPU could still read */
+/* Defer a frame that any CPU could still read. */
 static void one_waits(struct kunit *test)
 {
 	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
@@ -110,7 +111,7 @@ static void who_cannot_wait_gets_no_frame_that_does(struct kunit *test)
 	local_irq_restore(flags);
 	KUNIT_EXPECT_TRUE(test, ended);
 	KUNIT_EXPECT_EQ(test, tlb_defer_held_pages(), 1L);
-	/* The same with leave to sleep: it is no accident that nothing happened. */
+	/* With sleep allowed, the same allocations do flush. */
 	KUNIT_EXPECT_TRUE(test, exhaust(GFP_KERNEL | __GFP_NORETRY, &list));
 	KUNIT_EXPECT_EQ(test, tlb_defer_held_pages(), 0L);
 	expect_room(test);
@@ -118,9 +119,9 @@ static void who_cannot_wait_gets_no_frame_that_does(struct kunit *test)
 	give_back(&kept, 0);
 }
 
-/* ---- what an address space remembers ---- */
+/* ---- state of an address space ---- */
 
-/* One that no CPU uses, with nothing deferred */
+/* An address space without users, with nothing deferred */
 static struct mm_struct *new_mm(struct kunit *test)
 {
 	struct mm_struct *mm = kunit_kzalloc(test, sizeof(*mm), GFP_KERNEL);
@@ -150,7 +151,7 @@ static void what_is_collected_is_not_done(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
 	gen = seal(mm);
 	KUNIT_EXPECT_EQ(test, waits_for(mm), gen);
-	/* Flushed with others, it does not wait for longer. */
+	/* A batch that was flushed does not extend the wait. */
 	tlb_defer_open(mm, false);
 	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
 	tlb_defer_close(&mm, 1);
@@ -169,13 +170,13 @@ static void a_forced_flush_covers_what_was_noted(struct kunit *test)
 
 	epoch = tlb_defer_mm_flush(mm);
 	KUNIT_EXPECT_NE(test, before, epoch);
-	/* Until it is over, whoever asks has to flush as well. */
+	/* Until the flush is over, other tasks have to flush as well. */
 	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
 	tlb_defer_mm_flushed(mm, epoch);
 	KUNIT_EXPECT_EQ(test, waits_for(mm), 0);
 	seal(mm);
 	KUNIT_EXPECT_EQ(test, waits_for(mm), 0);
-	/* And what was sealed before */
+	/* And entries that were committed before */
 	tlb_defer_open(mm, false);
 	seal(mm);
 	tlb_defer_mm_flushed(mm, tlb_defer_mm_flush(mm));
@@ -192,7 +193,7 @@ static void what_comes_after_a_forced_flush_is_noted_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, tlb_defer_open(mm, true), epoch);
 	tlb_defer_mm_flushed(mm, epoch);
 	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);
-	/* Of two flushes that overlap, only the later one covers it. */
+	/* Of two flushes that overlap, only the later one covers the batch. */
 	later = tlb_defer_mm_flush(mm);
 	tlb_defer_mm_flushed(mm, epoch);
 	KUNIT_EXPECT_EQ(test, waits_for(mm), TLB_DEFER_UNSEALED);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generations of deferred TLB flushes: what each function does, and a model of
- * two CPUs and two address spaces that takes every order of events, up to a
- * number of steps. Runs in user space, too, and takes more steps there
- * (tools/testing/mtier).
+ * Generations of deferred TLB flushes: tests of each function, and a model of two CPUs
+ * and two address spaces that tries every order of events up to a number of steps. It
+ * runs in user space as well, with more steps (tools/testing/mtier).
  */
 #include <kunit/test.h>
 #include <linux/limits.h>
@@ -32,7 +31,7 @@ static bool always(int cpu, u64 gen, void *data)
 	return true;
 }
 
-/* @data: array of what each CPU has done */
+/* @data: array of the newest clean generation of each CPU */
 static bool by_done(int cpu, u64 gen, void *data)
 {
 	return ((u64 *)data)[cpu] >= gen;
@@ -69,7 +68,7 @@ static void generations_are_done_in_order(struct kunit *test)
 	struct tlb_defer_ring *ring = new_ring(test, 1);
 	u64 done[NR_CPUS] = { 0, 2 };
 
-	/* 1 needs CPU 0 and 1, 2 needs CPU 1 only. */
+	/* Generation 1 needs CPUs 0 and 1, generation 2 only CPU 1. */
 	tlb_defer_ring_seal(ring, both);
 	tlb_defer_ring_close(ring, 0);
 	tlb_defer_ring_seal(ring, second);
@@ -92,7 +91,9 @@ static void no_more_than_the_ring_holds_are_under_way(struct kunit *test)
 	}
 	tlb_defer_ring_seal(ring, second);
 	KUNIT_EXPECT_FALSE(test, tlb_defer_ring_close(ring, 0));
-	/* What is sealed now is still taken, and not lost. */
+	/*
+	 * The ring is full; a commit to the open generation still works and is not lost.
+	 */
 	KUNIT_EXPECT_EQ(test, tlb_defer_ring_seal(ring, both),
 			TLB_DEFER_GENS);
 	tlb_defer_ring_finish(ring, 1);
@@ -113,12 +114,12 @@ static void a_flush_reaches_all_that_came_before(struct kunit *test)
 	tlb_defer_ring_finish(ring, 2);
 	tlb_defer_ring_cpus(ring, 2, cpus);
 	KUNIT_EXPECT_EQ(test, cpus[0], 0);
-	/* Somebody was slower than us. */
+	/* The end of a slower flush, for an earlier generation, changes nothing. */
 	tlb_defer_ring_finish(ring, 1);
 	KUNIT_EXPECT_EQ(test, ring->done, 2);
 }
 
-/* Not from the first seal: who closes may be kept from it for long. */
+/* The time starts at the close, not at the first commit: the close may be late. */
 static void lateness_counts_from_the_close(struct kunit *test)
 {
 	const unsigned long start = -2;	/* ticks wrap */
@@ -137,7 +138,7 @@ static void lateness_counts_from_the_close(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, tlb_defer_ring_overdue(ring, start + 9, 3), 0);
 }
 
-/* Numbers go on where the ring, and narrower ones than ours, would begin anew. */
+/* Numbers at which the ring starts over, and at which narrower counters would wrap. */
 static void generations_go_on_where_others_wrap(struct kunit *test)
 {
 	static const u64 ends[] = { 2 * TLB_DEFER_GENS, 1ULL << 16, 1ULL << 31,
@@ -171,26 +172,26 @@ static void generations_go_on_where_others_wrap(struct kunit *test)
 
 enum { CPUS = 2, MMS = 2, FRAMES = 2 };
 
-/* Ways in which the engine could be wrong; the model has to find each. */
+/* Faults of the engine; the model has to detect each. */
 enum flaw {
 	FLAW_NONE,
 	FLAW_ORDER,	/* done when closed */
 	FLAW_TICK,	/* a tick does not flush */
 	FLAW_OPEN,	/* a tick counts for the open generation */
-	FLAW_LATE_READ,	/* a tick reads the generation after it has flushed */
-	FLAW_MASK,	/* CPU 1 is forgotten */
+	FLAW_LATE_READ,	/* a tick reads the generation after its flush */
+	FLAW_MASK,	/* CPU 1 is missing in the mask */
 	FLAW_LAZY,	/* leaving lazy mode does not compare */
 };
 
 /**
- * struct cpu_model - a CPU with a TLB that is tagged by address space
- * @mm: address space that is loaded
+ * struct cpu_model - CPU with a TLB that is tagged by address space
+ * @mm: loaded address space
  * @lazy: a kernel thread runs and uses no user translation
- * @ctx_gen: what it has flushed each mm to; 0 if it never used it
- * @stale: frames that translations of each mm may still lead to
- * @done: as published
- * @ticking: in the timer interrupt, having read @closed
- * @closed: what it will publish
+ * @ctx_gen: tlb_gen it has flushed each mm to; 0 if it never used the mm
+ * @stale: frames that its translations of each mm may still map
+ * @done: published generation
+ * @ticking: in the timer interrupt, after reading @closed
+ * @closed: generation that it will publish
  */
 struct cpu_model {
 	u8 mm;
@@ -203,9 +204,9 @@ struct cpu_model {
 };
 
 /**
- * struct frame_model - an old frame of a page that migrated
- * @gen: generation it waits for, 0 if it is not used
- * @freed: it has a new owner
+ * struct frame_model - old frame of a page that migrated
+ * @gen: generation until which it is held, 0 if unused
+ * @freed: the frame has a new owner
  */
 struct frame_model {
 	u64 gen;
@@ -213,12 +214,12 @@ struct frame_model {
 };
 
 /**
- * struct model - a state
+ * struct model - one state
  * @cpu: CPUs
  * @mm_gen: mm->context.tlb_gen; only mm 0 migrates
  * @frame: frames
- * @cleared: frame of which the entry was cleared, not kept yet; -1 none
- * @ring: the generations, as they are in the engine
+ * @cleared: frame whose entry was cleared, not kept yet; -1 for none
+ * @ring: the generations, as in the engine
  */
 struct model {
 	struct cpu_model cpu[CPUS];
@@ -229,12 +230,12 @@ struct model {
 };
 
 /**
- * struct search - a walk through all states
- * @at: a state for each step
- * @flaw: what is wrong
- * @steps: how many to take
- * @states: how many were seen
- * @bad: in how many a CPU could use a frame that was freed
+ * struct search - walk through all states
+ * @at: the state at each step
+ * @flaw: the fault
+ * @steps: number of steps
+ * @states: number of states visited
+ * @bad: number of states in which a CPU could use a freed frame
  */
 struct search {
 	struct model *at;
@@ -261,7 +262,7 @@ static void load(struct model *m, struct cpu_model *cpu, u8 mm, enum flaw flaw)
 {
 	bool check = mm != cpu->mm || (cpu->lazy && flaw != FLAW_LAZY);
 
-	/* Nothing is switched within an interrupt. */
+	/* An interrupt cannot be followed by a switch before it ends. */
 	if (cpu->ticking)
 		return;
 	cpu->mm = mm;
@@ -332,9 +333,9 @@ static void tick_ends(struct model *m, struct cpu_model *cpu, enum flaw flaw)
 }
 
 /**
- * struct clean_arg - what the model's clean() looks at
+ * struct clean_arg - argument of the model's clean()
  * @m: state
- * @flaw: what is wrong
+ * @flaw: the fault
  */
 struct clean_arg {
 	struct model *m;
@@ -349,7 +350,7 @@ static bool clean(int cpu, u64 gen, void *data)
 	       arg->m->cpu[cpu].lazy;
 }
 
-/* Frames that are done get a new owner. */
+/* Give frames of generations that are done a new owner. */
 static void free_done(struct model *m)
 {
 	int f;
@@ -426,7 +427,7 @@ static void happen(struct model *m, int event, enum flaw flaw)
 	free_done(m);
 }
 
-/* Can a CPU reach a frame that has a new owner? */
+/* Check whether a CPU can reach a frame with a new owner. */
 static bool unsafe(const struct model *m)
 {
 	int c, f;
@@ -487,7 +488,7 @@ static void no_order_of_events_frees_a_frame_in_use(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, find_bad(test, FLAW_NONE, 1, GEN_MODEL_STEPS), 0);
 }
 
-/* Where the ring starts over, and 32 bits end */
+/* Where the ring starts over, and where 32 bits end */
 static void numbers_do_not_matter(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, find_bad(test, FLAW_NONE, TLB_DEFER_GENS - 1,
@@ -506,7 +507,7 @@ static void the_model_finds_every_flaw(struct kunit *test)
 }
 
 #if GEN_MODEL_STEPS >= 10
-/* This takes more steps to show than there is time for in the kernel. */
+/* Detecting this fault takes more steps than the kernel test has time for. */
 static void the_model_finds_a_late_look_at_the_generation(struct kunit *test)
 {
 	KUNIT_EXPECT_GT(test, find_bad(test, FLAW_LATE_READ, 1, 10), 0);
