@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory policies of regular files: what page cache, mempolicy and inodes call. */
+/* Memory policies of regular files: calls of the page cache, mempolicy and inodes. */
 #ifndef _LINUX_FILE_POLICY_H
 #define _LINUX_FILE_POLICY_H
 
@@ -30,10 +30,10 @@ static inline bool file_policy_on(void)
 }
 
 /**
- * file_policy_has - Has a file policies?
- * @mapping: of the file
+ * file_policy_has() - Check whether a file has memory policies
+ * @mapping: mapping of the file
  *
- * Return: true if it has, or had.
+ * Return: true if it has or had one.
  */
 static inline bool file_policy_has(const struct address_space *mapping)
 {
@@ -41,14 +41,14 @@ static inline bool file_policy_has(const struct address_space *mapping)
 }
 
 /**
- * filemap_alloc_folio_at - Allocate a folio for the page cache of a file
- * @mapping: of the file, which may have policies
- * @index: where in the file
+ * filemap_alloc_folio_at() - Allocate a folio for the page cache of a file
+ * @mapping: mapping of the file, which may have policies
+ * @index: page offset in the file
  * @gfp: as for filemap_alloc_folio()
- * @order: of the folio
+ * @order: order of the folio
  *
- * Return: the folio, on a node that the file's policy names if it has one for
- * this place; NULL without memory.
+ * Return: the folio, on a node of the file's policy if it has one at @index; NULL without
+ * memory.
  */
 static inline struct folio *
 filemap_alloc_folio_at(struct address_space *mapping, pgoff_t index, gfp_t gfp,
@@ -60,13 +60,13 @@ filemap_alloc_folio_at(struct address_space *mapping, pgoff_t index, gfp_t gfp,
 }
 
 /**
- * file_policy_get - Has the file that a VMA shows policies?
+ * file_policy_get() - Get the policy of a file mapped by a VMA
  * @vma: VMA, locked
  * @addr: address in it
- * @ilx: set to what interleaving begins with, if so
- * @pol: set to the policy there, which mpol_cond_put() gives back, or NULL
+ * @ilx: set to the start of interleaving if the file has policies
+ * @pol: set to the policy at @addr, to be released with mpol_cond_put(), or NULL
  *
- * Return: true if it has: what the VMA says does not count.
+ * Return: true if the file has policies; then the policy of the VMA does not count.
  */
 static inline bool file_policy_get(struct vm_area_struct *vma,
 				   unsigned long addr, pgoff_t *ilx,
@@ -76,15 +76,15 @@ static inline bool file_policy_get(struct vm_area_struct *vma,
 }
 
 /**
- * file_policy_private - What policy has a page of a file that a VMA maps privately?
+ * file_policy_private() - Get the policy of a page of a privately mapped file
  * @vma: VMA, locked
  * @addr: address in it
- * @anon: the page there is a copy: not the file's any more
- * @order: of its folio
- * @ilx: set to where interleaving is, if there is one
+ * @anon: the page there is a private copy, not a page of the file
+ * @order: order of its folio
+ * @ilx: set to the interleave index, if there is a policy
  *
- * Return: that of the file, which mpol_cond_put() gives back; NULL if it has none
- * there, or the VMA is a shared one: that one's __get_vma_policy() knows it.
+ * Return: the policy of the file, to be released with mpol_cond_put(); NULL if there is
+ * none at @addr, or the VMA is shared: then __get_vma_policy() finds it.
  */
 static inline struct mempolicy *
 file_policy_private(struct vm_area_struct *vma, unsigned long addr, bool anon,
@@ -96,7 +96,7 @@ file_policy_private(struct vm_area_struct *vma, unsigned long addr, bool anon,
 }
 
 /**
- * file_policy_takes - Does a policy for a VMA become one of its file?
+ * file_policy_takes() - Check whether a policy for a VMA becomes one of its file
  * @vma: VMA, locked for writing
  *
  * Return: true if it does.
@@ -107,11 +107,11 @@ static inline bool file_policy_takes(struct vm_area_struct *vma)
 }
 
 /**
- * file_policy_set - Give a part of a file a policy
- * @vma: VMA that shows the part, locked for writing
+ * file_policy_set() - Set the policy of a part of a file
+ * @vma: VMA that maps the part, locked for writing
  * @pol: policy; NULL for none
  *
- * Return: 0, also where a policy stays with the VMA, or -ENOMEM.
+ * Return: 0, also if the policy belongs to the VMA, or -ENOMEM.
  */
 static inline int file_policy_set(struct vm_area_struct *vma,
 				  struct mempolicy *pol)
@@ -120,8 +120,8 @@ static inline int file_policy_set(struct vm_area_struct *vma,
 }
 
 /**
- * file_policy_drop - An inode goes, and its policies with it
- * @mapping: of the inode; without pages
+ * file_policy_drop() - Free the policies of an inode
+ * @mapping: mapping of the inode, without pages
  */
 static inline void file_policy_drop(struct address_space *mapping)
 {
@@ -174,16 +174,17 @@ static inline void file_policy_drop(struct address_space *mapping) { }
 
 #ifdef CONFIG_NUMA
 /**
- * get_own_page_policy - The policy of a page, if it has one of its own
+ * get_own_page_policy() - Get the policy of a page, without that of the task
  * @vma: VMA that maps it, locked
- * @addr: where
+ * @addr: address of the page
  * @anon: it is anonymous
- * @ilx: set to what interleaving begins with
+ * @ilx: set to the start of interleaving
  *
- * Whoever maps a page of a file, it goes by the policy of the file; what a private
- * mapping has copied goes by that of the VMA.
+ * The policy of the file applies to pages of a file, for all processes that map them.
+ * That of the VMA applies to private copies.
  *
- * Return: the policy, which mpol_cond_put() gives back; NULL if it is the task's.
+ * Return: the policy, to be released with mpol_cond_put(); NULL if the task's policy
+ * applies.
  */
 static inline struct mempolicy *
 get_own_page_policy(struct vm_area_struct *vma, unsigned long addr, bool anon,
@@ -195,15 +196,15 @@ get_own_page_policy(struct vm_area_struct *vma, unsigned long addr, bool anon,
 }
 
 /**
- * get_page_policy - The policy of a page
+ * get_page_policy() - Get the policy of a page
  * @vma: VMA that maps it, locked
- * @addr: where
+ * @addr: address of the page
  * @anon: it is anonymous
- * @order: of its folio
- * @ilx: set to where interleaving is
+ * @order: order of its folio
+ * @ilx: set to the interleave index
  *
- * Return: the policy, which mpol_cond_put() gives back; the current task's if the
- * page has none of its own.
+ * Return: the policy, to be released with mpol_cond_put(); the current task's if neither
+ * file nor VMA has one.
  */
 static inline struct mempolicy *
 get_page_policy(struct vm_area_struct *vma, unsigned long addr, bool anon,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory policies with interleave weights: the calls that mm/mempolicy.c, cpusets
- * and /proc/PID/numa_maps make.  All of them are empty without CONFIG_MEMPOLICY2.
- * See mm/mempolicy2/weights.c.
+ * Memory policies with interleave weights: calls of mm/mempolicy.c, cpusets and
+ * /proc/PID/numa_maps. Empty without CONFIG_MEMPOLICY2. See mm/mempolicy2/weights.c.
  */
 #ifndef _LINUX_MEMPOLICY2_H
 #define _LINUX_MEMPOLICY2_H
@@ -17,10 +16,13 @@ struct seq_file;
 
 #ifdef CONFIG_MEMPOLICY2
 
-/* What mm/mempolicy2/ calls in mm/mempolicy.c; static for everybody else. */
+/*
+ * Functions of mm/mempolicy.c that mm/mempolicy2/ calls; static without
+ * CONFIG_MEMPOLICY2.
+ */
 #define VISIBLE_IF_MEMPOLICY2
 
-/* mm/mempolicy2/global.c has the files in sysfs */
+/* mm/mempolicy2/global.c creates the sysfs files */
 #define MEMPOLICY_SYSFS 0
 
 extern u8 __rcu *iw_table;
@@ -36,22 +38,22 @@ long do_mbind(unsigned long start, unsigned long len, unsigned short mode,
 nodemask_t *policy_nodemask(gfp_t gfp, struct mempolicy *pol, pgoff_t ilx,
 			    int *nid);
 
-/* In mempolicy.flags: it is the first field of a struct mempolicy2. */
+/* In mempolicy.flags: the policy is the first field of a struct mempolicy2. */
 #define MPOL_F_WEIGHTS	BIT(5)
 /* With MPOL_F_WEIGHTS: that is the first field of a struct mempolicy2_task. */
 #define MPOL_F_TASK	BIT(7)
 /*
- * In the mode flags of do_set_mempolicy(), do_mbind() and mpol_new(): the node
- * mask is the first field of a struct mpol2_request.  No call lets it in.
+ * In the mode flags of do_set_mempolicy(), do_mbind() and mpol_new(): the node mask is
+ * the first field of a struct mpol2_request. The system calls reject it.
  */
 #define MPOL_F_REQUEST	BIT(6)
 
 /**
- * struct mpol2_request - what mpol_new() has no arguments for
+ * struct mpol2_request - further arguments of mpol_new()
  * @nodes: node mask
- * @weight: MAX_NUMNODES weights, not all of them 0; NULL for the global ones
+ * @weight: MAX_NUMNODES weights, not all 0; NULL for the global ones
  * @home_node: home node, NUMA_NO_NODE for none
- * @task: it will be a task's policy
+ * @task: the policy is for a task
  */
 struct mpol2_request {
 	nodemask_t nodes;
@@ -80,7 +82,7 @@ void mpol2_show(struct seq_file *m, struct vm_area_struct *vma,
 		struct mempolicy *task_policy);
 
 /**
- * mpol2_requested - Is the node mask part of a struct mpol2_request?
+ * mpol2_requested() - Check whether the node mask is part of a struct mpol2_request
  * @flags: mode flags
  *
  * Return: true if it is.
@@ -123,10 +125,10 @@ static inline bool mpol2_finds_node(void)
 }
 
 /**
- * mpol2_counts_hit - Does a policy count in interleave_hit?
+ * mpol2_counts_hit() - Check whether a policy counts in interleave_hit
  * @pol: policy
  *
- * Return: true for weighted interleave, whoever gave the weights.
+ * Return: true for weighted interleave, with weights of any origin.
  */
 static inline bool mpol2_counts_hit(const struct mempolicy *pol)
 {
@@ -134,7 +136,7 @@ static inline bool mpol2_counts_hit(const struct mempolicy *pol)
 }
 
 /**
- * mpol2_free - Free a policy with weights
+ * mpol2_free() - Free a policy with weights
  * @pol: policy without any reference
  *
  * Return: true if it was one, and is gone.
@@ -145,9 +147,9 @@ static inline bool mpol2_free(struct mempolicy *pol)
 }
 
 /**
- * mpol2_dup_alloc - Room for a copy of a policy
- * @cache: where policies without weights come from
- * @old: what will be copied
+ * mpol2_dup_alloc() - Allocate the copy of a policy
+ * @cache: slab cache of policies without weights
+ * @old: original
  *
  * Return: uninitialised policy, NULL without memory.
  */
@@ -160,12 +162,10 @@ static inline struct mempolicy *mpol2_dup_alloc(struct kmem_cache *cache,
 }
 
 /**
- * mpol2_spare_alloc - Room for a policy that may be freed before it is written
- * @cache: where policies without weights come from
+ * mpol2_spare_alloc() - Allocate a policy that may be freed before it is written
+ * @cache: slab cache of policies without weights
  *
- * mpol2_free() reads the flags, so they must say that there are no weights.
- *
- * Return: policy of zeros, NULL without memory.
+ * Return: zeroed policy, NULL without memory.
  */
 static inline struct mempolicy *mpol2_spare_alloc(struct kmem_cache *cache)
 {
@@ -173,7 +173,7 @@ static inline struct mempolicy *mpol2_spare_alloc(struct kmem_cache *cache)
 }
 
 /**
- * mpol2_copy - Give a copied policy the weights of its original
+ * mpol2_copy() - Give a copied policy the weights of its original
  * @new: from mpol2_dup_alloc(), struct mempolicy copied already
  * @old: original, protected as it is for that copy
  */
@@ -184,7 +184,7 @@ static inline void mpol2_copy(struct mempolicy *new, struct mempolicy *old)
 }
 
 /**
- * mpol2_equal - Compare what struct mempolicy does not show
+ * mpol2_equal() - Compare the weights of two policies
  * @a: policy
  * @b: policy with the same flags
  *
@@ -207,7 +207,7 @@ static inline u32 mpol2_hash(const struct mempolicy *pol)
 }
 
 /**
- * mpol2_contextualize - Find the weights in force when nodes are
+ * mpol2_contextualize() - Compute the weights in force after the nodes
  * @pol: new policy, its nodes set
  * @allowed: nodes with memory that the task may use
  */
@@ -219,7 +219,7 @@ static inline void mpol2_contextualize(struct mempolicy *pol,
 }
 
 /**
- * mpol2_rebind - Move weights with their nodes
+ * mpol2_rebind() - Move weights with their nodes
  * @pol: policy with the old nodes and masks
  * @mems: new nodes that the task may use
  */
@@ -230,8 +230,8 @@ static inline void mpol2_rebind(struct mempolicy *pol, const nodemask_t *mems)
 }
 
 /**
- * mpol2_split - Policy of the second half of a shared range that is cut
- * @copy: in: byte copy of struct mempolicy; out: what to use
+ * mpol2_split() - Get the policy for the second half of a shared range that is split
+ * @copy: in: byte copy of struct mempolicy; out: the policy to use
  * @old: original
  */
 static inline void mpol2_split(struct mempolicy **copy, struct mempolicy *old)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Promotion of hot pages from slow memory tiers (mm/mtier/).
+ * Promotion of hot pages from slow memory tiers (mm/mtier/): interface for the rest of
+ * the kernel.
  *
- * What the rest of the kernel sees of it: a few calls that are a nop while the
- * engine is off, and the prctl.
+ * A few calls that are nops while promotion is off, and the prctl.
  */
 #ifndef _LINUX_MTIER_H
 #define _LINUX_MTIER_H
@@ -17,7 +17,7 @@ struct folio;
 struct mm_struct;
 struct seq_file;
 
-/* mm->mtier_scan_scale: normal pace, and the most an application can ask for */
+/* mm->mtier_scan_scale: normal pace, and the largest value that an application can set */
 #define MTIER_SCALE_DEFAULT	5
 #define MTIER_SCALE_MAX		10
 
@@ -36,7 +36,7 @@ int mtier_prctl_get(struct mm_struct *mm, unsigned long arg2,
 		    unsigned long arg3, unsigned long arg4, unsigned long arg5);
 
 /**
- * mtier_on() - is the promotion engine running?
+ * mtier_on() - Check whether promotion is on
  *
  * Return: true between the write of 1 and of 0 to mtier/enabled.
  */
@@ -46,7 +46,7 @@ static inline bool mtier_on(void)
 }
 
 /**
- * mtier_add_mm() - tell the engine of a new address space
+ * mtier_add_mm() - Register a new address space
  * @mm: the mm, may be NULL; the caller holds a user reference. May sleep.
  */
 static inline void mtier_add_mm(struct mm_struct *mm)
@@ -56,7 +56,7 @@ static inline void mtier_add_mm(struct mm_struct *mm)
 }
 
 /**
- * mtier_del_mm() - an address space is about to be torn down
+ * mtier_del_mm() - Unregister an address space before its teardown
  * @mm: the mm, whose last user reference is gone
  */
 static inline void mtier_del_mm(struct mm_struct *mm)
@@ -66,10 +66,10 @@ static inline void mtier_del_mm(struct mm_struct *mm)
 }
 
 /**
- * mtier_hint_fault() - a hint fault is to move a page, maybe because it is hot
+ * mtier_hint_fault() - Check whether promotion decides about the page of a hint fault
  * @folio: its folio
  *
- * Return: true if that is for the engine to judge, so that the fault leaves it.
+ * Return: true if it does, so that the fault does not move the page.
  */
 static inline bool mtier_hint_fault(struct folio *folio)
 {
@@ -77,10 +77,10 @@ static inline bool mtier_hint_fault(struct folio *folio)
 }
 
 /**
- * mtier_reason() - is this migration one of ours?
+ * mtier_reason() - Check for a migration by promotion
  * @reason: an enum migrate_reason
  *
- * Return: true for promotions, which move a folio whole or not at all.
+ * Return: true for promotions, which migrate a folio as a whole or not at all.
  */
 static inline bool mtier_reason(int reason)
 {
@@ -105,8 +105,8 @@ static inline bool mtier_hint_fault(struct folio *folio)
 }
 
 /*
- * A macro: for "x || mtier_reason(y)" gcc makes other code when an inline,
- * however empty, or even (void)(y) is there.
+ * A macro: for "x || mtier_reason(y)", even an empty inline or (void)(y) changes the code
+ * of gcc.
  */
 #define mtier_reason(reason)	false
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pages that follow their users to another node: the calls that mbind(), page faults, the
- * scheduler and cpusets make.  Without CONFIG_NUMA_FOLLOW they are empty; with it they are
- * a nop until a program or a cpuset switches them on.  mm/follow/where.c finds the target
- * node of a page; mm/follow/mbind.c, tick.c and fault.c move pages to it.
+ * Automatic NUMA migration: calls of mbind(), page faults, the scheduler and cpusets.
+ * They are empty without CONFIG_NUMA_FOLLOW, and nops until a program or a cpuset enables
+ * them. mm/follow/where.c finds the target node of a page; mm/follow/mbind.c, tick.c and
+ * fault.c move pages to it.
  */
 #ifndef _LINUX_NUMA_FOLLOW_H
 #define _LINUX_NUMA_FOLLOW_H
@@ -22,7 +22,7 @@ struct cgroup_subsys_state;
 struct seq_file;
 struct task_struct;
 
-/* What cpuset.migrate_on_fault may be: less than this */
+/* Number of levels of cpuset.migrate_on_fault */
 #define NUMA_FOLLOW_LEVELS	4
 
 /* Fault-around may map pages of every node */
@@ -30,15 +30,15 @@ struct task_struct;
 
 #ifdef CONFIG_NUMA_FOLLOW
 
-/* What mbind() takes besides MPOL_MF_VALID */
+/* Flag that mbind() accepts in addition to MPOL_MF_VALID */
 #define NUMA_FOLLOW_FLAG	MPOL_MF_LAZY
 
 /*
- * In mempolicy.flags: a hint fault moves a page where this policy wants it.
- * Unlike MPOL_F_MOF it does not have NUMA balancing look for such pages.
+ * In mempolicy.flags: a hint fault moves a page to the node of this policy. Unlike
+ * MPOL_F_MOF it does not make NUMA balancing scan for such pages.
  */
 #define MPOL_F_LAZY		BIT(8)
-/* With it: pages that other processes map move as well. */
+/* With MPOL_F_LAZY: pages that other processes map move too. */
 #define MPOL_F_LAZY_ALL		BIT(9)
 
 /*
@@ -47,11 +47,11 @@ struct task_struct;
  */
 #define MMF_NUMA_FOLLOW		63
 
-/* Counts the address spaces with MMF_NUMA_FOLLOW */
+/* Number of address spaces with MMF_NUMA_FOLLOW */
 extern struct static_key_false_deferred numa_follow_marks;
-/* Counts the cpusets with auto_migration */
+/* Number of cpusets with auto_migration */
 DECLARE_STATIC_KEY_FALSE(numa_follow_tasks);
-/* Counts the cpusets with migrate_on_fault */
+/* Number of cpusets with migrate_on_fault */
 DECLARE_STATIC_KEY_FALSE(numa_follow_faults);
 
 /* ---- by mbind() ---- */
@@ -64,7 +64,7 @@ void __numa_follow_mark(struct mm_struct *mm, unsigned long start,
 			unsigned long end);
 
 /**
- * numa_follow_request - Take MPOL_MF_LAZY out of the flags of mbind()
+ * numa_follow_request() - Take MPOL_MF_LAZY out of the flags of mbind()
  * @mode: mode of the policy
  * @mode_flags: mode flags of the policy; MPOL_F_LAZY and MPOL_F_LAZY_ALL are added
  * @flags: flags of the call; the flags that move pages at once are removed
@@ -81,7 +81,7 @@ static inline bool numa_follow_request(unsigned short mode,
 }
 
 /**
- * numa_follow_takes - Check whether the pages of a range can be marked
+ * numa_follow_takes() - Check whether the pages of a range can be marked
  * @mm: address space, locked for writing
  * @start: first byte
  * @end: end of the range
@@ -96,7 +96,7 @@ static inline int numa_follow_takes(struct mm_struct *mm, unsigned long start,
 }
 
 /**
- * numa_follow_mark - Mark misplaced pages: their next access moves them
+ * numa_follow_mark() - Mark misplaced pages for migration at their next access
  * @mm: address space, not locked
  * @start: first byte
  * @end: end of the range
@@ -122,7 +122,7 @@ void numa_follow_promoted(struct lruvec *lruvec, int from, int nid,
 			  unsigned int nr_pages);
 
 /**
- * numa_follow_misplaced - Find the target node of a marked page
+ * numa_follow_misplaced() - Find the target node of a marked page
  * @pol: policy of the page
  * @ilx: where interleaving is
  * @folio: folio of a hint fault, under its page table lock
@@ -138,7 +138,7 @@ static inline bool numa_follow_misplaced(struct mempolicy *pol, pgoff_t ilx,
 }
 
 /**
- * numa_follow_prepare - A hint fault is about to move a folio
+ * numa_follow_prepare() - Isolate a folio that a hint fault will move
  * @vmf: fault
  * @vma: its VMA; the caller has it in a register
  * @folio: folio, under its page table lock
@@ -156,12 +156,12 @@ static inline int numa_follow_prepare(struct vm_fault *vmf,
 }
 
 /**
- * numa_follow_pulled - A hint fault has moved a folio
+ * numa_follow_pulled() - Account for a folio that a hint fault has moved
  * @vmf: fault; no page table is locked
- * @nr_pages: pages of the folio
- * @nid: where it is now
+ * @nr_pages: number of pages of the folio
+ * @nid: its new node
  *
- * If the folio was marked by us, counts it and moves its marked neighbours.
+ * If mm/follow has marked the folio, counts it and moves its marked neighbours.
  */
 static inline void numa_follow_pulled(struct vm_fault *vmf, int nr_pages,
 				      int nid)
@@ -171,9 +171,9 @@ static inline void numa_follow_pulled(struct vm_fault *vmf, int nr_pages,
 }
 
 /**
- * numa_follow_failed - A hint fault could not move the isolated folio
+ * numa_follow_failed() - Account for an isolated folio that a hint fault did not move
  * @vmf: fault; no page table is locked
- * @nr_pages: pages of the folio
+ * @nr_pages: number of pages of the folio
  */
 static inline void numa_follow_failed(struct vm_fault *vmf, int nr_pages)
 {
@@ -187,7 +187,7 @@ void __numa_follow_show(struct seq_file *m, struct vm_area_struct *vma,
 			struct task_struct *task);
 
 /**
- * numa_follow_show - Add the marked pages of a mapping to its line in numa_maps
+ * numa_follow_show() - Add the marked pages of a mapping to its line in numa_maps
  * @m: the file
  * @vma: the mapping, locked
  * @task: a thread of the process
@@ -200,7 +200,7 @@ static inline void numa_follow_show(struct seq_file *m,
 		__numa_follow_show(m, vma, task);
 }
 
-/* ---- address spaces that have marks ---- */
+/* ---- address spaces with marked pages ---- */
 
 void __numa_follow_dup_mm(struct mm_struct *mm);
 void __numa_follow_exit_mm(struct mm_struct *mm);
@@ -209,8 +209,8 @@ void __numa_follow_exit_mm(struct mm_struct *mm);
  * numa_follow_init_mm() - Clear the flag of a new mm
  * @mm: a new mm, its flags set
  *
- * MMF_INIT_MASK is an int with bit 31 set (MMF_TOPDOWN_MASK): extended to the width of
- * mm->flags, it hands on all higher bits.
+ * MMF_INIT_MASK is an int with bit 31 set (MMF_TOPDOWN_MASK). Extended to the width of
+ * mm->flags, it copies all higher bits.
  */
 static inline void numa_follow_init_mm(struct mm_struct *mm)
 {
@@ -248,7 +248,7 @@ void numa_follow_free(struct task_struct *p);
 void __numa_follow_tick(struct task_struct *p);
 
 /**
- * numa_follow_tick - Note the node of the task that a tick interrupts
+ * numa_follow_tick() - Note the node of the task that a tick interrupts
  * @p: task that runs on this CPU
  *
  * Called with interrupts off and without locks.
@@ -268,7 +268,7 @@ bool numa_follow_limits_of(struct task_struct *p,
 unsigned int __numa_follow_level(void);
 
 /**
- * numa_follow_level - Get cpuset.migrate_on_fault of the current task
+ * numa_follow_level() - Get cpuset.migrate_on_fault of the current task
  *
  * Return: the level, 0 to 3.
  */
@@ -290,11 +290,12 @@ struct folio *__numa_follow_swap(struct vm_fault *vmf, swp_entry_t entry,
 				 struct folio *folio, unsigned int level);
 
 /**
- * numa_follow_fault - Move the page that a fault has got from a file, if misplaced
+ * numa_follow_fault() - Move the page that ->fault() returned, if misplaced
  * @vmf: fault; no page table is locked
  * @ret: return value of the file's ->fault()
  *
- * Return: true if the page was put and moved: the caller calls ->fault() again.
+ * Return: true if the reference to the page was dropped: the caller calls ->fault()
+ * again.
  */
 static inline bool numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret)
 {
@@ -304,7 +305,7 @@ static inline bool numa_follow_fault(struct vm_fault *vmf, vm_fault_t ret)
 }
 
 /**
- * numa_follow_around - Get the node whose pages fault-around may map
+ * numa_follow_around() - Get the node whose pages fault-around may map
  * @vmf: fault; no page table is locked
  *
  * Return: the node, and numa_follow_later() decides for each page of another node;
@@ -347,7 +348,7 @@ static inline void numa_follow_mapped(int place, unsigned long nr_pages)
 }
 
 /**
- * numa_follow_swap - Move the folio that a fault has found in the swap cache, if misplaced
+ * numa_follow_swap() - Move the folio that a fault has found in the swap cache, if misplaced
  * @vmf: fault; no page table is locked
  * @entry: its swap entry
  * @folio: the folio, with a reference, or NULL
@@ -369,7 +370,7 @@ static inline struct folio *numa_follow_swap(struct vm_fault *vmf,
 
 #define NUMA_FOLLOW_FLAG	0
 
-/* Macros: an inline, however empty, can change what gcc makes of the caller. */
+/* Macros: even an empty inline can change the code that gcc makes of the caller. */
 #define numa_follow_request(mode, mode_flags, flags, lazy)	((void)(lazy), true)
 #define numa_follow_takes(mm, start, end, lazy)			0
 #define numa_follow_mark(mm, start, end, lazy)			do { } while (0)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Pages that follow: what cpusets keep.  Others go through <linux/numa_follow.h>. */
+/* Automatic NUMA migration: state of a cpuset. Use <linux/numa_follow.h> elsewhere. */
 #ifndef _LINUX_NUMA_FOLLOW_TYPES_H
 #define _LINUX_NUMA_FOLLOW_TYPES_H
 
 /**
- * struct numa_follow_limits - what a cpuset allows its tasks
- * @enabled: memory follows a task to another node
- * @interval_s: seconds from one try to the next, at least
- * @lazy: pages move when they are used next, not at once
- * @max_mapcount: processes that may share a page that moves
- * @on_fault: which pages that nobody maps move when a fault maps them; a level
+ * struct numa_follow_limits - limits that a cpuset sets for its tasks
+ * @enabled: memory moves with a task to another node
+ * @interval_s: least time between two migrations, in seconds
+ * @lazy: pages move at their next access, not at once
+ * @max_mapcount: largest number of processes that may share a page that moves
+ * @on_fault: level of migrate_on_fault: which unmapped pages a fault moves before
+ *	it maps them
  *
- * Of one cpuset, or of all from a task's up to the root.
+ * Of one cpuset, or combined from a task's cpuset up to the root.
  */
 struct numa_follow_limits {
 	unsigned int enabled;
@@ -22,9 +23,9 @@ struct numa_follow_limits {
 };
 
 /**
- * struct numa_follow_cpuset - what a cpuset keeps
- * @own: what its files say
- * @effective: what is left of it below those of its parents
+ * struct numa_follow_cpuset - state of a cpuset
+ * @own: values of its files
+ * @effective: @own combined with the limits of its ancestors
  */
 struct numa_follow_cpuset {
 	struct numa_follow_limits own;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How NUMA balancing scans address spaces (kernel/sched/numa_scan/): what memory
- * management sees of it.
+ * Scans of address spaces by NUMA balancing (kernel/sched/numa_scan/): interface for mm.
  */
 #ifndef _LINUX_NUMA_SCAN_H
 #define _LINUX_NUMA_SCAN_H
@@ -16,7 +15,7 @@ struct cgroup_subsys_state;
 
 #ifdef CONFIG_NUMA_SCAN_CPUSET
 
-/* Counts the cpusets that have opted out */
+/* Number of cpusets that have opted out */
 extern struct static_key_false_deferred numa_scan_off_key;
 
 bool __numa_scan_off(struct mm_struct *mm);
@@ -26,7 +25,7 @@ void numa_scan_css_offline(struct cgroup_subsys_state *css);
  * numa_scan_off() - Check whether the cgroup of an address space has opted out
  * @mm: the mm; NULL for a kernel thread
  *
- * Return: true if NUMA balancing is not to scan it (cpuset.numa_balancing).
+ * Return: true if NUMA balancing must not scan it (cpuset.numa_balancing).
  */
 static inline bool numa_scan_off(struct mm_struct *mm)
 {
@@ -37,7 +36,8 @@ static inline bool numa_scan_off(struct mm_struct *mm)
 /**
  * numa_scan_off_cpusets() - Get the number of cpusets that have opted out
  *
- * Return: their number, with those that have opted in again less than a second ago.
+ * Return: their number, including cpusets that have opted in again less than a second
+ * ago.
  */
 static inline int numa_scan_off_cpusets(void)
 {
@@ -67,14 +67,14 @@ DECLARE_STATIC_KEY_FALSE(numa_scan_windows_key);
 void __numa_scan_exit(struct mm_struct *mm);
 void __numa_scan_touch(struct vm_area_struct *vma, unsigned long addr);
 
-/* change_protection(): flags that carry the node of the task that is served */
+/* change_protection(): bits of the flags that carry the local node of the scanned task */
 #define NUMA_SCAN_CP_SHIFT	16
 
 /**
- * numa_scan_cp_node() - pass the local node to change_protection()
+ * numa_scan_cp_node() - Encode the local node for change_protection()
  * @nid: the node
  *
- * Return: what to add to its flags.
+ * Return: bits to add to its flags.
  */
 static inline unsigned long numa_scan_cp_node(int nid)
 {
@@ -82,10 +82,10 @@ static inline unsigned long numa_scan_cp_node(int nid)
 }
 
 /**
- * numa_scan_local_node() - the node whose pages need no hint fault
+ * numa_scan_local_node() - Get the node whose pages need no hint fault
  * @cp_flags: flags of change_protection()
  *
- * Return: the node of the task that is scanned, wherever the scanner runs.
+ * Return: the node of the scanned task, independent of the CPU of the scanner.
  */
 static inline int numa_scan_local_node(unsigned long cp_flags)
 {
@@ -95,11 +95,12 @@ static inline int numa_scan_local_node(unsigned long cp_flags)
 }
 
 /**
- * numa_scan_unmovable() - Check whether a hint fault would be in vain
+ * numa_scan_unmovable() - Check whether a hint fault could not move a folio
  * @folio: a mapped folio
  *
- * Return: true if the folio is pinned (long-term I/O, registered buffers). Linux checks it
- * for private mappings; a shared one was marked, and faulted, in every scan.
+ * Return: true if the folio is pinned (long-term I/O, registered buffers). Linux checks
+ * this for private mappings only; a pinned folio of a shared mapping was marked, and
+ * faulted, in every scan.
  */
 static inline bool numa_scan_unmovable(struct folio *folio)
 {
@@ -107,7 +108,7 @@ static inline bool numa_scan_unmovable(struct folio *folio)
 }
 
 /**
- * numa_scan_init_mm() - nobody scans a new address space
+ * numa_scan_init_mm() - Initialize a new address space without a scanner
  * @mm: the mm
  */
 static inline void numa_scan_init_mm(struct mm_struct *mm)
@@ -116,8 +117,8 @@ static inline void numa_scan_init_mm(struct mm_struct *mm)
 }
 
 /**
- * numa_scan_exit() - forget the scan of an address space, or wait for it
- * @mm: the mm; no user is left. Before exit_mmap().
+ * numa_scan_exit() - Cancel the scan of an address space, or wait for it
+ * @mm: the mm; no user is left. Called before exit_mmap().
  */
 static inline void numa_scan_exit(struct mm_struct *mm)
 {
@@ -126,9 +127,9 @@ static inline void numa_scan_exit(struct mm_struct *mm)
 }
 
 /**
- * numa_scan_touch() - a hint fault showed that a place is used
+ * numa_scan_touch() - Note that a hint fault has accessed a subrange
  * @vma: the VMA
- * @addr: the address in it
+ * @addr: address of the fault
  */
 static inline void numa_scan_touch(struct vm_area_struct *vma,
 				   unsigned long addr)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Deferred TLB flush of migrated pages (mm/tlb_defer/).
+ * Deferred TLB flush of migrated pages (mm/tlb_defer/): interface for the rest of the
+ * kernel.
  *
- * What the rest of the kernel sees of it: calls that are a nop while it is off
- * and nothing at all without CONFIG_TLB_DEFER. Included by fs.h, so it needs next
- * to nothing itself.
+ * The calls are nops while the mode is off, and absent without CONFIG_TLB_DEFER. fs.h
+ * includes this file, so it includes nothing itself.
  *
- * See Documentation/mm/tlb_defer.rst for the invariants A to D that the
- * comments name.
+ * See Documentation/mm/tlb_defer.rst for the invariants A to D that the comments name.
  */
 #ifndef _LINUX_TLB_DEFER_H
 #define _LINUX_TLB_DEFER_H
@@ -18,10 +17,10 @@
 struct inode;
 struct mm_struct;
 
-/* Why an address space has to be flushed before it goes on */
+/* Reasons for a forced flush of an address space */
 enum tlb_defer_site {
-	TLB_DEFER_SITE_UNMAP,	/* A1: entries go away or change */
-	TLB_DEFER_SITE_WRITE,	/* A2, A4, A5: somebody is about to write */
+	TLB_DEFER_SITE_UNMAP,	/* A1: entries are removed or changed */
+	TLB_DEFER_SITE_WRITE,	/* A2, A4, A5: a write follows */
 };
 
 #ifdef CONFIG_TLB_DEFER
@@ -38,9 +37,9 @@ void __tlb_defer_compacted(void);
 void tlb_defer_init_mm(struct mm_struct *mm);
 
 /**
- * tlb_defer_on() - may there be translations whose flush was deferred?
+ * tlb_defer_on() - Check whether flushes may be deferred
  *
- * Return: true from the moment a mode is set until all is flushed after "off".
+ * Return: true from the time a mode is set until everything is flushed after "off".
  */
 static inline bool tlb_defer_on(void)
 {
@@ -48,9 +47,10 @@ static inline bool tlb_defer_on(void)
 }
 
 /**
- * tlb_defer_flush_mm() - before entries of an address space change (A)
- * @mm: whose; the caller holds the page table lock of the entry
- * @site: what happens to it
+ * tlb_defer_flush_mm() - Flush deferred entries before entries of an address space change
+ * (A)
+ * @mm: address space; the caller holds the page table lock of the entry
+ * @site: the change
  */
 static inline void tlb_defer_flush_mm(struct mm_struct *mm,
 				      enum tlb_defer_site site)
@@ -60,9 +60,9 @@ static inline void tlb_defer_flush_mm(struct mm_struct *mm,
 }
 
 /**
- * tlb_defer_write_access() - before somebody may write to a file (B2)
- * @inode: its inode
- * @error: of get_write_access(), which has just counted the writer
+ * tlb_defer_write_access() - Flush deferred entries before a write to a file (B2)
+ * @inode: inode of the file
+ * @error: return value of get_write_access(), which has just counted the writer
  *
  * May sleep.
  *
@@ -76,7 +76,7 @@ static inline int tlb_defer_write_access(struct inode *inode, int error)
 }
 
 /**
- * tlb_defer_tick() - the timer interrupt of this CPU
+ * tlb_defer_tick() - Flush this CPU if it is behind; in its timer interrupt
  */
 static inline void tlb_defer_tick(void)
 {
@@ -85,8 +85,8 @@ static inline void tlb_defer_tick(void)
 }
 
 /**
- * tlb_defer_drain() - give back all frames that wait for a flush
- * @may_sleep: the caller can wait for that; else nothing happens
+ * tlb_defer_drain() - Free all deferred frames
+ * @may_sleep: the caller can wait; if false, nothing is done
  */
 static inline void tlb_defer_drain(bool may_sleep)
 {
@@ -95,9 +95,10 @@ static inline void tlb_defer_drain(bool may_sleep)
 }
 
 /**
- * tlb_defer_compacted() - give back frames, so that they merge with their neighbours
+ * tlb_defer_compacted() - Free all deferred frames, so that they merge with their
+ * neighbours
  *
- * May sleep. Unlike tlb_defer_drain() it says nothing of a shortage.
+ * May sleep. Unlike tlb_defer_drain(), this is no sign of memory pressure.
  */
 static inline void tlb_defer_compacted(void)
 {
@@ -107,7 +108,7 @@ static inline void tlb_defer_compacted(void)
 
 #else /* !CONFIG_TLB_DEFER */
 
-/* Macros: an inline, however empty, can change what gcc makes of the caller. */
+/* Macros: even an empty inline can change the code that gcc makes of the caller. */
 #define tlb_defer_on()				false
 #define tlb_defer_flush_mm(mm, site)		do { } while (0)
 #define tlb_defer_write_access(inode, error)	(error)

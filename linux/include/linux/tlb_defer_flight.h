@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Deferred TLB flush of migrated pages: pages of one address space that move
- * together, for mm/mtier/. See <linux/tlb_defer.h>.
+ * Deferred TLB flush of migrated pages: pages of one address space that migrate together
+ * (a flight), for mm/mtier/. See <linux/tlb_defer.h>.
  */
 #ifndef _LINUX_TLB_DEFER_FLIGHT_H
 #define _LINUX_TLB_DEFER_FLIGHT_H
@@ -18,19 +18,19 @@ struct mm_struct;
 #ifdef CONFIG_TLB_DEFER
 
 /**
- * struct tlb_defer_flight - pages of an address space, and whether their flush waits
- * @mm: the address space, or NULL if it is off
+ * struct tlb_defer_flight - batch of pages of one address space
+ * @mm: the address space, or NULL if the mode is off
  * @nid: node that the pages leave
- * @refused: why it cannot wait, a vm event, or 0
- * @entries: how many were cleared
- * @writable: how many of them were writable
- * @seen: how many of them the engine knows of
- * @noted: the engine has noted entries in @mm
- * @epoch: mm->tlb_defer.epoch when it did
- * @cpus: CPUs that may hold translations of them
- * @waits_for: generation that old frames have to be kept for, or 0
- * @kept: they, each with a reference
- * @nr_kept: how many
+ * @refused: the reason, a vm event, why the flight is not deferred, or 0
+ * @entries: number of cleared entries
+ * @writable: number of writable ones among them
+ * @seen: number of entries that __tlb_defer_flight_table() has checked
+ * @noted: the flight is registered in @mm
+ * @epoch: mm->tlb_defer.epoch at that time
+ * @cpus: CPUs that may hold translations of the entries
+ * @waits_for: generation until which old frames are kept, or 0
+ * @kept: the old frames, each with a reference
+ * @nr_kept: number of frames in @kept
  *
  * Large; not for the stack.
  */
@@ -59,13 +59,13 @@ void __tlb_defer_flight_keep(struct tlb_defer_flight *flight,
 unsigned int __tlb_defer_flight_end(struct tlb_defer_flight *flight);
 
 /**
- * tlb_defer_flight_begin() - pages of an address space are unmapped next
- * @flight: what is to be known of them
- * @mm: the address space, which the caller keeps in use
- * @nid: the node that all of them leave
- * @nr: how many there are, at most
+ * tlb_defer_flight_begin() - Start to unmap pages of an address space
+ * @flight: initialized for these pages
+ * @mm: the address space, in use by the caller
+ * @nid: source node of all of them
+ * @nr: most pages that are unmapped
  *
- * May sleep. tlb_defer_flight_end() has to follow.
+ * May sleep. tlb_defer_flight_end() must follow.
  */
 static inline void tlb_defer_flight_begin(struct tlb_defer_flight *flight,
 					  struct mm_struct *mm, int nid,
@@ -78,9 +78,9 @@ static inline void tlb_defer_flight_begin(struct tlb_defer_flight *flight,
 }
 
 /**
- * tlb_defer_flight_entry() - the entry of a page was cleared
- * @flight: of which it is
- * @pte: what it was; its page table lock is held until tlb_defer_flight_table()
+ * tlb_defer_flight_entry() - Note the cleared entry of a page
+ * @flight: the flight
+ * @pte: old value; its page table lock is held until tlb_defer_flight_table()
  */
 static inline void tlb_defer_flight_entry(struct tlb_defer_flight *flight,
 					  pte_t pte)
@@ -90,8 +90,8 @@ static inline void tlb_defer_flight_entry(struct tlb_defer_flight *flight,
 }
 
 /**
- * tlb_defer_flight_table() - the lock of a page table will be released
- * @flight: of which entries in it may have been cleared
+ * tlb_defer_flight_table() - Decide about a page table before its lock is released
+ * @flight: the flight, which may have cleared entries in the page table
  */
 static inline void tlb_defer_flight_table(struct tlb_defer_flight *flight)
 {
@@ -100,10 +100,11 @@ static inline void tlb_defer_flight_table(struct tlb_defer_flight *flight)
 }
 
 /**
- * tlb_defer_flight_seal() - all entries are clear, nothing is copied yet
- * @flight: whose
+ * tlb_defer_flight_seal() - Commit a flight after its last entry is cleared, before the
+ * copy
+ * @flight: the flight
  *
- * Return: true if their flush waits; else the caller flushes, and calls
+ * Return: true if its flush is deferred; otherwise the caller flushes, and calls
  * tlb_defer_flight_flushed().
  */
 static inline bool tlb_defer_flight_seal(struct tlb_defer_flight *flight)
@@ -112,8 +113,8 @@ static inline bool tlb_defer_flight_seal(struct tlb_defer_flight *flight)
 }
 
 /**
- * tlb_defer_flight_flushed() - no CPU has translations of them any more
- * @flight: whose
+ * tlb_defer_flight_flushed() - End a flight that was flushed at once
+ * @flight: the flight
  */
 static inline void tlb_defer_flight_flushed(struct tlb_defer_flight *flight)
 {
@@ -122,11 +123,11 @@ static inline void tlb_defer_flight_flushed(struct tlb_defer_flight *flight)
 }
 
 /**
- * tlb_defer_flight_keep() - do not let the frame go before its flush (C)
- * @flight: of which it is
- * @src: what was moved from there; it has no reference and is on no list
+ * tlb_defer_flight_keep() - Keep an old frame until its flush (C)
+ * @flight: its flight
+ * @src: old page; it has no reference and is on no list
  *
- * Return: true if it is kept; else the caller frees it.
+ * Return: true if it is kept; otherwise the caller frees it.
  */
 static inline bool tlb_defer_flight_keep(struct tlb_defer_flight *flight,
 					 struct folio *src)
@@ -138,10 +139,10 @@ static inline bool tlb_defer_flight_keep(struct tlb_defer_flight *flight,
 }
 
 /**
- * tlb_defer_flight_end() - the pages have arrived
- * @flight: that of tlb_defer_flight_begin()
+ * tlb_defer_flight_end() - End a flight after its pages were moved
+ * @flight: the flight of tlb_defer_flight_begin()
  *
- * Return: how many of them have a flush that waits.
+ * Return: number of pages whose flush is deferred.
  */
 static inline unsigned int tlb_defer_flight_end(struct tlb_defer_flight *flight)
 {
@@ -152,7 +153,7 @@ static inline unsigned int tlb_defer_flight_end(struct tlb_defer_flight *flight)
 
 struct tlb_defer_flight { };
 
-/* Macros: an inline, however empty, can change what gcc makes of the caller. */
+/* Macros: even an empty inline can change the code that gcc makes of the caller. */
 #define tlb_defer_flight_begin(flight, mm, nid, nr)	((void)(flight))
 #define tlb_defer_flight_entry(flight, pte)		((void)(flight))
 #define tlb_defer_flight_table(flight)			((void)(flight))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Deferred TLB flush of migrated pages: the calls that migration makes, for
- * mm/migrate.c. See <linux/tlb_defer.h>.
+ * Deferred TLB flush of migrated pages: calls of mm/migrate.c. See <linux/tlb_defer.h>.
  */
 #ifndef _LINUX_TLB_DEFER_MIGRATE_H
 #define _LINUX_TLB_DEFER_MIGRATE_H
@@ -17,34 +16,36 @@ struct tlb_defer_collected;
 
 #ifdef CONFIG_TLB_DEFER
 
-/* A state of the source folio that migration keeps in dst->private */
+/* State of the source folio that migration keeps in dst->private */
 #define PAGE_TLB_DEFERRED	BIT(2)
 
 /**
- * struct tlb_defer_batch - a migration that may defer, and its batch in hand
- * @outer: migration of which this one is part (its allocations reclaim)
- * @from: what migrates after the batch in hand
- * @aside: what migrates at the end
- * @of_batch: what of the batch in hand will, unless there is too much of it
- * @nr_aside: how many folios @of_batch has
- * @may_set_aside: another folio of the batch in hand can be
- * @all_in: set nothing aside any more
- * @collected: what was cleared and not flushed, or NULL if nothing ever was
- * @deferred: an entry of the batch in hand was
- * @due: address space that is flushed with the batch in hand anyway, or NULL
- * @nid: node that @room and @full are about, or NUMA_NO_NODE
- * @room: frames of it that may wait
- * @full: what to count a folio as that is too much, a vm event
- * @pages: accepted of the batch in hand
- * @folio: the folio that an entry was looked at of last, or NULL
- * @put_aside: that folio if it is to migrate later, or NULL
- * @entries: how many entries of it were deferred
- * @refused: what to count it as, or 0; a vm event is never 0
- * @mapping: the file that the folio accepted last is of, or NULL
- * @writer_came: to one that others of the batch in hand are of
+ * struct tlb_defer_batch - migration that may defer, and its current batch
+ * @outer: enclosing migration (its allocations reclaim)
+ * @from: folios that migrate after the current batch
+ * @aside: folios that migrate at the end
+ * @of_batch: folios of the current batch to add to @aside, unless there are too
+ *	many
+ * @nr_aside: number of folios in @of_batch
+ * @may_set_aside: the current batch can set aside another folio
+ * @all_in: no further folio is set aside
+ * @collected: cleared entries that are not flushed, or NULL if there never were
+ *	any
+ * @deferred: an entry of the current batch was deferred
+ * @due: address space that is flushed with the current batch in any case, or NULL
+ * @nid: node that @room and @full belong to, or NUMA_NO_NODE
+ * @room: frames of the node that may still be deferred
+ * @full: vm event to count for a folio that exceeds @room
+ * @pages: pages of the current batch that were accepted
+ * @folio: folio of the last judged entry, or NULL
+ * @put_aside: that folio if it is set aside, or NULL
+ * @entries: number of its entries that were deferred
+ * @refused: vm event to count it as, or 0; a vm event is never 0
+ * @mapping: file of the folio accepted last, or NULL
+ * @writer_came: a file of the current batch has got a writer
  *
- * On the stack of migrate_pages(), so that one which defers nothing takes no
- * memory.
+ * On the stack of migrate_pages(), so that a migration that defers nothing allocates
+ * nothing.
  */
 struct tlb_defer_batch {
 	struct tlb_defer_batch *outer;
@@ -80,13 +81,13 @@ bool __tlb_defer_settle(void);
 void __tlb_defer_keep(struct folio *src);
 
 /**
- * tlb_defer_begin() - migration starts
- * @batch: on the stack of who migrates; filled
+ * tlb_defer_begin() - Start a migration
+ * @batch: on the stack of the caller; initialized
  * @reason: an enum migrate_reason
- * @from: what migrates, without what a batch has been cut from it for
+ * @from: folios to migrate; batches are cut off its head
  *
- * Migration may begin inside migration: that one does not use what is around it,
- * not even if the mode is switched meanwhile.
+ * Migration can nest. The inner migration does not use the state of the outer one, not
+ * even if the mode is switched in between.
  */
 static inline void tlb_defer_begin(struct tlb_defer_batch *batch, int reason,
 				   const struct list_head *from)
@@ -98,10 +99,10 @@ static inline void tlb_defer_begin(struct tlb_defer_batch *batch, int reason,
 }
 
 /**
- * tlb_defer_again() - all batches are through
- * @from: the list of tlb_defer_begin(), empty; gets what was set aside
+ * tlb_defer_again() - Get the folios set aside, after the last batch
+ * @from: the list of tlb_defer_begin(), empty; gets the folios that were set aside
  *
- * Return: true if that is something, to be migrated now.
+ * Return: true if there are any to migrate now.
  */
 static inline bool tlb_defer_again(struct list_head *from)
 {
@@ -109,25 +110,25 @@ static inline bool tlb_defer_again(struct list_head *from)
 }
 
 /**
- * tlb_defer_end() - migration ends
- * @batch: of tlb_defer_begin()
- * @left: gets what is still set aside, if migration ends before its time
+ * tlb_defer_end() - End a migration
+ * @batch: the batch of tlb_defer_begin()
+ * @left: gets the folios still set aside, if migration ends early
  */
 static inline void tlb_defer_end(struct tlb_defer_batch *batch,
 				 struct list_head *left)
 {
-	/* It may have been switched off since. */
+	/* The mode may have been switched off since. */
 	if (current->tlb_defer)
 		__tlb_defer_end(batch, left);
 	current->tlb_defer = batch->outer;
 }
 
 /**
- * tlb_defer_folio_end() - after the entries of a folio were replaced
- * @src: locked folio that migrates
- * @batched: its entries are flushed with those of others, not one by one
+ * tlb_defer_folio_end() - Decide about a folio after its entries were replaced
+ * @src: locked source folio
+ * @batched: its entries are flushed in a batch, not one by one
  *
- * Return: PAGE_TLB_DEFERRED if it has to be kept for its flush, or 0.
+ * Return: PAGE_TLB_DEFERRED if its frame is kept until the flush, or 0.
  */
 static inline int tlb_defer_folio_end(struct folio *src, bool batched)
 {
@@ -135,7 +136,9 @@ static inline int tlb_defer_folio_end(struct folio *src, bool batched)
 
 	if (!tlb_defer_on() || !batch)
 		return 0;
-	/* Most that cannot wait are counted by then, and have left nothing. */
+	/*
+	 * Most folios that are not deferred were counted before, with no entry deferred.
+	 */
 	if (batch->folio == src && batch->refused && !batch->entries) {
 		batch->folio = NULL;
 		return 0;
@@ -144,9 +147,9 @@ static inline int tlb_defer_folio_end(struct folio *src, bool batched)
 }
 
 /**
- * tlb_defer_pass() - the folios of a batch are unmapped next
- * @folios: those that are not unmapped yet
- * @first: none is, and there is another pass for those that remain
+ * tlb_defer_pass() - Start a pass that unmaps the folios of a batch
+ * @folios: folios not unmapped yet
+ * @first: no folio is unmapped yet, and another pass follows for those that remain
  */
 static inline void tlb_defer_pass(struct list_head *folios, bool first)
 {
@@ -155,11 +158,11 @@ static inline void tlb_defer_pass(struct list_head *folios, bool first)
 }
 
 /**
- * tlb_defer_set_aside() - a folio was not unmapped, and would be tried again
- * @src: it, on the list of its batch
+ * tlb_defer_set_aside() - Handle a folio that was not unmapped and would be retried
+ * @src: the folio, on the list of its batch
  *
- * Takes it from that list if it is to migrate with others of its kind; it comes
- * back by tlb_defer_pass() or tlb_defer_again().
+ * Removes the folio from the list if it was set aside; tlb_defer_pass() or
+ * tlb_defer_again() returns it.
  */
 static inline void tlb_defer_set_aside(struct folio *src)
 {
@@ -168,9 +171,9 @@ static inline void tlb_defer_set_aside(struct folio *src)
 }
 
 /**
- * tlb_defer_settle() - all entries of a batch are cleared, nothing is copied yet
+ * tlb_defer_settle() - End the unmap phase of a batch, before the copy
  *
- * Return: true if all that has to be flushed now was.
+ * Return: true if every flush that was due is done.
  */
 static inline bool tlb_defer_settle(void)
 {
@@ -178,9 +181,9 @@ static inline bool tlb_defer_settle(void)
 }
 
 /**
- * tlb_defer_keep() - do not let the frame go before its flush (C)
+ * tlb_defer_keep() - Keep the old frame until its flush (C)
  * @src: source folio that was moved
- * @state: what migration recorded of it
+ * @state: state of the folio that migration recorded
  */
 static inline void tlb_defer_keep(struct folio *src, int state)
 {
@@ -194,7 +197,7 @@ static inline void tlb_defer_keep(struct folio *src, int state)
 
 struct tlb_defer_batch { };
 
-/* Macros: an inline, however empty, can change what gcc makes of the caller. */
+/* Macros: even an empty inline can change the code that gcc makes of the caller. */
 #define tlb_defer_begin(batch, reason, from)	((void)(batch))
 #define tlb_defer_again(from)			false
 #define tlb_defer_end(batch, left)		((void)(batch))

@@ -10,11 +10,11 @@
 #include <linux/tlb_defer.h>
 #include <asm/tlbflush.h>
 
-/* When the flush of an entry is due */
+/* Time of the flush of an entry */
 enum tlb_defer_when {
-	TLB_DEFER_NOW,		/* with that of its batch, as ever */
-	TLB_DEFER_LATER,	/* it can wait */
-	TLB_DEFER_ASIDE,	/* as ever, but in a later batch */
+	TLB_DEFER_NOW,		/* with its batch, as without deferral */
+	TLB_DEFER_LATER,	/* deferred */
+	TLB_DEFER_ASIDE,	/* with its batch, but in a later batch */
 };
 
 #ifdef CONFIG_TLB_DEFER
@@ -24,14 +24,14 @@ enum tlb_defer_when __tlb_defer_entry(struct folio *folio, struct mm_struct *mm,
 void __tlb_defer_collect(struct mm_struct *mm, unsigned long address);
 
 /**
- * tlb_defer_entry() - look at an entry that is about to be cleared
+ * tlb_defer_entry() - Decide about an entry that is about to be cleared
  * @folio: the folio that it maps, locked
  * @mm: its address space
- * @pte: what it is; the caller holds its page table lock
+ * @pte: its value; the caller holds its page table lock
  *
- * Return: TLB_DEFER_LATER if its flush can wait, at least until the folio's end:
- * tlb_defer_collect() has to follow. TLB_DEFER_ASIDE if its folio shall be left as
- * it is, since its flush could not wait while that of others can.
+ * Return: TLB_DEFER_LATER if its flush can be deferred, at least until the end of the
+ * folio: tlb_defer_collect() must follow. TLB_DEFER_ASIDE if the caller has to leave the
+ * folio mapped, because its flush could not be deferred while that of other folios can.
  */
 static inline enum tlb_defer_when
 tlb_defer_entry(struct folio *folio, struct mm_struct *mm, pte_t pte)
@@ -40,12 +40,12 @@ tlb_defer_entry(struct folio *folio, struct mm_struct *mm, pte_t pte)
 }
 
 /**
- * tlb_defer_collect() - an entry was cleared
- * @when: what tlb_defer_entry() said of it
+ * tlb_defer_collect() - Defer the flush of a cleared entry
+ * @when: return value of tlb_defer_entry()
  * @mm: its address space
- * @address: where it was; the caller still holds its page table lock
+ * @address: its address; the caller still holds its page table lock
  *
- * Return: true if its flush is now the engine's, else the caller has to do it.
+ * Return: true if the flush is deferred, false if the caller has to flush.
  */
 static inline bool tlb_defer_collect(enum tlb_defer_when when,
 				     struct mm_struct *mm, unsigned long address)
@@ -57,10 +57,10 @@ static inline bool tlb_defer_collect(enum tlb_defer_when when,
 }
 
 /**
- * tlb_defer_follow() - before the kernel uses a page for somebody (A4)
- * @mm: where it is mapped
+ * tlb_defer_follow() - Flush deferred entries before the kernel accesses a page (A4)
+ * @mm: address space that maps it
  * @pte: its entry; the caller holds its page table lock
- * @write: it will be written to, whatever the entry says
+ * @write: the kernel will write to the page, even if the entry is read-only
  */
 static inline void tlb_defer_follow(struct mm_struct *mm, pte_t pte, bool write)
 {
@@ -69,8 +69,8 @@ static inline void tlb_defer_follow(struct mm_struct *mm, pte_t pte, bool write)
 }
 
 /**
- * tlb_defer_swapin() - before a page from swap is mapped (A5)
- * @mm: where
+ * tlb_defer_swapin() - Flush deferred entries before a page from swap is mapped (A5)
+ * @mm: address space
  * @pte: the new entry; the caller holds its page table lock
  */
 static inline void tlb_defer_swapin(struct mm_struct *mm, pte_t pte)
@@ -80,10 +80,10 @@ static inline void tlb_defer_swapin(struct mm_struct *mm, pte_t pte)
 }
 
 /**
- * tlb_defer_fork_begin() - before entries are write protected for a child (D7)
- * @mm: the parent's; the caller holds its mmap_lock for writing
+ * tlb_defer_fork_begin() - Start to write protect entries for a child (D7)
+ * @mm: address space of the parent; the caller holds its mmap_lock for writing
  *
- * Return: what tlb_defer_fork_flush() needs.
+ * Return: @begun of tlb_defer_fork_flush().
  */
 static inline bool tlb_defer_fork_begin(struct mm_struct *mm)
 {
@@ -94,9 +94,10 @@ static inline bool tlb_defer_fork_begin(struct mm_struct *mm)
 }
 
 /**
- * tlb_defer_fork_flush() - flush entries that were write protected (D7)
- * @mm: the parent's; its mmap_lock is still held
- * @begun: of tlb_defer_fork_begin(); it may have been switched off since
+ * tlb_defer_fork_flush() - Flush entries that were write protected (D7)
+ * @mm: address space of the parent; its mmap_lock is still held
+ * @begun: return value of tlb_defer_fork_begin(); the mode may have been switched
+ *	off since
  */
 static inline void tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
 {

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Deferred TLB flush of migrated pages: a part of struct mm_struct. */
+/* Deferred TLB flush of migrated pages: member of struct mm_struct. */
 #ifndef _LINUX_TLB_DEFER_TYPES_H
 #define _LINUX_TLB_DEFER_TYPES_H
 
 #include <linux/limits.h>
 #include <linux/types.h>
 
-/* In place of a generation: translations were cleared and are not sealed yet */
+/* In place of a generation: entries were cleared and are not committed yet */
 #define TLB_DEFER_UNSEALED	U64_MAX
 
 /**
- * struct tlb_defer_mm - what an address space remembers of deferred flushes
- * @gen: newest generation that one of its translations waits for, 0 for none, or
- *	TLB_DEFER_UNSEALED while a batch collects some
- * @sealed: newest generation it has had translations sealed in, if not flushed since
- * @resume: when migration may defer again, in jiffies; 0 for now
- * @epoch: counts flushes that were forced; a batch that has seen another one notes
- *	itself again with its next translation
- * @noted: @epoch when a batch noted itself last
- * @open: batches that collect translations of it
- * @counted: generation that @batches counted last, its lower half
- * @switched_on: how often deferring had been switched on when there was no fork
- *	under way that had begun before
- * @batches: generations it had translations in
- * @forced: flushes that writes and unmaps forced
+ * struct tlb_defer_mm - state of deferred flushes of an address space
+ * @gen: newest generation that one of its translations depends on, 0 for none, or
+ *	TLB_DEFER_UNSEALED while a batch is registered
+ * @sealed: newest generation with committed translations of it, if not flushed
+ *	since
+ * @resume: end of the back-off, in jiffies; 0 for none
+ * @epoch: number of forced flushes; a batch that finds it changed registers itself
+ *	again with its next entry
+ * @noted: @epoch when a batch registered itself last
+ * @open: number of registered batches
+ * @counted: last generation counted in @batches, its lower half
+ * @switched_on: value of tlb_defer_switched_on at a time without a fork from
+ *	before the mode
+ * @batches: number of generations with translations of it
+ * @forced: number of flushes forced by writes and unmaps
  *
- * All of it changes under the engine's lock; @gen and @epoch are read without.
- * @switched_on has no lock: everybody writes the same.
+ * Protected by tlb_defer_lock; @gen and @epoch are also read without it.
+ *
+ * @switched_on needs no lock: all writers write the same value.
  */
 struct tlb_defer_mm {
 	u64 gen;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * CPU time that a kernel thread spends for a task is that task's own
+ * Charge a task for the CPU time that kernel threads spend for it
  * (kernel/sched/remote_charge.c).
  */
 #ifndef _LINUX_SCHED_REMOTE_CHARGE_H
@@ -16,7 +16,9 @@ struct seq_file;
 
 #ifdef CONFIG_SCHED_REMOTE_CHARGE
 
-/* task_struct.remote_debt_ns of a task that takes no more: it exits. */
+/*
+ * Value of task_struct.remote_debt_ns for an exiting task, which takes no more charges.
+ */
 #define REMOTE_CHARGE_CLOSED	S64_MIN
 
 DECLARE_STATIC_KEY_FALSE(remote_charge_key);
@@ -29,10 +31,10 @@ void remote_charge_show(struct task_struct *p, struct seq_file *m);
 void __remote_charge_exit(struct task_struct *p);
 
 /**
- * remote_charge_pending() - what a task owes and has not been charged yet
+ * remote_charge_pending() - Get the time posted to a task and not charged yet
  * @p: the task
  *
- * Return: the debt in ns.
+ * Return: the time in ns.
  */
 static inline u64 remote_charge_pending(struct task_struct *p)
 {
@@ -42,7 +44,7 @@ static inline u64 remote_charge_pending(struct task_struct *p)
 }
 
 /**
- * remote_charge_init() - a new task owes nothing
+ * remote_charge_init() - Initialize a new task without pending charges
  * @p: the task, a copy of its parent
  */
 static inline void remote_charge_init(struct task_struct *p)
@@ -53,7 +55,7 @@ static inline void remote_charge_init(struct task_struct *p)
 }
 
 /**
- * remote_charge_exit() - charge all that the current task owes, and no more
+ * remote_charge_exit() - Charge the pending time of the current task, and take no more
  * @p: the current task, PF_EXITING
  */
 static inline void remote_charge_exit(struct task_struct *p)

@@ -9,14 +9,14 @@
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
-/* What became of a batch: enum mtier_outcome */
+/* Result of a batch: enum mtier_outcome */
 #define MTIER_OUTCOME_NAMES			\
 	{ 0, "moved" },				\
 	{ 1, "partly" },			\
 	{ 2, "nomem" },				\
 	{ 3, "busy" }
 
-/* Why a burst found no more pages that should change places: enum mtier_plan_why */
+/* Reason why a burst found no more pages to exchange: enum mtier_plan_why */
 #define MTIER_PLAN_NAMES			\
 	{ 0, "rate" },				\
 	{ 1, "nobody" },			\
@@ -26,8 +26,8 @@
 	{ 5, "saturated" }
 
 /*
- * ranges: of 2 MiB, of so many mms; margin_q16: how often, of 65536, a look finds
- * the last page accessed for which there is room; pairs: that should change places
+ * ranges: of 2 MiB, in @mms address spaces; margin_q16: access probability per scan, in
+ * 1/65536, of the last page that fits in the fast tier; pairs: to exchange
  */
 TRACE_EVENT(mtier_burst,
 	TP_PROTO(u32 ranges, u32 mms, u32 looks, u64 tau_ns, u32 margin_q16,
@@ -123,9 +123,10 @@ TRACE_EVENT(mtier_heat,
 );
 
 /*
- * A batch is about to end that has so many folios of an address space: one event for
- * each of them, and then that of the batch.  A folio is counted where it was found.
- * pid, comm: of the process that owns the address space, 0 if that has none any more
+ * One event for each address space with folios in a batch, before the event of the batch.
+ * A folio is counted where it was found.
+ *
+ * pid, comm: process that owns the address space, 0 if there is none left
  */
 TRACE_EVENT(mtier_owner,
 	TP_PROTO(const struct task_struct *owner, u32 folios, int source,
@@ -156,8 +157,7 @@ TRACE_EVENT(mtier_owner,
 );
 
 /*
- * tried: folios that were to move; moved: base pages that did; waited_ns: since they
- * were chosen
+ * tried: folios selected; moved: base pages migrated; waited_ns: time since the selection
  */
 DECLARE_EVENT_CLASS(mtier_move,
 	TP_PROTO(int source, int target, u32 tried, u64 moved, u32 outcome,
@@ -186,14 +186,14 @@ DECLARE_EVENT_CLASS(mtier_move,
 		  __entry->waited_ns)
 );
 
-/* Up, for being hot */
+/* Promotion of hot pages */
 DEFINE_EVENT(mtier_move, mtier_migrate,
 	TP_PROTO(int source, int target, u32 tried, u64 moved, u32 outcome,
 		 u64 waited_ns),
 	TP_ARGS(source, target, tried, moved, outcome, waited_ns)
 );
 
-/* Down, to make room for others */
+/* Demotion, to make room for promotions */
 DEFINE_EVENT(mtier_move, mtier_demote,
 	TP_PROTO(int source, int target, u32 tried, u64 moved, u32 outcome,
 		 u64 waited_ns),

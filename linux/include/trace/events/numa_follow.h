@@ -8,7 +8,7 @@
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
-/* enum follow_verdict; what moves is the last of them */
+/* enum follow_verdict; the last one is that of moved pages */
 #define FOLLOW_VERDICT_NAMES		\
 	{ 0, "dirty" },			\
 	{ 1, "shared" },		\
@@ -33,8 +33,8 @@
 	{ 5, "lazy" }
 
 /*
- * mbind(), or a tick, has looked at a range: what became of its pages, by enum
- * follow_verdict.  from, to: for a task that has moved
+ * mbind(), or a tick, has walked a range: number of its pages by enum follow_verdict.
+ * from, to: nodes of a task that has moved
  */
 TRACE_EVENT(numa_follow_walk,
 	TP_PROTO(bool tick, unsigned long start, unsigned long end, int from,
@@ -74,8 +74,8 @@ TRACE_EVENT(numa_follow_walk,
 );
 
 /*
- * A use of a page that was marked by mbind() or in a tick has moved it, or pages beside
- * it, or not.  nid: where they should be, if it is known
+ * An access to a page that mbind() or a tick has marked: the page and its neighbours
+ * moved, or not. nid: target node, if it is known
  */
 TRACE_EVENT(numa_follow_use,
 	TP_PROTO(unsigned long addr, bool tick, int nid, bool neighbour,
@@ -104,7 +104,10 @@ TRACE_EVENT(numa_follow_use,
 		  __entry->pages)
 );
 
-/* A task has been on another node for long enough: its memory follows, or why not */
+/*
+ * A task has been on another node for the settle time: its memory moves, or the reason
+ * why not
+ */
 TRACE_EVENT(numa_follow_task,
 	TP_PROTO(int pid, int from, int to, u32 action),
 	TP_ARGS(pid, from, to, action),
@@ -126,8 +129,8 @@ TRACE_EVENT(numa_follow_task,
 );
 
 /*
- * A folio that nobody mapped was on another node than it should be when a fault
- * came to map it.  key: the same for all pages of a file
+ * A fault found an unmapped folio on another node than its target. key: the same for all
+ * pages of a file
  */
 TRACE_EVENT(numa_follow_fault,
 	TP_PROTO(u32 kind, unsigned long key, unsigned long index, int from,

@@ -8,13 +8,13 @@
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
-/* Where it is done: enum numa_scan_mode */
+/* Context of the scan: enum numa_scan_mode */
 #define NUMA_SCAN_MODE_NAMES		\
 	{ 0, "sync" },			\
 	{ 1, "async" },			\
 	{ 2, "sliced" }
 
-/* pid: of the task that is served, not of the thread that does it */
+/* pid: of the scanned task, not of the scanning thread */
 TRACE_EVENT(numa_scan_begin,
 	TP_PROTO(pid_t pid, u32 mode, u32 cpu),
 	TP_ARGS(pid, mode, cpu),
@@ -33,7 +33,7 @@ TRACE_EVENT(numa_scan_begin,
 		  __entry->cpu)
 );
 
-/* ptes: entries looked at; updates: made to fault; skipped: outside windows */
+/* ptes: entries scanned; updates: entries made to fault; skipped: outside of windows */
 TRACE_EVENT(numa_scan_end,
 	TP_PROTO(pid_t pid, u32 mode, u32 cpu, u64 ptes, u64 updates,
 		 u64 skipped, u64 ns),

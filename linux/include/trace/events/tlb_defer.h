@@ -8,7 +8,7 @@
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
-/* It could have waited, and goes along with a flush that is due. */
+/* The page could be deferred, and was merged into a flush that was due. */
 #define TLB_DEFER_REFUSAL_JOINED	9
 
 /* In the order of the vm events tlb_defer_refused_* */
@@ -33,7 +33,7 @@
 	{ 4, "compact" },			\
 	{ 5, "stop" }
 
-/* A folio was judged; entries: those of it that were deferred */
+/* A folio was judged; entries: number of its entries that were deferred */
 TRACE_EVENT(tlb_defer_folio,
 	TP_PROTO(u64 pfn, u32 nr_pages, u32 entries, u32 refused),
 	TP_ARGS(pfn, nr_pages, entries, refused),
@@ -54,7 +54,7 @@ TRACE_EVENT(tlb_defer_folio,
 		  __print_symbolic(__entry->refused, TLB_DEFER_REFUSAL_NAMES))
 );
 
-/* Pages of an address space went together; waits: their flush does */
+/* Pages of an address space migrated together; waits: their flush is deferred */
 TRACE_EVENT(tlb_defer_flight,
 	TP_PROTO(u32 pages, u32 writable, bool waits, u32 refused),
 	TP_ARGS(pages, writable, waits, refused),
@@ -75,7 +75,7 @@ TRACE_EVENT(tlb_defer_flight,
 		  __print_symbolic(__entry->refused, TLB_DEFER_REFUSAL_NAMES))
 );
 
-/* cpus: those that had to be interrupted */
+/* cpus: number of CPUs interrupted */
 TRACE_EVENT(tlb_defer_flush,
 	TP_PROTO(u64 gen, u32 why, u32 cpus),
 	TP_ARGS(gen, why, cpus),
