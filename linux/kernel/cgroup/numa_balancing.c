@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cpusets whose processes NUMA balancing does not scan.
+ * cpuset.numa_balancing: exclude the processes of a cpuset from NUMA balancing scans.
  *
- *   cpuset.numa_balancing		0 or 1
- *   cpuset.numa_balancing.effective	0 or 1, read only
+ * cpuset.numa_balancing		0 or 1
+ * cpuset.numa_balancing.effective	0 or 1, read only
  *
- * A new cpuset begins with 1, which restricts nothing. A cpuset with 0 opts out its
- * processes and those of all cpusets below, whatever these have. A process belongs to
+ * A new cpuset starts with 1, which restricts nothing. A cpuset with 0 opts out its
+ * processes and those of all its descendants, whatever their values. A process belongs to
  * the cpuset of the thread that owns its address space (mm->owner), as for the memory
- * controller: a scan makes pages fault in all threads, so that one answer has to hold
- * for them. The owner is the first thread, and another one once that has exited.
+ * controller: a scan makes pages fault in all threads, so there is one value for all of
+ * them. The owner is the first thread, and another one after it has exited.
  *
- * Lookups walk from the cpuset up to the root. They are rare: a scan that is due, the
- * slice of one, and faults of marked pages (mm/follow). The static key is off until the
- * first cpuset opts out. It goes off a second after the last one has opted in or is
- * gone: who may write to the file cannot have the kernel patched more often.
+ * Lookups walk from the cpuset up to the root. They are rare: once for a scan pass that
+ * is due, for each of its slices, and for faults on marked pages (mm/follow). The static
+ * key is off until the first cpuset opts out. It is switched off one second after the
+ * last one has opted in or is removed, so that a user who may write to the file cannot
+ * cause frequent code patching.
  *
  * Locking: numa_scan_off_mutex for changes, inside of cgroup_mutex and outside of
  * cpu_hotplug_lock, which static keys take. RCU for lookups.
@@ -30,10 +31,10 @@
 
 #include "cpuset-internal.h"
 
-/* Counts the cpusets that opt out by themselves */
+/* Number of cpusets with value 0 */
 DEFINE_STATIC_KEY_DEFERRED_FALSE(numa_scan_off_key, HZ);
 
-/* Changes of a cpuset's flag, together with the key */
+/* Serialises changes of the flag of a cpuset, together with the key */
 static DEFINE_MUTEX(numa_scan_off_mutex);
 
 static void numa_scan_set_off(struct cpuset *cs, bool off)
@@ -47,7 +48,7 @@ static void numa_scan_set_off(struct cpuset *cs, bool off)
 	mutex_unlock(&numa_scan_off_mutex);
 }
 
-/* Has this cpuset opted out, or one above? The root has no file. */
+/* Check whether the cpuset or an ancestor has opted out. The root has no file. */
 static bool numa_scan_cpuset_off(struct cpuset *cs)
 {
 	for (; cs; cs = parent_cs(cs))
@@ -60,7 +61,7 @@ static bool numa_scan_cpuset_off(struct cpuset *cs)
  * __numa_scan_off() - Check whether the cgroup of an address space has opted out
  * @mm: the mm; NULL for a kernel thread
  *
- * Return: true if NUMA balancing is not to scan it.
+ * Return: true if NUMA balancing must not scan it.
  */
 bool __numa_scan_off(struct mm_struct *mm)
 {
@@ -78,8 +79,8 @@ bool __numa_scan_off(struct mm_struct *mm)
 }
 
 /**
- * numa_scan_css_offline() - Forget that a cpuset has opted out
- * @css: the cpuset's; its files are gone
+ * numa_scan_css_offline() - Clear the opt-out of a cpuset
+ * @css: css of the cpuset, whose files are removed
  */
 void numa_scan_css_offline(struct cgroup_subsys_state *css)
 {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow: the files of a cgroup's cpuset that say who gets it.
+ * Automatic NUMA migration: files of a cgroup's cpuset that enable and limit it.
  *
- *   cpuset.auto_migration         0 or 1
- *   cpuset.auto_migrate_interval  seconds
- *   cpuset.auto_migrate_lazy      0 or 1
- *   cpuset.migrate_max_mapcount   processes
- *   cpuset.migrate_on_fault       0 to 3
+ * cpuset.auto_migration         0 or 1
+ * cpuset.auto_migrate_interval  seconds
+ * cpuset.auto_migrate_lazy      0 or 1
+ * cpuset.migrate_max_mapcount   processes
+ * cpuset.migrate_on_fault       0 to 3
  *
- * A cgroup begins with what its parent has.  What holds for a task is the most
- * restrained of all cgroups from its own up to, but without, the root.  Each cpuset
- * keeps it, and each change is carried down at once: page faults of tasks that nobody
- * asked for anything look it up, and pay for two loads, however deep they are.  The same
- * names with .effective at the end show it.
+ * A cgroup starts with the values of its parent. The effective value for a task is the
+ * most restrictive one of all cgroups from its own up to the root, without the root. Each
+ * cpuset caches its effective values, and each change updates all descendants at once. So
+ * page faults of tasks with a default policy pay two loads at any depth. The files with
+ * suffix .effective show these values.
  *
- * Locks: limits_mutex for changes, inside of cgroup_mutex and outside of
- * cpu_hotplug_lock, which static keys take; RCU for reading, also in interrupts.
+ * Locking: limits_mutex for changes, inside of cgroup_mutex and outside of
+ * cpu_hotplug_lock, which static keys take; RCU for readers, also in interrupts.
  */
 #include <linux/cgroup.h>
 #include <linux/init.h>
@@ -33,10 +33,10 @@
 DEFINE_STATIC_KEY_FALSE(numa_follow_tasks);
 DEFINE_STATIC_KEY_FALSE(numa_follow_faults);
 
-/* Changes of limits, together with the keys */
+/* Serialises changes of limits, together with the keys */
 static DEFINE_MUTEX(limits_mutex);
 
-/* A value of a cpuset's own, and a key that counts those that are not 0 */
+/* Set a value of a cpuset, and update the key that counts values other than 0. */
 static void set_counted(struct static_key_false *key, unsigned int *value,
 			unsigned int to)
 {
@@ -69,7 +69,7 @@ static struct numa_follow_limits read_limits(const struct numa_follow_limits *of
 	};
 }
 
-/* Others may read it meanwhile, and take each value for itself. */
+/* Readers run concurrently and read each value separately. */
 static void write_limits(struct numa_follow_limits *to,
 			 const struct numa_follow_limits *limits)
 {
@@ -80,7 +80,7 @@ static void write_limits(struct numa_follow_limits *to,
 	WRITE_ONCE(to->on_fault, limits->on_fault);
 }
 
-/* What is left below the parent, whose own is right by now. */
+/* Update the effective values of a cpuset. Those of its parent are up to date. */
 static void restrain(struct cpuset *cs)
 {
 	struct numa_follow_limits limits = cs->numa_follow.own;
@@ -92,7 +92,7 @@ static void restrain(struct cpuset *cs)
 	write_limits(&cs->numa_follow.effective, &limits);
 }
 
-/* A cpuset has changed: it and all below are restrained anew, from above. */
+/* Update a changed cpuset and its descendants, parents first. */
 static void carry_down(struct cgroup_subsys_state *css)
 {
 	struct cgroup_subsys_state *pos;
@@ -104,11 +104,11 @@ static void carry_down(struct cgroup_subsys_state *css)
 }
 
 /**
- * numa_follow_limits_of - What do cpusets allow a task?
+ * numa_follow_limits_of() - Get the effective limits of a task
  * @p: the task
- * @limits: what they do
+ * @limits: set to the limits
  *
- * Return: true if its memory may follow it.
+ * Return: true if automatic migration is enabled for the task.
  */
 bool numa_follow_limits_of(struct task_struct *p, struct numa_follow_limits *limits)
 {
@@ -119,7 +119,7 @@ bool numa_follow_limits_of(struct task_struct *p, struct numa_follow_limits *lim
 }
 
 /**
- * __numa_follow_level - What do cpusets let faults of the current task move?
+ * __numa_follow_level() - Get the effective migrate_on_fault level of the current task
  *
  * Return: the level, 0 to 3.
  */
@@ -134,8 +134,8 @@ unsigned int __numa_follow_level(void)
 }
 
 /**
- * numa_follow_css_online - A cpuset begins with what its parent has
- * @css: of the cpuset, not the root
+ * numa_follow_css_online() - Initialize a cpuset with the values of its parent
+ * @css: css of the cpuset, not the root
  */
 void numa_follow_css_online(struct cgroup_subsys_state *css)
 {
@@ -160,8 +160,8 @@ void numa_follow_css_online(struct cgroup_subsys_state *css)
 }
 
 /**
- * numa_follow_css_offline - A cpuset is gone
- * @css: of the cpuset; nobody writes to its files any more
+ * numa_follow_css_offline() - Disable migration for a removed cpuset
+ * @css: css of the cpuset; its files have no writers left
  */
 void numa_follow_css_offline(struct cgroup_subsys_state *css)
 {
@@ -246,7 +246,7 @@ static int write_on_fault(struct cgroup_subsys_state *css, struct cftype *cft,
 	return 0;
 }
 
-/* What both files of a limit have in common */
+/* Fields common to both files of a limit */
 #define LIMIT(field)							\
 	.private = offsetof(struct numa_follow_limits, field),		\
 	.flags = CFTYPE_NOT_ON_ROOT

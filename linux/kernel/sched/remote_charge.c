@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Back-charge: CPU time that a kernel thread spends for a task is that task's.
+ * Remote charge: a task pays for the CPU time that a kernel thread spends for it.
  *
- * Whoever works for others measures its own time and posts it to the task that
- * it worked for. Posting only adds to an atomic debt: it takes no lock and may
- * come from anywhere. The debt is folded where the scheduler accounts the task's
- * own time, in update_curr() under the lock of its run queue: into its runtime
- * and that of its thread group and cgroup, its virtual time and that of every
- * group above it, and their bandwidth (cpu.max). The same time is folded into
- * system time when the task is seen on its own CPU, where nobody else writes
- * p->stime.
+ * The kernel thread measures its own time and posts it to the task that it worked for.
+ * Posting only adds to an atomic debt: it takes no lock and is possible in any context.
+ * The debt is applied where the scheduler accounts the task's own time, in update_curr()
+ * under the lock of its run queue. It is added to the runtime of the task, its thread
+ * group and its cgroup, to the virtual time of the task and of every group above it, and
+ * to their bandwidth (cpu.max). The same time is added to system time when the task is
+ * found on its own CPU, where no other CPU writes p->stime.
  *
- * It never reaches the counters of CPUs (/proc/stat), which had it when the
- * kernel thread ran, nor what is about a CPU rather than a task: rq clocks,
- * PELT, the fair server, real-time bandwidth.
+ * The counters of CPUs (/proc/stat) are not changed: they had the time when the kernel
+ * thread ran. Neither are per-CPU values: rq clocks, PELT, the fair server, real-time
+ * bandwidth.
  *
- * Every posted nanosecond is in one place:
+ * Every posted nanosecond is counted once:
  *
- *	posted = folded + dropped + the debts of all tasks
+ * posted = folded (applied) + dropped + the debts of all tasks
  *
  * Part of fair.c, which has the virtual time and the bandwidth.
  *
- * Locking: p->remote_debt_ns is atomic; the other fields of a task belong to
- * the lock of its run queue. See Documentation/scheduler/sched-remote-charge.rst.
+ * Locking: p->remote_debt_ns is atomic; the lock of the task's run queue protects its
+ * other fields. See Documentation/scheduler/sched-remote-charge.rst.
  */
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -31,17 +30,17 @@
 
 #include "remote_charge.h"
 
-/* So many threads are looked at for one that runs. */
+/* Most threads that are searched for a running one. */
 #define REMOTE_CHARGE_LOOKS	64
 
-/* Nops in fork, exit and update_curr() until somebody charges for the first time */
+/* fork, exit and update_curr() have nops until the first use. */
 DEFINE_STATIC_KEY_FALSE(remote_charge_key);
 
 /**
- * remote_charge_enable() - make debts count, from now on
+ * remote_charge_enable() - Enable charges for good
  *
- * To be called before the first remote_charge_post(). There is no way back:
- * debts may be pending for as long as their tasks sleep.
+ * Called before the first remote_charge_post(). Never disabled again: debts stay pending
+ * while their tasks sleep.
  *
  * Context: may sleep.
  */
@@ -51,17 +50,18 @@ void remote_charge_enable(void)
 }
 
 /**
- * remote_charge_post() - charge a task for work done on its behalf
+ * remote_charge_post() - Charge a task for work done on its behalf
  * @p: the task; the caller holds a reference, or is in an RCU section
  * @ns: the caller's own CPU time that the work took
  *
  * Context: any.
- * Return: false if the task exits and is charged no more.
+ *
+ * Return: false if the task exits and takes no more charges.
  */
 bool remote_charge_post(struct task_struct *p, u64 ns)
 {
 	count_vm_events(REMOTE_CHARGE_POSTED_NS, ns);
-	/* An exit before the key was on left the debt open. */
+	/* If the task exited before the key was enabled, its debt was not closed. */
 	if (!(READ_ONCE(p->flags) & (PF_EXITING | PF_KTHREAD)) &&
 	    remote_charge_add(&p->remote_debt_ns, ns))
 		return true;
@@ -71,14 +71,15 @@ bool remote_charge_post(struct task_struct *p, u64 ns)
 
 #ifdef CONFIG_MEMCG
 /**
- * remote_charge_payer() - who pays for work on behalf of an address space
+ * remote_charge_payer() - Get the task that pays for work on an address space
  * @mm: the mm, which cannot be freed
  *
- * A thread that runs pays for all: its cgroup is charged now, where one that
- * sleeps in pthread_join() would not pay for long.
+ * A running thread pays for all: its cgroup is charged now. A thread that sleeps in
+ * pthread_join() would not pay for a long time.
  *
  * Context: an RCU section.
- * Return: a thread of @mm that runs now, or else its owner; NULL if all are gone.
+ *
+ * Return: a thread of @mm that runs now, otherwise its owner; NULL if all are gone.
  */
 struct task_struct *remote_charge_payer(struct mm_struct *mm)
 {
@@ -98,7 +99,7 @@ struct task_struct *remote_charge_payer(struct mm_struct *mm)
 }
 
 /**
- * remote_charge_post_mm() - charge an address space for work on its behalf
+ * remote_charge_post_mm() - Charge an address space for work on its behalf
  * @mm: the mm, which cannot be freed
  * @ns: the caller's own CPU time that the work took
  *
@@ -121,9 +122,9 @@ void remote_charge_post_mm(struct mm_struct *mm, u64 ns)
 #endif /* CONFIG_MEMCG */
 
 /*
- * Virtual time and bandwidth of the task and of every group above it. All of
- * them are current, so none is in a tree that its virtual time sorts. Their
- * deadlines are looked at by the update_curr() of each, which follows.
+ * Charge virtual time and bandwidth of the task and of every group above it. All of them
+ * are current, so none is in a tree that is sorted by virtual time. Their deadlines are
+ * checked by the update_curr() of each, which follows.
  */
 static void remote_charge_fair(struct task_struct *p, u64 ns)
 {
@@ -139,7 +140,7 @@ static void remote_charge_fair(struct task_struct *p, u64 ns)
 	}
 }
 
-/* System time, where the task's own tick would write it. */
+/* Charge system time, in the context in which the task's own tick writes it. */
 static void remote_charge_stime(struct rq *rq, struct task_struct *p)
 {
 	u64 ns = p->remote_stime_ns;
@@ -170,10 +171,10 @@ static void remote_charge_apply(struct rq *rq, struct task_struct *p, u64 ns)
 }
 
 /**
- * __remote_charge_fold() - charge the running task a part of what it owes
+ * __remote_charge_fold() - Apply a part of the debt of the running task
  * @rq: its run queue, locked
  * @p: the task, current on @rq
- * @limit: most to charge, in ns
+ * @limit: most to apply, in ns
  */
 void __remote_charge_fold(struct rq *rq, struct task_struct *p, u64 limit)
 {
@@ -181,10 +182,10 @@ void __remote_charge_fold(struct rq *rq, struct task_struct *p, u64 limit)
 }
 
 /**
- * __remote_charge_exit() - charge all that the current task owes, and no more
+ * __remote_charge_exit() - Apply the debt of the current task, and take no more
  * @p: the current task, PF_EXITING
  *
- * Context: may not hold its run queue's lock.
+ * Context: must not hold the lock of its run queue.
  */
 void __remote_charge_exit(struct task_struct *p)
 {
@@ -199,9 +200,9 @@ void __remote_charge_exit(struct task_struct *p)
 }
 
 /**
- * remote_charge_show() - a task's lines in /proc/PID/sched
+ * remote_charge_show() - Print the lines of a task in /proc/PID/sched
  * @p: the task
- * @m: where to write them
+ * @m: the file
  */
 void remote_charge_show(struct task_struct *p, struct seq_file *m)
 {

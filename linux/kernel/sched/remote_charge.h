@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Back-charge: what the scheduler's own accounting sees of it. */
+/* Remote charge: interface for the scheduler's accounting. */
 #ifndef _KERNEL_SCHED_REMOTE_CHARGE_H
 #define _KERNEL_SCHED_REMOTE_CHARGE_H
 
@@ -9,9 +9,9 @@
 #ifdef CONFIG_SCHED_REMOTE_CHARGE
 
 /**
- * remote_charge_add() - add to a debt
- * @debt: it, or REMOTE_CHARGE_CLOSED
- * @ns: how much
+ * remote_charge_add() - Add to a debt
+ * @debt: the debt, or REMOTE_CHARGE_CLOSED
+ * @ns: time to add
  *
  * Return: false if it is closed.
  */
@@ -27,11 +27,11 @@ static inline bool remote_charge_add(atomic64_t *debt, u64 ns)
 }
 
 /**
- * remote_charge_take() - take from a debt
- * @debt: it, or REMOTE_CHARGE_CLOSED
+ * remote_charge_take() - Take from a debt
+ * @debt: the debt, or REMOTE_CHARGE_CLOSED
  * @limit: most to take
  *
- * Return: what was taken, which is now nowhere but with the caller.
+ * Return: time taken, which the caller has to apply.
  */
 static inline u64 remote_charge_take(atomic64_t *debt, u64 limit)
 {
@@ -47,10 +47,10 @@ static inline u64 remote_charge_take(atomic64_t *debt, u64 limit)
 }
 
 /**
- * remote_charge_close() - take all of a debt and allow no more
- * @debt: it
+ * remote_charge_close() - Take all of a debt and close it
+ * @debt: the debt
  *
- * Return: what was taken; 0 if it was closed before.
+ * Return: time taken; 0 if it was closed before.
  */
 static inline u64 remote_charge_close(atomic64_t *debt)
 {
@@ -62,15 +62,15 @@ static inline u64 remote_charge_close(atomic64_t *debt)
 void __remote_charge_fold(struct rq *rq, struct task_struct *p, u64 limit);
 
 /**
- * remote_charge_fold() - charge the running task a part of what it owes
+ * remote_charge_fold() - Apply a part of the debt of the running task
  * @rq: its run queue, locked
- * @se: what update_curr() is about, a task or a group
+ * @se: entity of update_curr(), a task or a group
  *
- * At most one slice of the task: a large debt at once would distort the lag.
+ * At most one slice of the task: a large debt applied at once would distort the lag.
  */
 static inline void remote_charge_fold(struct rq *rq, struct sched_entity *se)
 {
-	/* A task that was never of the fair class has no slice. */
+	/* A task that was never in the fair class has no slice. */
 	if (static_branch_unlikely(&remote_charge_key) && entity_is_task(se))
 		__remote_charge_fold(rq, task_of(se),
 				     se->slice ?: sysctl_sched_base_slice);

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: the threads that do it beside the scanned tasks.
+ * NUMA scanning: kernel threads that scan for tasks.
  *
- * The threads knumascand/N:0, knumascand/N:1, ... serve tasks that ran on node N
- * when their visit was due: one thread for each four CPUs of the node, so that a
- * visit that waits for its CPU or for mmap_lock does not keep other processes
- * waiting. Before each slice a thread looks for an idle CPU in the task's cpuset
- * (not its affinity: that is how CPUs are set apart for such work) other than
- * the task's own, near it first, and moves there. Cpusets and hotplug are thus
- * followed from one slice to the next. The time of a slice, and of the move, is
- * posted to the task as its own.
+ * The threads knumascand/N:0, knumascand/N:1, ... serve tasks that ran on node N when
+ * their scan pass was due. There is one thread for each four CPUs of the node, so that a
+ * pass that waits for its CPU or for mmap_lock does not delay other processes. Before
+ * each slice a thread moves to an idle CPU, near the task if possible. The CPU must be in
+ * the task's cpuset and other than the task's own; the affinity of the task does not
+ * matter, since cpusets are the means to reserve CPUs for such work. So changes of
+ * cpusets and hotplug take effect with the next slice. The time of a slice, and of the
+ * migration to the CPU, is charged to the task.
  *
- * The threads run at nice 0, whatever the nice value of the task is. A lower
- * priority, or SCHED_IDLE, would let the next task that wakes on the CPU
- * preempt the thread while it holds mmap_lock, and threads of the scanned
- * process would wait for both. A slice is short, and the task pays for it.
+ * The threads run at nice 0, whatever the nice value of the task is. With a lower
+ * priority, or SCHED_IDLE, the next task that wakes on the CPU would preempt the thread
+ * while it holds mmap_lock, and threads of the scanned process would wait for both. A
+ * slice is short, and the task pays for it.
  *
- * Without an idle CPU for async_delay_ms the visit goes back to the task, which
- * does it in slices. A visit of a group that its cpu.max has stopped is held: it
- * is for the time when the task runs again.
+ * If no CPU is idle for async_delay_ms, the pass returns to the task, which does it in
+ * slices. A pass for a group that is throttled by cpu.max is held until the task runs
+ * again.
  *
- * Locking: the set of threads is changed under numa_scan_mutex; queues belong to
- * numa_scan_lock.
+ * Locking: numa_scan_mutex for changes of the set of threads; numa_scan_lock for the
+ * queues.
  */
 #include <linux/cpuset.h>
 #include <linux/freezer.h>
@@ -37,7 +37,7 @@
 #include "../sched.h"
 #include "numa_scan.h"
 
-/* CPUs of a node for each of its threads, and the most threads of a node */
+/* CPUs of a node per thread, and the most threads of a node */
 #define NUMA_SCAN_THREAD_CPUS	4
 #define NUMA_SCAN_THREADS_MAX	8
 
@@ -45,8 +45,8 @@
  * struct numa_scan_thread - knumascand/N:M
  * @task: the thread
  * @node: its node
- * @allowed: scratch: CPUs that are allowed for the visit at hand
- * @near: scratch: those of them on the node of the task
+ * @allowed: scratch: CPUs allowed for the current pass
+ * @near: scratch: those of @allowed on the node of the task
  */
 struct numa_scan_thread {
 	struct task_struct *task;
@@ -56,8 +56,8 @@ struct numa_scan_thread {
 };
 
 /**
- * struct numa_scan_node - the threads of a node
- * @queue: visits that wait for a thread; numa_scan_lock
+ * struct numa_scan_node - threads of a node
+ * @queue: scan passes that wait for a thread; numa_scan_lock
  * @wait: idle threads
  * @nr: number of threads
  * @threads: the threads
@@ -69,13 +69,13 @@ struct numa_scan_node {
 	struct numa_scan_thread threads[NUMA_SCAN_THREADS_MAX];
 };
 
-/* By node; NULL while there is none. Changed under both locks. */
+/* By node; NULL for a node without threads. Changed under both locks. */
 static struct numa_scan_node *numa_scan_nodes[MAX_NUMNODES];
 
 /**
- * numa_scan_enqueue() - hand a visit to a thread
- * @scan: the visit, active
- * @nid: the node of the CPU that its task runs on
+ * numa_scan_enqueue() - Queue a scan pass for a thread
+ * @scan: the scan pass, active
+ * @nid: node of the CPU that its task runs on
  *
  * Return: false if there is no thread; then nothing has changed.
  */
@@ -88,14 +88,16 @@ bool numa_scan_enqueue(struct numa_scan *scan, int nid)
 	if (node) {
 		WRITE_ONCE(scan->state, NUMA_SCAN_QUEUED);
 		list_add_tail(&scan->queue, &node->queue);
-		/* Under the lock: a node that has stopped is not in the array. */
+		/*
+		 * Under the lock: a node whose threads have stopped is not in the array.
+		 */
 		wake_up(&node->wait);
 	}
 	spin_unlock(&numa_scan_lock);
 	return node;
 }
 
-/* A CPU that has nothing to do but, perhaps, run this very thread. */
+/* Check for a CPU that is idle, or runs only this thread. */
 static bool numa_scan_cpu_free(int cpu)
 {
 	if (cpu == raw_smp_processor_id())
@@ -114,8 +116,8 @@ static int numa_scan_find(const struct cpumask *mask, int not)
 }
 
 /*
- * Where a slice for @p may run: its cpuset, without CPUs set apart for others
- * unless there is nothing else in it. False if that is no more than its own CPU.
+ * Set the CPUs on which a slice for @p may run: its cpuset, without isolated CPUs unless
+ * the cpuset has no others. Returns false if only the task's own CPU is left.
  */
 static bool numa_scan_allowed(struct numa_scan_thread *t, struct task_struct *p)
 {
@@ -132,7 +134,7 @@ static bool numa_scan_allowed(struct numa_scan_thread *t, struct task_struct *p)
 	return cpumask_any_but(t->allowed, own) < nr_cpu_ids;
 }
 
-/* Go to an idle CPU of the task's cpuset; false if there is none now. */
+/* Move to an idle CPU of the task's cpuset; returns false if there is none now. */
 static bool numa_scan_go(struct numa_scan_thread *t, struct task_struct *p)
 {
 	int cpu, own = task_cpu(p);
@@ -142,13 +144,13 @@ static bool numa_scan_go(struct numa_scan_thread *t, struct task_struct *p)
 		cpu = numa_scan_find(t->allowed, own);
 	if (cpu >= nr_cpu_ids || set_cpus_allowed_ptr(current, cpumask_of(cpu)))
 		return false;
-	/* The cpuset may have changed on the way. */
+	/* The cpuset may have changed during the migration. */
 	cpuset_cpus_allowed(p, t->allowed);
 	return raw_smp_processor_id() == cpu && cpumask_test_cpu(cpu, t->allowed);
 }
 
 #ifdef CONFIG_CFS_BANDWIDTH
-/* Has cpu.max stopped the task's group? Only a hint. */
+/* Check whether cpu.max has throttled the task's group. Only a hint. */
 static bool numa_scan_throttled(struct task_struct *p)
 {
 	bool throttled;
@@ -165,7 +167,10 @@ static bool numa_scan_throttled(struct task_struct *p)
 }
 #endif
 
-/* All of the time is charged to the task; only the walk sets the pace of its scans. */
+/*
+ * Charge all of the time to the task. Only the time of the walk sets the pace of its
+ * scans.
+ */
 static void numa_scan_charge(struct numa_scan *scan, u64 ns,
 			     enum numa_scan_verdict verdict)
 {
@@ -176,7 +181,7 @@ static void numa_scan_charge(struct numa_scan *scan, u64 ns,
 	remote_charge_post(p, ns);
 }
 
-/* One slice of a visit; it may be gone afterwards. False if nothing was done. */
+/* Do one slice of a scan pass, which may be freed. Returns false if nothing was done. */
 static bool numa_scan_serve(struct numa_scan_thread *t, struct numa_scan *scan)
 {
 	unsigned long delay =
@@ -222,7 +227,7 @@ static void numa_scan_go_home(void)
 	set_cpus_allowed_ptr(current, housekeeping_cpumask(HK_TYPE_KTHREAD));
 }
 
-/* One idle thread is woken for each visit that is queued. */
+/* Each queued pass wakes one idle thread. */
 static void numa_scan_idle(struct numa_scan_node *node)
 {
 	numa_scan_go_home();
@@ -242,7 +247,7 @@ static int numa_scan_threadfn(void *arg)
 			numa_scan_idle(t->node);
 			continue;
 		}
-		/* Without a CPU for this one, look again a tick later. */
+		/* Without a CPU for this pass, try again after a tick. */
 		if (!numa_scan_serve(t, scan) && numa_scan_queued(t->node))
 			wait_event_freezable_timeout(t->node->wait,
 						     kthread_should_stop(), 1);
@@ -267,7 +272,7 @@ static int numa_scan_thread_start(struct numa_scan_node *node, int nid)
 		return PTR_ERR(task);
 	}
 	t->task = task;
-	/* The thread chooses its CPUs: user space cannot set its affinity. */
+	/* The thread chooses its CPUs; user space must not set its affinity. */
 	task->flags |= PF_NO_SETAFFINITY;
 	node->nr++;
 	wake_up_process(task);
@@ -296,7 +301,7 @@ static int numa_scan_node_start(int nid)
 		return -ENOMEM;
 	INIT_LIST_HEAD(&node->queue);
 	init_waitqueue_head(&node->wait);
-	/* At least one: a CPU can go offline meanwhile. */
+	/* At least one: a CPU can go offline at any time. */
 	want = clamp_t(unsigned int, want, 1, NUMA_SCAN_THREADS_MAX);
 	while (!ret && node->nr < want)
 		ret = numa_scan_thread_start(node, nid);
@@ -326,12 +331,11 @@ static void numa_scan_node_stop(int nid)
 }
 
 /**
- * numa_scan_async_start() - start the threads
+ * numa_scan_async_start() - Start the threads
  *
- * Nodes whose first CPU comes later have none: their tasks are scanned in
- * slices.
+ * A node that gets its first CPU later has no thread: its tasks are scanned in slices.
  *
- * Return: 0 or an error; then there is none.
+ * Return: 0 or an error; then there are no threads.
  */
 int numa_scan_async_start(void)
 {
@@ -350,7 +354,7 @@ int numa_scan_async_start(void)
 }
 
 /**
- * numa_scan_async_stop() - stop the threads and wait for them
+ * numa_scan_async_stop() - Stop the threads and wait for them
  */
 void numa_scan_async_stop(void)
 {

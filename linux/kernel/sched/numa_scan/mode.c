@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: the knobs.
+ * NUMA scanning: mode switches and tunables.
  *
- * /proc/sys/kernel/numa_balancing_scan_mode and _scan_windows switch; what only
- * tunes is with its neighbours in /sys/kernel/debug/sched/numa_balancing/.
- * A value that makes no sense is refused (-EINVAL), a number out of bounds too
- * (-ERANGE), and nothing changes. See
+ * /proc/sys/kernel/numa_balancing_scan_mode and _scan_windows select the mode. The
+ * tunables are in /sys/kernel/debug/sched/numa_balancing/. An invalid value (-EINVAL) or
+ * a number out of range (-ERANGE) changes nothing. See
  * Documentation/admin-guide/mm/numa_scan.rst.
  *
  * Locking: numa_scan_mutex, see numa_scan.h.
@@ -22,11 +21,11 @@
 #include "../sched.h"
 #include "numa_scan.h"
 
-/* Every knob, and the set of threads */
+/* Protects all tunables, and the set of threads */
 DEFINE_MUTEX(numa_scan_mutex);
-/* Visits may be done in slices. */
+/* Scan passes can be done in slices. */
 DEFINE_STATIC_KEY_FALSE(numa_scan_key);
-/* Hint faults are noted, and say where to walk. */
+/* Hint faults are recorded, and select the ranges to scan. */
 DEFINE_STATIC_KEY_FALSE(numa_scan_windows_key);
 
 struct numa_scan_config numa_scan_conf = {
@@ -58,7 +57,7 @@ static int numa_scan_set_mode(enum numa_scan_mode mode)
 	}
 	if (old == NUMA_SCAN_SYNC)
 		static_branch_enable(&numa_scan_key);
-	/* Under the lock: nobody begins a visit of the old kind after it. */
+	/* Under the lock: no pass of the old mode starts afterwards. */
 	spin_lock(&numa_scan_lock);
 	WRITE_ONCE(numa_scan_conf.mode, mode);
 	spin_unlock(&numa_scan_lock);
@@ -176,10 +175,10 @@ static int opted_out_get(void *data, u64 *val)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(opted_out_fops, opted_out_get, NULL, "%llu\n");
 
-/* Linux's own file is there, and what it sets is declared */
+/* Linux's own file exists, and the variable behind it is declared */
 #ifdef CONFIG_SCHED_DEBUG
 
-/* So that as many pages fit into an unsigned int, which they are counted with */
+/* The number of pages is kept in an unsigned int */
 #define SIZE_MB_MAX		(UINT_MAX >> (20 - PAGE_SHIFT))
 
 static int size_mb_get(void *data, u64 *val)
@@ -197,7 +196,7 @@ static int size_mb_set(void *data, u64 val)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(size_mb_fops, size_mb_get, size_mb_set, "%llu\n");
 
-/* Linux's own takes what the next scan would divide by: 0, or 0 pages. */
+/* Linux's own file accepts values that the next scan would divide by: 0, or 0 pages. */
 static void replace_size_mb(struct dentry *dir)
 {
 	debugfs_lookup_and_remove("scan_size_mb", dir);
@@ -236,5 +235,5 @@ static int __init numa_scan_init(void)
 	return 0;
 }
 
-/* After sched_init_debug(), which makes the folder */
+/* After sched_init_debug(), which creates the directory */
 late_initcall_sync(numa_scan_init);

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * NUMA scanning: what its rooms know of each other.
+ * NUMA scanning: internal interfaces.
  *
- *   fair.c: when (task_numa_work), and the walk (numa_scan_walk)
- *   visit.c: a slice of the walk, in whatever thread
- *   request.c: visits that take more than one slice, and who does the next
- *   async.c: the threads that do them elsewhere    window.c: where to look
- *   mode.c: the knobs
+ * A scan pass over an address space ("visit" in the file names) is done in one or more
+ * slices.
+ *
+ * fair.c:     the time of a pass (task_numa_work), and the walk (numa_scan_walk)
+ * visit.c:    a slice of the walk, in any thread
+ * request.c:  passes of more than one slice, and the thread that does the next slice
+ * async.c:    kernel threads that do slices
+ * window.c:   the ranges to scan
+ * mode.c:     mode and tunables
  *
  * Locking order (outer first):
  *
- *   numa_scan_mutex		the mode, the set of threads
- *     mmap_lock (read, trylock)	one slice of a walk
- *       page table lock
- *     numa_scan_lock		mm->numa_scan, the state of every request,
- *				the queues
+ * numa_scan_mutex		the mode, the set of threads
+ * mmap_lock (read, trylock)	one slice of a walk
+ * page table lock
+ * numa_scan_lock		mm->numa_scan, the state of every request, the queues
  *
- * A request pins the mm_struct and the task, never the address space: mm_users
- * stays what the scanned task makes it, and exit never waits for more than a
- * slice.
+ * A request pins the mm_struct and the task, never the users of the address space:
+ * mm_users is not changed, and exit waits for one slice at most.
  */
 #ifndef _KERNEL_SCHED_NUMA_SCAN_H
 #define _KERNEL_SCHED_NUMA_SCAN_H
@@ -35,9 +37,9 @@
 #include <linux/vmstat.h>
 
 /**
- * enum numa_scan_mode - where the walk is done
- * @NUMA_SCAN_SYNC: in the scanned task, all of a visit at once
- * @NUMA_SCAN_ASYNC: in a thread, on an idle CPU of the task's cpuset
+ * enum numa_scan_mode - context of the walk
+ * @NUMA_SCAN_SYNC: in the scanned task, a whole pass at once
+ * @NUMA_SCAN_ASYNC: in a kernel thread, on an idle CPU of the task's cpuset
  * @NUMA_SCAN_SLICED: in the scanned task, a bounded time at every tick
  */
 enum numa_scan_mode {
@@ -47,9 +49,9 @@ enum numa_scan_mode {
 };
 
 /**
- * enum numa_scan_state - who has a request
- * @NUMA_SCAN_ACTIVE: whoever runs a slice of it
- * @NUMA_SCAN_QUEUED: the queue of a thread
+ * enum numa_scan_state - owner of a request
+ * @NUMA_SCAN_ACTIVE: the thread that runs a slice of it
+ * @NUMA_SCAN_QUEUED: the queue of a kernel thread
  * @NUMA_SCAN_TICK: the next tick of a thread of its mm
  */
 enum numa_scan_state {
@@ -59,37 +61,36 @@ enum numa_scan_state {
 };
 
 /**
- * struct numa_scan - one visit of an address space
- * @task: for whom; its PID and node say what is worth a fault
- * @mm: what is walked
- * @pages: what is left of the visit, counting what had something to mark
- * @virtpages: what is left, counting everything
- * @pids_skipped: a VMA was left out because @task does not use it
- * @pids_forced: take such a VMA now, nothing else was found
- * @mof: policy of the task, for VMAs without their own, allows migration
- * @mode: how this slice is done
- * @state: who has it; numa_scan_lock
- * @dead: its mm exits; whoever has it frees it; numa_scan_lock
- * @paused: the slice ended before the visit
- * @resume: where the next slice starts, if not at the mm's own offset
- * @step_start: where the step at hand began, see numa_scan_step()
- * @step_end: where it ends
- * @step_paid: entries of it were changed, so that all of it counts
- * @deadline_ns: when the slice is to end; 0 for never
- * @began_ns: when it began
- * @took_ns: how long it took; 0 if nothing was done
- * @walked_ns: time of all slices of the visit
- * @nr_vmas: VMAs looked at in this slice
- * @nr_ptes: page table entries looked at in this slice
- * @nr_updates: of these, made to fault
+ * struct numa_scan - scan pass over an address space
+ * @task: scanned task; its PID and node decide which pages need a fault
+ * @mm: scanned address space
+ * @pages: rest of the budget, in pages of chunks with changed entries
+ * @virtpages: rest of the budget, in pages of all chunks
+ * @pids_skipped: a VMA was skipped because @task does not use it
+ * @pids_forced: scan such a VMA now, because no other one was found
+ * @mof: the task's policy, for VMAs without their own, allows migration on fault
+ * @mode: context of this slice
+ * @state: owner; numa_scan_lock
+ * @dead: its mm exits; the owner frees the request; numa_scan_lock
+ * @paused: the slice ended before the pass
+ * @resume: start of the next slice, if not the offset of the mm
+ * @step_start: start of the current step, see numa_scan_step()
+ * @step_end: its end
+ * @step_paid: entries of the step were changed, so that the whole step counts
+ * @deadline_ns: end of the slice; 0 for none
+ * @began_ns: start of the slice
+ * @took_ns: duration of the slice; 0 if nothing was done
+ * @walked_ns: total time of the slices of the pass
+ * @nr_vmas: VMAs visited in this slice
+ * @nr_ptes: page table entries scanned in this slice
+ * @nr_updates: entries made to fault in this slice
  * @nr_skipped: pages outside of the windows in this slice
- * @tlb: gathers what is to be flushed at the end of the slice; NULL to flush
- *	at once
- * @node: the task's node during this slice
- * @since: jiffies since it has been waiting for an idle CPU
- * @all: all requests; numa_scan_lock
- * @queue: those of a thread; numa_scan_lock
- * @rcu: a tick may look at @state without the lock
+ * @tlb: gathers the flushes of the slice; NULL to flush at once
+ * @node: node of the task during this slice
+ * @since: start of the wait for an idle CPU; jiffies
+ * @all: list of all requests; numa_scan_lock
+ * @queue: queue of a thread; numa_scan_lock
+ * @rcu: a tick may read @state without the lock
  */
 struct numa_scan {
 	struct task_struct *task;
@@ -130,9 +131,9 @@ struct seq_file;
 #ifdef CONFIG_NUMA_SCAN_MODES
 
 /**
- * struct numa_scan_config - the knobs, in the units of their files
+ * struct numa_scan_config - tunables, in the units of their files
  * @mode: kernel.numa_balancing_scan_mode
- * @slice_us: longest time in a row, in whatever thread
+ * @slice_us: longest duration of a slice, in any thread
  * @async_delay_ms: longest wait for an idle CPU
  */
 struct numa_scan_config {
@@ -149,12 +150,12 @@ DECLARE_STATIC_KEY_FALSE(numa_scan_key);
 /* ---- visit.c ---- */
 
 /**
- * enum numa_scan_verdict - what became of a slice
- * @NUMA_SCAN_DONE: the visit is over
- * @NUMA_SCAN_MORE: there is more to do
- * @NUMA_SCAN_LOCKED: mmap_lock was not to be had
- * @NUMA_SCAN_GONE: nobody uses the address space any more, or its cgroup has opted out
- * @NUMA_SCAN_BUSY: there was no CPU for it
+ * enum numa_scan_verdict - result of a slice
+ * @NUMA_SCAN_DONE: the pass is finished
+ * @NUMA_SCAN_MORE: the pass is not finished
+ * @NUMA_SCAN_LOCKED: mmap_lock was not available
+ * @NUMA_SCAN_GONE: the address space has no users, or its cgroup has opted out
+ * @NUMA_SCAN_BUSY: no CPU was available
  */
 enum numa_scan_verdict {
 	NUMA_SCAN_DONE,
@@ -197,18 +198,18 @@ unsigned long __numa_scan_run_end(struct numa_scan *scan,
 
 /* ---- fair.c ---- */
 
-/* The walk has users in other files. */
+/* The walk is also called from other files. */
 #define numa_scan_shared
 
 void numa_scan_walk(struct numa_scan *scan);
 
-/* ---- called by fair.c: the trigger ---- */
+/* ---- called by fair.c: start of a pass ---- */
 
 /**
- * numa_scan_continue() - go on with a visit, if that is what the work is for
+ * numa_scan_continue() - Continue a scan pass, if one waits for this task
  * @p: the current task
  *
- * Return: true if it was, and the work is done.
+ * Return: true if a slice was done.
  */
 static inline bool numa_scan_continue(struct task_struct *p)
 {
@@ -216,7 +217,7 @@ static inline bool numa_scan_continue(struct task_struct *p)
 }
 
 /**
- * numa_scan_tick() - is there a slice for this task to do?
+ * numa_scan_tick() - Check for a slice that this task has to do
  * @p: the current task, in its tick
  *
  * Return: true if it has to return through task_numa_work().
@@ -227,7 +228,7 @@ static inline bool numa_scan_tick(struct task_struct *p)
 }
 
 /**
- * numa_scan_init_task() - nobody has scanned for a new task
+ * numa_scan_init_task() - Initialize the scan counters of a new task
  * @p: the task, a copy of its parent
  */
 static inline void numa_scan_init_task(struct task_struct *p)
@@ -239,9 +240,9 @@ static inline void numa_scan_init_task(struct task_struct *p)
 bool __numa_scan_one_node(void);
 
 /**
- * numa_scan_one_node() - would a scan of the current task be for nothing?
+ * numa_scan_one_node() - Check whether a scan of the current task is useless
  *
- * Return: true if its cpuset leaves its memory a single node.
+ * Return: true if its cpuset allows its memory a single node only.
  */
 static inline bool numa_scan_one_node(void)
 {
@@ -252,7 +253,7 @@ static inline bool numa_scan_one_node(void)
 #ifdef CONFIG_NUMA_SCAN_CPUSET
 
 /**
- * numa_scan_opted_out() - Check, and count, that a scan is left out
+ * numa_scan_opted_out() - Check for an opt-out, and count it
  * @mm: the address space
  *
  * Return: true if its cgroup has opted out.
@@ -275,10 +276,10 @@ static inline bool numa_scan_opted_out(struct mm_struct *mm)
 #endif /* CONFIG_NUMA_SCAN_CPUSET */
 
 /**
- * numa_scan_unwanted() - Check whether a scan is to be left out
+ * numa_scan_unwanted() - Check whether to skip a scan
  * @mm: address space of the current task
  *
- * Return: true if nothing of it is to be marked.
+ * Return: true if none of its pages should be marked.
  */
 static inline bool numa_scan_unwanted(struct mm_struct *mm)
 {
@@ -303,8 +304,8 @@ long numa_scan_step_cost(struct numa_scan *scan, unsigned long start,
 			 unsigned long end, unsigned long nr);
 
 /**
- * numa_scan_from() - where the walk starts
- * @scan: the visit
+ * numa_scan_from() - Get the start address of the walk
+ * @scan: the scan pass
  *
  * Return: the address.
  */
@@ -317,12 +318,12 @@ static inline unsigned long numa_scan_from(struct numa_scan *scan)
 }
 
 /**
- * numa_scan_next() - skip what nobody has used
- * @scan: the visit
+ * numa_scan_next() - Skip slots without recent accesses
+ * @scan: the scan pass
  * @vma: the VMA
  * @start: an address in it
  *
- * Return: the next address worth a look; the end of @vma if there is none.
+ * Return: the next address to scan; the end of @vma if there is none.
  */
 static inline unsigned long numa_scan_next(struct numa_scan *scan,
 					   struct vm_area_struct *vma,
@@ -334,13 +335,13 @@ static inline unsigned long numa_scan_next(struct numa_scan *scan,
 }
 
 /**
- * numa_scan_chunk() - how far to go before looking at the clock
- * @scan: the visit
+ * numa_scan_chunk() - Get the end of the range to walk until the time is checked
+ * @scan: the scan pass
  * @vma: the VMA
- * @start: where, from numa_scan_next()
- * @end: farthest
+ * @start: start of the range, from numa_scan_next()
+ * @end: upper limit
  *
- * Return: an address beyond @start, or the end of @vma.
+ * Return: an address greater than @start, or the end of @vma.
  */
 static inline unsigned long numa_scan_chunk(struct numa_scan *scan,
 					    struct vm_area_struct *vma,
@@ -354,12 +355,12 @@ static inline unsigned long numa_scan_chunk(struct numa_scan *scan,
 
 /**
  * numa_scan_cost() - Get the part of the budget that a chunk uses up
- * @scan: the visit
+ * @scan: the scan pass
  * @start: first address of the chunk
  * @end: its end, from numa_scan_chunk()
  * @nr: number of entries changed in it
  *
- * Return: number of pages to take off @scan->pages.
+ * Return: number of pages to subtract from @scan->pages.
  */
 static inline long numa_scan_cost(struct numa_scan *scan, unsigned long start,
 				  unsigned long end, unsigned long nr)
@@ -369,7 +370,7 @@ static inline long numa_scan_cost(struct numa_scan *scan, unsigned long start,
 	return nr ? (end - start) >> PAGE_SHIFT : 0;
 }
 
-#else /* !CONFIG_NUMA_SCAN_MODES: as if it were not there */
+#else /* !CONFIG_NUMA_SCAN_MODES: unmodified behaviour */
 
 #define numa_scan_shared			static __always_inline
 static inline bool numa_scan_continue(struct task_struct *p)
@@ -397,7 +398,7 @@ static inline void numa_scan_begin(struct numa_scan *scan) { }
 static inline void numa_scan_end(struct numa_scan *scan) { }
 static inline void numa_scan_show(struct task_struct *p, struct seq_file *m) { }
 
-/* The walk: fair.c has it only for NUMA balancing, as it has what they call. */
+/* fair.c has the walk only with NUMA balancing, as the functions that these call. */
 #ifdef CONFIG_NUMA_BALANCING
 
 static inline unsigned long numa_scan_from(struct numa_scan *scan)

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: visits that take more than one slice.
+ * NUMA scanning: passes of more than one slice.
  *
- * At most one visit of an mm is under way (mm->numa_scan). It is active while
- * somebody does a slice of it; between slices it waits in the queue of a thread
- * or for the next tick of a thread of the mm. Whoever finds it over, or finds
- * its mm gone, frees it.
+ * An mm has at most one pass in progress (mm->numa_scan). The pass is active during a
+ * slice. Between slices it is in the queue of a kernel thread, or waits for the next tick
+ * of a thread of the mm. The thread that finds the pass finished, or its mm gone, frees
+ * it.
  *
- * An mm whose last user is gone takes its waiting visit away. An active one is
- * marked dead, and exit waits until that slice has dropped mmap_lock: the same
- * way khugepaged goes.
+ * When an mm loses its last user, its waiting pass is freed. An active pass is marked
+ * dead, and exit waits until that slice has dropped mmap_lock, as for khugepaged.
  *
- * Locking: numa_scan_lock guards mm->numa_scan, the lists, and the state of
- * every visit. Innermost; never taken with a run queue locked.
+ * Locking: numa_scan_lock guards mm->numa_scan, the lists, and the state of every pass.
+ * Innermost; never taken with a run queue locked.
  */
 #include <linux/cpuset.h>
 #include <linux/jiffies.h>
@@ -29,7 +28,7 @@
 
 #include "numa_scan.h"
 
-/* A task that owes more is not scanned until it has paid. */
+/* A task with a larger debt is not scanned until the debt is applied. */
 #define NUMA_SCAN_DEBT_MAX_NS	(10 * NSEC_PER_MSEC)
 
 DEFINE_SPINLOCK(numa_scan_lock);
@@ -40,11 +39,11 @@ static void numa_scan_free(struct numa_scan *scan)
 {
 	put_task_struct(scan->task);
 	mmdrop(scan->mm);
-	/* A tick may be looking at the state. */
+	/* A tick may read the state. */
 	kfree_rcu(scan, rcu);
 }
 
-/* Take a visit away from its mm; the caller frees it. */
+/* Remove a pass from its mm; the caller frees it. */
 static void numa_scan_detach(struct numa_scan *scan)
 {
 	lockdep_assert_held(&numa_scan_lock);
@@ -56,14 +55,14 @@ static void numa_scan_detach(struct numa_scan *scan)
 	numa_scan_nr--;
 }
 
-/* Give the mm a visit; false if it has one, or if visits are out of fashion. */
+/* Attach a pass to its mm; false if the mm has one, or in sync mode. */
 static bool numa_scan_attach(struct numa_scan *scan)
 {
 	bool done = false;
 
 	spin_lock(&numa_scan_lock);
 	if (!scan->mm->numa_scan && numa_scan_conf.mode != NUMA_SCAN_SYNC) {
-		/* Initialised before a tick can see it. */
+		/* Initialised before a tick can read it. */
 		smp_store_release(&scan->mm->numa_scan, scan);
 		list_add_tail(&scan->all, &numa_scan_all);
 		numa_scan_nr++;
@@ -74,7 +73,7 @@ static bool numa_scan_attach(struct numa_scan *scan)
 }
 
 /**
- * numa_scan_requests() - how many visits are under way
+ * numa_scan_requests() - Get the number of passes in progress
  *
  * Return: their number.
  */
@@ -84,10 +83,11 @@ unsigned long numa_scan_requests(void)
 }
 
 /**
- * numa_scan_take() - take the first visit off a thread's queue
+ * numa_scan_take() - Take the first pass off the queue of a thread
  * @queue: the queue
  *
- * Return: the visit, active, to be given back; NULL if there is none.
+ * Return: the pass, active, to be returned with numa_scan_give_back(); NULL if there is
+ * none.
  */
 struct numa_scan *numa_scan_take(struct list_head *queue)
 {
@@ -104,10 +104,10 @@ struct numa_scan *numa_scan_take(struct list_head *queue)
 }
 
 /**
- * numa_scan_give_back() - a slice is done
- * @scan: the visit, active; may be freed
- * @queue: the queue that does the next slice; NULL for the next tick
- * @verdict: what became of the slice
+ * numa_scan_give_back() - End a slice
+ * @scan: the scan pass, active; may be freed
+ * @queue: queue that does the next slice; NULL for the next tick
+ * @verdict: result of the slice
  */
 void numa_scan_give_back(struct numa_scan *scan, struct list_head *queue,
 			 enum numa_scan_verdict verdict)
@@ -130,11 +130,11 @@ void numa_scan_give_back(struct numa_scan *scan, struct list_head *queue,
 }
 
 /**
- * numa_scan_cancel() - nothing waits any more
- * @queue: the queue of a thread that has stopped: its visits wait for a tick.
- *	NULL for all visits: they are over.
+ * numa_scan_cancel() - Cancel or requeue waiting passes
+ * @queue: queue of a thread that has stopped: its passes wait for a tick. NULL for
+ *	all passes: they are freed.
  *
- * Whoever is active sees the mode when it gives its visit back.
+ * A thread with an active pass observes the mode when it returns the pass.
  */
 void numa_scan_cancel(struct list_head *queue)
 {
@@ -162,20 +162,20 @@ void numa_scan_cancel(struct list_head *queue)
 }
 
 /**
- * numa_scan_walked() - Add up the time of a visit
- * @scan: the visit, active
+ * numa_scan_walked() - Add up the time of a pass
+ * @scan: the scan pass, active
  * @ns: runtime of the thread that did a slice
- * @verdict: what became of the slice
+ * @verdict: result of the slice
  *
- * The task pauses for 32 times the time of a walk. A walk in sync mode takes that
- * time from a runtime that is brought up to date at ticks, and it begins right
- * after one: it pays for whole ticks, and nothing if it ends before the next. A
- * visit in slices pays as much, at its end; else it would find fewer pages.
+ * The task pauses for 32 times the time of a walk. A walk in sync mode reads that time
+ * from a runtime that is updated at ticks, and starts right after a tick. So it pays for
+ * whole ticks, and nothing if it ends before the next tick. A pass in slices pays the
+ * same amount, at its end; otherwise it would find fewer pages.
  *
- * The runtime may include a debt that was charged in the slice, and the length of
- * the slice the time of other tasks: the walk took the smaller of both.
+ * The runtime may include a debt that was applied in the slice. The duration of the slice
+ * may include the time of other tasks. So the smaller of both is the time of the walk.
  *
- * Return: time to pay for at the end of the visit; 0 before.
+ * Return: time to pay for at the end of the pass; 0 before.
  */
 u64 numa_scan_walked(struct numa_scan *scan, u64 ns,
 		     enum numa_scan_verdict verdict)
@@ -199,11 +199,12 @@ static void numa_scan_here(struct numa_scan *scan)
 }
 
 /**
- * numa_scan_dispatch() - a visit is due: is it one to be done in slices?
- * @visit: what is to be done, on the stack of the current task
+ * numa_scan_dispatch() - Start a pass that is due, if it is done in slices
+ * @visit: the scan pass, on the stack of the current task
  *
- * Context: the current task on its way to user mode.
- * Return: true if it was seen to, or cannot be now; false to do it at once.
+ * Context: the current task on its return to user mode.
+ *
+ * Return: true if the pass was started, or cannot be now; false to do it at once.
  */
 bool numa_scan_dispatch(struct numa_scan *visit)
 {
@@ -219,7 +220,7 @@ bool numa_scan_dispatch(struct numa_scan *visit)
 		count_vm_event(NUMA_SCAN_HELD);
 		return true;
 	}
-	/* The one before is not finished: that is enough. */
+	/* The last pass is not finished: let it continue. */
 	if (READ_ONCE(visit->mm->numa_scan))
 		return true;
 	scan = kmemdup(visit, sizeof(*visit), GFP_KERNEL);
@@ -241,10 +242,11 @@ bool numa_scan_dispatch(struct numa_scan *visit)
 }
 
 /**
- * __numa_scan_tick() - is there a slice for this task to do?
+ * __numa_scan_tick() - Check for a slice that this task has to do
  * @p: the current task, in its tick, its run queue locked
  *
- * What a thread has done for it counts for its pace as if it had done it.
+ * Also adds the time that a kernel thread has scanned for the task to the pace of its
+ * scans.
  *
  * Return: true if it has to return through task_numa_work().
  */
@@ -255,7 +257,7 @@ bool __numa_scan_tick(struct task_struct *p)
 
 	if (atomic64_read(&p->numa_scan_owed_ns))
 		p->node_stamp += 32 * atomic64_xchg(&p->numa_scan_owed_ns, 0);
-	/* Only a hint: the state is looked at again under the lock. */
+	/* Only a hint: the state is checked again under the lock. */
 	rcu_read_lock();
 	scan = READ_ONCE(p->mm->numa_scan);
 	ours = scan && READ_ONCE(scan->state) == NUMA_SCAN_TICK;
@@ -264,10 +266,10 @@ bool __numa_scan_tick(struct task_struct *p)
 }
 
 /**
- * __numa_scan_continue() - do the next slice of the current task's mm
+ * __numa_scan_continue() - Do the next slice of the current task's mm
  * @p: the current task
  *
- * Return: true if there was one to do.
+ * Return: true if there was one.
  */
 bool __numa_scan_continue(struct task_struct *p)
 {
@@ -286,7 +288,7 @@ bool __numa_scan_continue(struct task_struct *p)
 }
 
 /**
- * __numa_scan_exit() - an address space loses its last user
+ * __numa_scan_exit() - Cancel the pass of an address space without users
  * @mm: the mm
  *
  * Context: may sleep until a slice is over.
@@ -308,7 +310,7 @@ void __numa_scan_exit(struct mm_struct *mm)
 	spin_unlock(&numa_scan_lock);
 
 	if (wait) {
-		/* Whoever takes it from here on sees that there is no user. */
+		/* A slice that takes the lock from here on finds no user. */
 		mmap_write_lock(mm);
 		mmap_write_unlock(mm);
 	} else if (scan) {
@@ -317,9 +319,9 @@ void __numa_scan_exit(struct mm_struct *mm)
 }
 
 /**
- * __numa_scan_one_node() - is there only one node for the current task's memory?
+ * __numa_scan_one_node() - Check whether the current task has a single memory node
  *
- * Return: true if its cpuset says so: then no page can move for it.
+ * Return: true if its cpuset allows one only: then no page can move for it.
  */
 bool __numa_scan_one_node(void)
 {
@@ -331,9 +333,9 @@ bool __numa_scan_one_node(void)
 }
 
 /**
- * numa_scan_show() - a task's lines in /proc/PID/sched
+ * numa_scan_show() - Print the lines of a task in /proc/PID/sched
  * @p: the task
- * @m: where to write them
+ * @m: the file
  */
 void numa_scan_show(struct task_struct *p, struct seq_file *m)
 {

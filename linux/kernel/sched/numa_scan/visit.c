@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: one slice of a walk, in whatever thread.
+ * NUMA scanning: one slice of a walk, in any thread.
  *
- * The walk itself is in fair.c. It asks here how far it may go: a slice ends
- * when its time is over or somebody waits for mmap_lock, one page table (2 MB)
- * being the smallest step. What it changed is flushed once, at the end of the
- * slice, before mmap_lock is dropped.
+ * The walk itself is in fair.c, and calls this file to limit it. A slice ends when its
+ * time is over or a task waits for mmap_lock; the smallest step is one page table (2 MB).
+ * The changed entries are flushed once, at the end of the slice, before mmap_lock is
+ * dropped.
  *
- * Locking: numa_scan_slice() takes mmap_lock for read and only if it is free;
- * see numa_scan.h.
+ * Locking: numa_scan_slice() takes mmap_lock for read, by trylock; see numa_scan.h.
  */
 #include <linux/memcontrol.h>
 #include <linux/mm_inline.h>
@@ -24,12 +23,12 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/numa_scan.h>
 
-/* Skipped VMAs between two looks at the clock. */
+/* Number of skipped VMAs between two checks of the time. */
 #define NUMA_SCAN_VMAS	32
 
 /**
- * numa_scan_begin() - a slice starts
- * @scan: the visit, its mode set
+ * numa_scan_begin() - Start a slice
+ * @scan: the scan pass, its mode set
  */
 void numa_scan_begin(struct numa_scan *scan)
 {
@@ -46,8 +45,8 @@ void numa_scan_begin(struct numa_scan *scan)
 }
 
 /**
- * numa_scan_end() - a slice has ended
- * @scan: the visit
+ * numa_scan_end() - End a slice
+ * @scan: the scan pass
  */
 void numa_scan_end(struct numa_scan *scan)
 {
@@ -72,19 +71,19 @@ static bool numa_scan_time_over(struct numa_scan *scan)
 }
 
 /**
- * numa_scan_over() - is the slice over, in the middle of the walk?
- * @scan: the visit
+ * numa_scan_over() - Check inside a VMA whether the slice is over
+ * @scan: the scan pass
  * @vma: the VMA being walked
- * @end: the walk is done up to here
+ * @end: the walk is done up to this address
  *
- * Return: true if it is; then the walk goes on at @end another time.
+ * Return: true if it is; then the next slice starts at @end.
  */
 bool numa_scan_over(struct numa_scan *scan, struct vm_area_struct *vma,
 		    unsigned long end)
 {
 	if (!numa_scan_time_over(scan))
 		return false;
-	/* As the walk does when it goes on to the next one. */
+	/* The walk does this when it continues with the next VMA. */
 	if (end == vma->vm_end)
 		vma->numab_state->prev_scan_seq = scan->mm->numa_scan_seq;
 	scan->paused = true;
@@ -92,13 +91,13 @@ bool numa_scan_over(struct numa_scan *scan, struct vm_area_struct *vma,
 }
 
 /**
- * numa_scan_pause() - is the slice over, between two VMAs?
- * @scan: the visit
+ * numa_scan_pause() - Check between two VMAs whether the slice is over
+ * @scan: the scan pass
  * @vma: the next VMA
  *
- * The mm's own offset stays: VMAs that were left out may be forced from there.
+ * The offset of the mm does not change: skipped VMAs may be forced from there.
  *
- * Return: true if it is; then the walk goes on at @vma another time.
+ * Return: true if it is; then the next slice starts at @vma.
  */
 bool numa_scan_pause(struct numa_scan *scan, struct vm_area_struct *vma)
 {
@@ -111,13 +110,13 @@ bool numa_scan_pause(struct numa_scan *scan, struct vm_area_struct *vma)
 
 /**
  * numa_scan_step() - Limit a chunk of a slice to one page table
- * @scan: the visit
+ * @scan: the scan pass
  * @start: first address of the chunk
- * @end: end of the chunk that a walk in sync mode would take
+ * @end: end of the chunk in sync mode
  *
- * A walk in sync mode takes steps that are as large as what is left of the visit,
- * and all of a step counts if one entry was changed. Slices go through the same
- * steps in chunks, so that a sparse heap has the same budget in every mode.
+ * A walk in sync mode takes steps as large as the rest of the pass, and the whole step
+ * counts if one entry was changed. Slices divide the same steps into chunks, so that a
+ * sparse heap has the same budget in every mode.
  *
  * Return: end of the chunk.
  */
@@ -134,12 +133,12 @@ unsigned long numa_scan_step(struct numa_scan *scan, unsigned long start,
 
 /**
  * numa_scan_step_cost() - Get the part of the budget that a chunk of a step uses up
- * @scan: the visit
+ * @scan: the scan pass
  * @start: first address of the chunk
  * @end: its end, from numa_scan_step()
  * @nr: number of entries changed in it
  *
- * The first change pays for the step from its start on.
+ * The first change pays for the step from its start.
  *
  * Return: number of pages.
  */
@@ -155,8 +154,8 @@ long numa_scan_step_cost(struct numa_scan *scan, unsigned long start,
 }
 
 /**
- * numa_scan_vma_mof() - may pages of a VMA be migrated on a fault?
- * @scan: the visit, for the policy of the task it serves
+ * numa_scan_vma_mof() - Check whether pages of a VMA may migrate on a fault
+ * @scan: the scan pass, for the policy of the scanned task
  * @vma: the VMA
  *
  * Return: true if its policy allows it.
@@ -176,11 +175,11 @@ bool numa_scan_vma_mof(struct numa_scan *scan, struct vm_area_struct *vma)
 }
 
 /**
- * numa_scan_protect() - make a range fault on its next access
- * @scan: the visit
+ * numa_scan_protect() - Make a range fault on its next access
+ * @scan: the scan pass
  * @vma: the VMA
- * @start: where
- * @end: up to where; nothing is done if it is @start
+ * @start: first address
+ * @end: end; nothing is done if equal to @start
  *
  * Return: the number of entries changed.
  */
@@ -197,7 +196,7 @@ unsigned long numa_scan_protect(struct numa_scan *scan,
 		nr = change_protection(scan->tlb, vma, start, end,
 				       MM_CP_PROT_NUMA |
 				       numa_scan_cp_node(scan->node));
-		/* Its cgroup gets them with the slice. */
+		/* The cgroup is charged at the end of the slice. */
 		if (nr > 0)
 			count_vm_numa_events(NUMA_PTE_UPDATES, nr);
 	} else {
@@ -209,12 +208,13 @@ unsigned long numa_scan_protect(struct numa_scan *scan,
 }
 
 /**
- * numa_scan_slice() - do the next part of a visit
- * @scan: the visit, NUMA_SCAN_ACTIVE
- * @mode: how
+ * numa_scan_slice() - Do the next slice of a scan pass
+ * @scan: the scan pass, NUMA_SCAN_ACTIVE
+ * @mode: context of the slice
  *
- * Context: takes mmap_lock if it is free.
- * Return: what became of it.
+ * Context: takes mmap_lock by trylock.
+ *
+ * Return: result of the slice.
  */
 enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 				       enum numa_scan_mode mode)
@@ -226,7 +226,7 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 	scan->took_ns = 0;
 	if (!mmap_read_trylock(mm))
 		return NUMA_SCAN_LOCKED;
-	/* Its exit waits for mmap_lock, once, before it tears anything down. */
+	/* exit takes mmap_lock once before it tears down the address space. */
 	if (!atomic_read(&mm->mm_users) || READ_ONCE(scan->task->mm) != mm) {
 		mmap_read_unlock(mm);
 		return NUMA_SCAN_GONE;
@@ -235,7 +235,7 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 		mmap_read_unlock(mm);
 		return NUMA_SCAN_GONE;
 	}
-	/* Before its owner is gone, which does not wait for the slice. */
+	/* Before the owner exits, which does not wait for the slice. */
 	memcg = get_mem_cgroup_from_mm(mm);
 
 	scan->mode = mode;

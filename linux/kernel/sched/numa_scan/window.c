@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: where in a VMA to look.
+ * NUMA scanning: the ranges of a VMA to scan.
  *
- * Every hint fault sets the bit of its slot. A walk goes where bits were set in
- * the last sequence or this one, and one slot farther on both sides. It goes
- * everywhere in the first two sequences and in every eighth: what is not scanned
- * does not fault, so that nothing else would ever find a new place. A bitmap and
- * not a lowest and highest address: one far access opens its own slot only.
+ * Every hint fault sets the bit of its slot. A walk covers the slots whose bits were set
+ * in the last sequence or this one, and one slot more on both sides. It covers the whole
+ * VMA in the first two sequences and in every eighth: a page that is not scanned does not
+ * fault, so newly used slots would never be found otherwise. A bitmap is used, not a
+ * lowest and highest address: one distant access adds its own slot only.
  *
- * The bits are for the VMA as it was. One that has grown, shrunk, been split or
- * merged starts anew.
+ * The bits belong to the VMA as it was. They are cleared when it has grown, shrunk, been
+ * split or merged.
  *
- * Sequences and not time say when bits expire: where a sequence takes long, a
- * clock would forget the slots before the walk comes to them.
+ * Bits expire by sequences, not by time: with long sequences, a clock would clear slots
+ * before the walk reaches them.
  *
- * Locking: everything is a hint. Faults hold the VMA's or mmap_lock for read,
- * walks mmap_lock; bits are set atomically, the rest is written by walks, and two
- * of them at once can lose bits, which the next full walk finds again.
+ * Locking: all data are hints. Faults hold the lock of the VMA or mmap_lock for read,
+ * walks mmap_lock. Bits are set atomically. Only walks write the other fields; two walks
+ * at once can lose bits, which the next full walk finds again.
  */
 #include <linux/mm.h>
 #include <linux/sched.h>
@@ -24,7 +24,7 @@
 #include "numa_scan.h"
 #include "window.h"
 
-/* What is known of a VMA as it is now; else NULL. */
+/* State of a VMA that has not changed; otherwise NULL. */
 static struct vma_numab_state *numa_window_of(struct vm_area_struct *vma)
 {
 	struct vma_numab_state *st = READ_ONCE(vma->numab_state);
@@ -41,9 +41,9 @@ static unsigned long numa_window_slot(struct vm_area_struct *vma)
 }
 
 /**
- * __numa_scan_touch() - a hint fault showed that a place is used
+ * __numa_scan_touch() - Note that a hint fault has accessed a slot
  * @vma: the VMA
- * @addr: the address in it
+ * @addr: address of the fault
  *
  * Context: a fault, with the VMA locked.
  */
@@ -59,7 +59,7 @@ void __numa_scan_touch(struct vm_area_struct *vma, unsigned long addr)
 		set_bit(nr, &st->window_used[1]);
 }
 
-/* The slots to walk in this sequence; ~0 for everything. */
+/* Get the slots to walk in this sequence; ~0 for all. */
 static unsigned long numa_window_slots(struct numa_scan *scan,
 				       struct vm_area_struct *vma)
 {
@@ -90,12 +90,12 @@ static unsigned long numa_window_slots(struct numa_scan *scan,
 }
 
 /**
- * __numa_scan_next() - skip what nobody has used
- * @scan: the visit
+ * __numa_scan_next() - Skip slots without recent accesses
+ * @scan: the scan pass
  * @vma: the VMA
  * @start: an address in it
  *
- * Return: the next address worth a look; the end of @vma if there is none.
+ * Return: the next address to scan; the end of @vma if there is none.
  */
 unsigned long __numa_scan_next(struct numa_scan *scan,
 			       struct vm_area_struct *vma, unsigned long start)
@@ -106,7 +106,7 @@ unsigned long __numa_scan_next(struct numa_scan *scan,
 						numa_window_slot(vma),
 						start - vma->vm_start,
 						vma->vm_end - vma->vm_start);
-	/* Half a huge page would be split. */
+	/* Do not split a huge page. */
 	if (next != vma->vm_end)
 		next = max(start, ALIGN_DOWN(next, PMD_SIZE));
 	scan->nr_skipped += (next - start) >> PAGE_SHIFT;
@@ -114,13 +114,13 @@ unsigned long __numa_scan_next(struct numa_scan *scan,
 }
 
 /**
- * __numa_scan_run_end() - where the slots to walk end
- * @scan: the visit
+ * __numa_scan_run_end() - Get the end of adjacent slots to walk
+ * @scan: the scan pass
  * @vma: the VMA
  * @start: an address in a slot to walk, or the end of @vma
- * @end: farthest
+ * @end: upper limit
  *
- * Return: an address beyond @start, at most @end.
+ * Return: an address greater than @start, at most @end.
  */
 unsigned long __numa_scan_run_end(struct numa_scan *scan,
 				  struct vm_area_struct *vma,
@@ -135,8 +135,8 @@ unsigned long __numa_scan_run_end(struct numa_scan *scan,
 						  start - vma->vm_start,
 						  vma->vm_end - vma->vm_start);
 	/*
-	 * Up to a whole page table: for huge pages, and as a least progress if
-	 * bits went in between.
+	 * Up to a whole page table: because of huge pages, and to make progress even if
+	 * bits were cleared in between.
 	 */
 	return min(end, ALIGN(max(run, start + 1), PMD_SIZE));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * NUMA scanning: the arithmetic of windows. A VMA is divided into as many slots
- * as a word has bits; no locks, no clock, no structures.
+ * NUMA scanning: arithmetic of windows. A VMA is divided into slots, one for each bit of
+ * a word. No locks, no clock, no structures.
  */
 #ifndef _KERNEL_SCHED_NUMA_SCAN_WINDOW_H
 #define _KERNEL_SCHED_NUMA_SCAN_WINDOW_H
@@ -11,16 +11,16 @@
 #include <linux/math.h>
 #include <linux/minmax.h>
 
-/* Every so many sequences a VMA is walked as a whole, and the first ones too. */
+/* A VMA is walked as a whole in the first sequences, and in every eighth one. */
 #define NUMA_WINDOW_FULL_EVERY	8
 #define NUMA_WINDOW_FULL_FIRST	2
 
 /**
- * numa_window_slot_bytes() - the size of a slot
- * @bytes: that of the VMA, whole pages
- * @page: of a page
+ * numa_window_slot_bytes() - Get the size of a slot
+ * @bytes: size of the VMA, whole pages
+ * @page: size of a page
  *
- * Return: whole pages, so that BITS_PER_LONG of them cover the VMA.
+ * Return: a multiple of @page, so that BITS_PER_LONG slots cover the VMA.
  */
 static inline unsigned long numa_window_slot_bytes(unsigned long bytes,
 						   unsigned long page)
@@ -29,12 +29,12 @@ static inline unsigned long numa_window_slot_bytes(unsigned long bytes,
 }
 
 /**
- * numa_window_full() - is this a sequence that looks everywhere?
- * @age: sequences since the windows were begun
+ * numa_window_full() - Check for a sequence that walks the whole VMA
+ * @age: sequences since the windows were started
  *
- * A page that is not scanned does not fault, so windows alone would only shrink.
+ * A page that is not scanned does not fault, so windows alone could only shrink.
  *
- * Return: true if it is.
+ * Return: true if it does.
  */
 static inline bool numa_window_full(unsigned int age)
 {
@@ -42,14 +42,14 @@ static inline bool numa_window_full(unsigned int age)
 }
 
 /**
- * numa_window_age() - make up for a sequence that was missed
- * @before: the age when the VMA was walked last
- * @age: its age now
+ * numa_window_age() - Make up for a missed full sequence
+ * @before: age at the last walk of the VMA
+ * @age: age now
  *
- * NUMA balancing leaves a VMA out of sequences in which nobody uses it. If it was
- * left out of one that looks everywhere, the next one is it.
+ * NUMA balancing skips a VMA in sequences in which no thread uses it. If a full sequence
+ * was skipped, the next one is full.
  *
- * Return: the age to go by.
+ * Return: the age to use.
  */
 static inline unsigned int numa_window_age(unsigned int before,
 					   unsigned int age)
@@ -60,11 +60,11 @@ static inline unsigned int numa_window_age(unsigned int before,
 }
 
 /**
- * numa_window_mask() - which slots to walk
+ * numa_window_mask() - Get the slots to walk
  * @now: slots with hint faults in this sequence so far
- * @before: in the last one
+ * @before: slots with hint faults in the last sequence
  *
- * Return: these and their neighbours.
+ * Return: these slots and their neighbours.
  */
 static inline unsigned long numa_window_mask(unsigned long now,
 					     unsigned long before)
@@ -75,10 +75,10 @@ static inline unsigned long numa_window_mask(unsigned long now,
 }
 
 /**
- * numa_window_next() - the next place to walk
+ * numa_window_next() - Get the next offset to walk
  * @mask: slots to walk
- * @slot: bytes of a slot
- * @offset: from here on, bytes
+ * @slot: size of a slot in bytes
+ * @offset: first offset to consider, in bytes
  * @bytes: size of the VMA
  *
  * Return: @offset, or the start of a later slot, or @bytes if there is none.
@@ -94,10 +94,10 @@ static inline unsigned long numa_window_next(unsigned long mask,
 }
 
 /**
- * numa_window_run_end() - how far one can walk from there
+ * numa_window_run_end() - Get the end of adjacent slots to walk
  * @mask: slots to walk
- * @slot: bytes of a slot
- * @offset: in a slot to walk, bytes
+ * @slot: size of a slot in bytes
+ * @offset: offset in a slot to walk, in bytes
  * @bytes: size of the VMA
  *
  * Return: the start of the next slot not to walk, or @bytes.

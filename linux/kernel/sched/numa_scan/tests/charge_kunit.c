@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* KUnit: what is posted to a task is in one place, always. */
+/* KUnit tests of remote charges: time posted to a task is always counted exactly once. */
 #include <kunit/test.h>
 #include <linux/completion.h>
 #include <linux/kthread.h>
@@ -76,7 +76,7 @@ static int post_many(void *arg)
 	return 0;
 }
 
-/* Two threads post, this one folds and then closes in the middle of it. */
+/* Two threads post; this one takes, and closes the debt while they run. */
 static void adds_up_in_a_race(struct kunit *test)
 {
 	atomic64_t debt = ATOMIC64_INIT(0);
@@ -99,7 +99,7 @@ static void adds_up_in_a_race(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p[0].posted + p[0].dropped, 5050000ULL);
 }
 
-/* Kernel threads pay for nothing, as this one: posted, and dropped. */
+/* Kernel threads like this one pay nothing: the time is posted and dropped. */
 static void what_nobody_pays_is_dropped(struct kunit *test)
 {
 	size_t size = NR_VM_EVENT_ITEMS * sizeof(unsigned long);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* KUnit: which parts of a VMA a walk goes through. */
+/* KUnit tests of windows: the slots of a VMA that a walk covers. */
 #include <kunit/test.h>
 #include <linux/mm.h>
 #include <linux/prandom.h>
@@ -20,7 +20,7 @@ static void slots_cover_the_vma(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(slot));
 		KUNIT_EXPECT_GE(test, slot * BITS_PER_LONG, bytes);
 		KUNIT_EXPECT_LT(test, (bytes - 1) / slot, BITS_PER_LONG);
-		/* None is larger than it has to be. */
+		/* No slot is larger than necessary. */
 		KUNIT_EXPECT_LT(test, (slot - PAGE_SIZE) * BITS_PER_LONG, bytes);
 	}
 }
@@ -33,13 +33,13 @@ static void full_at_first_and_every_eighth(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, numa_window_full(1));
 	for (age = 2; age < 8; age++)
 		KUNIT_EXPECT_FALSE(test, numa_window_full(age));
-	/* No more than seven in a row without one, across a wrap too. */
+	/* At most seven in a row without one, also across a wrap. */
 	for (age = UINT_MAX - 99; age != 100; age++)
 		full += numa_window_full(age);
 	KUNIT_EXPECT_GE(test, full, 200 / 8);
 }
 
-/* Walked in every third sequence only: of nine that look everywhere none is lost. */
+/* A VMA walked in every third sequence misses none of nine full sequences. */
 static void full_also_if_the_eighth_was_missed(struct kunit *test)
 {
 	unsigned int seq, first = 0, before = 0, age, full = 0;
@@ -64,7 +64,7 @@ static void neighbours_are_walked(struct kunit *test)
 			3UL << (BITS_PER_LONG - 2));
 }
 
-/* Walks as the scanner does and returns the pages walked, as a check of each. */
+/* Walk like the scanner, check each step, and return the number of pages walked. */
 static unsigned long walk(struct kunit *test, unsigned long mask,
 			  unsigned long pages)
 {
