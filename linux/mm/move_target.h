@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Where pages get their frames when they move between nodes for speed's sake. */
+/* Target frames of pages that migrate between nodes for performance. */
 #ifndef _MM_MOVE_TARGET_H
 #define _MM_MOVE_TARGET_H
 
 #include <linux/gfp.h>
 #include <linux/mm.h>
 
-/* Base pages; never reclaims, never touches reserves. */
+/* Base pages; never reclaims, never uses reserves. */
 #define MOVE_TARGET_GFP							\
 	(((GFP_HIGHUSER_MOVABLE | __GFP_NORETRY) & ~__GFP_RECLAIM) |	\
 	 __GFP_THISNODE | __GFP_NOWARN | __GFP_NOMEMALLOC)
 
 /**
- * alloc_move_target - Allocate a folio for another one to move to
- * @src: the folio that moves
- * @nid: where
- *
- * Neither waits for memory nor frees any: the page is well enough off where it lies.
+ * alloc_move_target() - Allocate the target folio of a migration
+ * @src: the folio that migrates
+ * @nid: target node
  *
  * Return: a folio of the same size on that node, or NULL.
  */

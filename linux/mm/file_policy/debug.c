@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory policies of regular files: what tests look at.
+ * Memory policies of regular files: debugfs file for tests.
  *
  * /sys/kernel/debug/file_policy/files is the number of inodes that have policies.
  */

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory policies of regular files: mbind() on a shared mapping holds for the file.
+ * Memory policies of regular files: mbind() on a shared mapping sets the policy of the
+ * file.
  *
- * tmpfs has always had it: a range of a file has a policy, whoever set it, and each
- * page that comes into the page cache goes by it.  Other file systems have none
- * of the two operations by which tmpfs does it, and 26 of them have a
- * vm_operations_struct of their own.  So the policies are kept here, beside the
- * inode, and the page cache asks where it allocates.
- *
- * A file has policies from the first mbind() on until its inode leaves memory.
- * AS_FILE_POLICY in its mapping says so; there are few of them, and no inode grows
- * for those that have none.  They are found by the mapping in a hash table.
- *
- * Who can only read a file has no say: the kernel clears VM_SHARED then.  DAX has
- * no page cache, and what read-only mappings of huge pages collapse goes where
- * khugepaged puts it.
- *
- * Locks: file_policy_lock for changes of the table, taken with mmap_lock held for
- * writing, or by whoever evicts an inode; RCU to look into it.  An entry is used
- * outside of both by those who hold its inode: it goes when the inode does.
- * Inside of it struct shared_policy has a lock of its own.
+ * Locking: file_policy_lock for changes of the table, taken with mmap_lock held for
+ * writing, or in the eviction of an inode; RCU for lookups. An entry stays valid without
+ * both while its inode is held: it is freed with the inode. struct shared_policy inside
+ * has its own lock.
  */
 #include <linux/file_policy.h>
 #include <linux/gfp.h>
@@ -39,11 +26,11 @@
 DEFINE_STATIC_KEY_FALSE(file_policy_key);
 
 /**
- * struct file_policy - the policies of a file
- * @node: in file_policies, by @mapping
- * @mapping: of the file
- * @policy: by page
- * @rcu: frees it when nobody looks at it in the table
+ * struct file_policy - policies of a file
+ * @node: entry in file_policies, by @mapping
+ * @mapping: mapping of the file
+ * @policy: policies by page offset
+ * @rcu: defers the free until lookups have ended
  */
 struct file_policy {
 	struct hlist_node node;
@@ -72,7 +59,7 @@ static struct file_policy *policy_of(const struct address_space *mapping)
 	return found;
 }
 
-/* Not to be found yet; NULL without memory. */
+/* Not in the table yet; NULL without memory. */
 static struct file_policy *new_policy(struct address_space *mapping)
 {
 	struct file_policy *fp = kzalloc(sizeof(*fp), GFP_KERNEL);
@@ -84,7 +71,7 @@ static struct file_policy *new_policy(struct address_space *mapping)
 	return fp;
 }
 
-/* @fresh becomes that of its file; if the file has got one meanwhile, false. */
+/* Insert @fresh for its file; false if the file has an entry already. */
 static bool publish(struct file_policy *fresh)
 {
 	struct address_space *mapping = fresh->mapping;
@@ -95,7 +82,9 @@ static bool publish(struct file_policy *fresh)
 	if (first) {
 		hash_add_rcu(file_policies, &fresh->node,
 			     (unsigned long)mapping);
-		/* Pairs with those who see the bit: then there is an entry. */
+		/*
+		 * Pairs with readers of the bit: a set bit means that there is an entry.
+		 */
 		smp_mb__before_atomic();
 		set_bit(AS_FILE_POLICY, &mapping->flags);
 		file_policy_counted(1);
@@ -104,7 +93,7 @@ static bool publish(struct file_policy *fresh)
 	return first;
 }
 
-/* Interleaving begins with the inode's number, as in tmpfs, and goes by index. */
+/* Interleaving starts with the inode number, as in tmpfs, and continues by index. */
 static struct mempolicy *lookup(const struct address_space *mapping,
 				pgoff_t index)
 {
@@ -116,11 +105,11 @@ static struct mempolicy *lookup(const struct address_space *mapping,
 }
 
 /**
- * __file_policy_alloc - Allocate a folio for a file that has policies
- * @mapping: of the file, which the caller holds
- * @index: where in the file
+ * __file_policy_alloc() - Allocate a folio for a file that has policies
+ * @mapping: mapping of the file, held by the caller
+ * @index: page offset in the file
  * @gfp: as for filemap_alloc_folio()
- * @order: of the folio
+ * @order: order of the folio
  *
  * Return: the folio; NULL without memory.
  */
@@ -139,7 +128,7 @@ struct folio *__file_policy_alloc(struct address_space *mapping, pgoff_t index,
 	return folio;
 }
 
-/* The mapping of the regular file that a VMA shows; NULL if it is none. */
+/* Get the mapping of the regular file that a VMA maps; NULL for other VMAs. */
 static struct address_space *regular_file(const struct vm_area_struct *vma)
 {
 	struct address_space *mapping;
@@ -158,20 +147,20 @@ static struct address_space *regular_file(const struct vm_area_struct *vma)
 	return mapping;
 }
 
-/* The same, if the VMA is a shared mapping */
+/* The same for shared mappings only */
 static struct address_space *shared_file(const struct vm_area_struct *vma)
 {
 	return vma->vm_flags & VM_MAYSHARE ? regular_file(vma) : NULL;
 }
 
 /**
- * __file_policy_get - Has the file that a VMA shows policies?
+ * __file_policy_get() - Get the policy of a file mapped by a VMA
  * @vma: VMA, locked
  * @addr: address in it
- * @ilx: set to what interleaving begins with, if so
- * @pol: set to the policy there, which mpol_cond_put() gives back, or NULL
+ * @ilx: set to the start of interleaving if the file has policies
+ * @pol: set to the policy at @addr, to be released with mpol_cond_put(), or NULL
  *
- * Return: true if it has.
+ * Return: true if the file has policies.
  */
 bool __file_policy_get(struct vm_area_struct *vma, unsigned long addr,
 		       pgoff_t *ilx, struct mempolicy **pol)
@@ -186,14 +175,14 @@ bool __file_policy_get(struct vm_area_struct *vma, unsigned long addr,
 }
 
 /**
- * __file_policy_private - What policy has a page of a file that is mapped privately?
+ * __file_policy_private() - Get the policy of a page of a privately mapped file
  * @vma: VMA, locked; the page is not a copy
  * @addr: address in it
- * @order: of its folio
- * @ilx: set to where interleaving is, as __file_policy_alloc() has it
+ * @order: order of its folio
+ * @ilx: set to the interleave index, as in __file_policy_alloc()
  *
- * Return: the policy of the file, which mpol_cond_put() gives back; NULL if it has
- * none there, or the mapping is shared.
+ * Return: the policy of the file, to be released with mpol_cond_put(); NULL if there is
+ * none at @addr, or the mapping is shared.
  */
 struct mempolicy *__file_policy_private(struct vm_area_struct *vma,
 					unsigned long addr, int order,
@@ -212,7 +201,7 @@ struct mempolicy *__file_policy_private(struct vm_area_struct *vma,
 }
 
 /**
- * __file_policy_takes - Does a policy for a VMA become one of its file?
+ * __file_policy_takes() - Check whether a policy for a VMA becomes one of its file
  * @vma: VMA, locked for writing
  *
  * Return: true if it does.
@@ -223,8 +212,8 @@ bool __file_policy_takes(struct vm_area_struct *vma)
 }
 
 /**
- * __file_policy_set - Give a part of a file a policy
- * @vma: VMA that shows the part, locked for writing; __file_policy_takes()
+ * __file_policy_set() - Set the policy of a part of a file
+ * @vma: VMA that maps the part, locked for writing; __file_policy_takes()
  * @pol: policy; NULL for none
  *
  * Return: 0 or -ENOMEM; then nothing has changed.
@@ -241,7 +230,7 @@ int __file_policy_set(struct vm_area_struct *vma, struct mempolicy *pol)
 		return mpol_set_shared_policy(&fp->policy, vma, pol);
 	if (!pol)
 		return 0;
-	/* All that can fail, before anybody sees that the file has policies. */
+	/* All steps that can fail, before the policies of the file become visible. */
 	fresh = new_policy(mapping);
 	if (!fresh)
 		return -ENOMEM;
@@ -252,13 +241,13 @@ int __file_policy_set(struct vm_area_struct *vma, struct mempolicy *pol)
 	kfree(fresh);
 	if (ret)
 		return ret;
-	/* Somebody else was first; the inode is held, so that one stays. */
+	/* Another task was first. The inode is held, so its entry stays. */
 	return mpol_set_shared_policy(&policy_of(mapping)->policy, vma, pol);
 }
 
 /**
- * __file_policy_drop - An inode goes, and its policies with it
- * @mapping: of the inode; nobody else can reach it any more
+ * __file_policy_drop() - Free the policies of an inode that is evicted
+ * @mapping: mapping of the inode, without other users
  */
 void __file_policy_drop(struct address_space *mapping)
 {

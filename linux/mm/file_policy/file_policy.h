@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory policies of regular files: what its own files share. */
+/* Memory policies of regular files: internal interfaces. */
 #ifndef _MM_FILE_POLICY_H
 #define _MM_FILE_POLICY_H
 

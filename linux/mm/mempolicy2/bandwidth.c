@@ -64,8 +64,8 @@ static void mpol_round_start(struct mpol_round *r, u8 least)
 }
 
 /*
- * Deal one page.  Returns false where the next node has the highest weight
- * there is: a page for another node instead would distort the ratio.
+ * Deal one page. Returns false if the next node has the largest possible weight: a page
+ * for another node instead would distort the ratio.
  */
 static bool mpol_round_add(struct mpol_round *r)
 {
@@ -108,8 +108,8 @@ static struct mpol_reach mpol_round_reach(const struct mpol_round *r)
 }
 
 /*
- * Does a round reach enough?  @sum is the bandwidth of all nodes, @fastest that
- * of the fastest one.  A sum of 1024 nodes has 42 bits.
+ * Check whether a round reaches enough. @sum is the bandwidth of all nodes, @fastest that
+ * of the fastest one. A sum of 1024 nodes has 42 bits.
  */
 static bool mpol_reach_enough(const struct mpol_reach *reach, u64 sum,
 			      u32 fastest)

@@ -5,10 +5,10 @@
 
 #include <linux/types.h>
 
-/* A round has no more pages: this bounds the time that the search takes. */
+/* Most pages of a round: this bounds the time of the search. */
 #define MPOL_ROUND_MAX		4096
 
-/* Pages of a round, at least, where a node of unknown bandwidth has one more */
+/* Least pages of a round if a node of unknown bandwidth has one more */
 #define MPOL_ROUND_UNKNOWN	32
 
 u32 mpol_auto_weights(const u32 *mbps, u8 *weight, u32 nr, u8 least);

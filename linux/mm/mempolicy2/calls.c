@@ -24,7 +24,7 @@
 #define MASK_WORDS	DIV_ROUND_UP(MAX_NUMNODES, 64)
 #define ALL_MODE_FLAGS	(MPOL_F_STATIC_NODES | MPOL_F_RELATIVE_NODES | \
 			 MPOL_F_NUMA_BALANCING)
-/* With one of these the kernel remembers the mask that it was given. */
+/* With one of these flags the kernel remembers the mask of the caller. */
 #define MASK_FLAGS	(MPOL_F_STATIC_NODES | MPOL_F_RELATIVE_NODES)
 #define DO_MBIND_FLAGS	(MPOL_MF_VALID | NUMA_FOLLOW_FLAG)
 #define ALL_MBIND_FLAGS	(DO_MBIND_FLAGS | MPOL_MF_HOME_NODE | \
@@ -56,7 +56,7 @@ static int copy_param(struct mpol_param *param,
 	return 0;
 }
 
-/* Zero bytes of user space from @ptr on, where nodes do not exist. */
+/* Check that the bytes from @ptr on, of nodes that do not exist, are 0. */
 static int check_beyond(const void __user *ptr, size_t size)
 {
 	int ret;
@@ -90,8 +90,8 @@ static int copy_nodes(struct request *req)
 		return ret;
 
 	/*
-	 * No bits past the count.  A node that cannot exist is an error, except
-	 * in a mask that is remembered: the older calls take it there.
+	 * No bits after the count. A node that cannot exist is an error, except in a mask
+	 * that is remembered: the older calls accept it there.
 	 */
 	bits = min_t(unsigned int, bits, kept ? MAX_NUMNODES : nr_node_ids);
 	for (i = 0; i < known; i++) {
@@ -128,7 +128,7 @@ static int copy_weights(struct request *req)
 	if (req->param.mode != MPOL_WEIGHTED_INTERLEAVE &&
 	    memchr_inv(req->in.weight, 0, MAX_NUMNODES))
 		return -EINVAL;
-	/* A program may give one array of weights with any mask. */
+	/* A program may pass one array of weights with any mask. */
 	for (nid = 0; nid < MAX_NUMNODES; nid++)
 		if (!node_isset(nid, req->in.nodes))
 			req->in.weight[nid] = 0;
@@ -155,7 +155,7 @@ static int check_mode(const struct mpol_param *param)
 	return 0;
 }
 
-/* Copies and checks; the caller calls put_request() whatever this returns. */
+/* Copy and check the request; the caller calls put_request() after any return value. */
 static int get_request(struct request *req,
 		       const struct mpol_param __user *uparam, size_t usize)
 {
@@ -179,7 +179,7 @@ static void put_request(struct request *req)
 	kfree(req->in.weight);
 }
 
-/* Mode flags as the kernel has them, for a struct mpol2_request */
+/* Mode flags of the kernel for a struct mpol2_request */
 static unsigned short kernel_flags(const struct mpol_param *param)
 {
 	unsigned short flags = param->mode_flags & ALL_MODE_FLAGS;
@@ -241,13 +241,13 @@ static long bind_and_rebalance(unsigned long start, unsigned long len,
 	if (req->param.mode != MPOL_INTERLEAVE &&
 	    req->param.mode != MPOL_WEIGHTED_INTERLEAVE)
 		return -EINVAL;
-	/* Either they move now or on the next touch. */
+	/* Pages move either now or at the next access. */
 	if (flags & MPOL_MF_LAZY)
 		return -EINVAL;
 	lists = mpol2_rebalance_alloc();
 	if (!lists)
 		return -ENOMEM;
-	/* It moves what MOVE would, and to exactly the right place. */
+	/* It moves the pages of MOVE, each to its exact node. */
 	ret = bind_range(start, len, req,
 			 flags & ~(MPOL_MF_STRICT | MPOL_MF_MOVE));
 	if (!ret)
@@ -360,7 +360,7 @@ static int put_weights(const struct request *req, unsigned int count)
 	return 0;
 }
 
-/* Nodes that the caller needs room for: up to the last one of the policy. */
+/* Number of nodes that the caller needs space for: up to the last one of the policy. */
 static unsigned int nodes_needed(const struct request *req)
 {
 	unsigned int last = find_last_bit(nodes_addr(req->in.nodes), MAX_NUMNODES);

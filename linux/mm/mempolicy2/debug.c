@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interleave weights: a way for tests to have a node get its first memory.
+ * Interleave weights: debugfs files that give a node its first memory, for tests.
  *
- * An address written to /sys/kernel/debug/mempolicy2/add_memory_nodeN adds a block
- * of memory there to node N, as a driver does: the probe file of memory gives what
- * was hidden at boot to any node.
+ * An address written to /sys/kernel/debug/mempolicy2/add_memory_nodeN adds a block of
+ * memory to node N, like a driver. The probe file of memory cannot select the node.
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interleave weights: whose turn an index is, and what becomes of weights when
- * a cpuset gives a policy other nodes.
+ * Interleave weights: the node of an interleave index, and the weights after a cpuset
+ * changes the nodes of a policy.
  *
- * Only arithmetic on arrays indexed by node and on node masks: no locks, no
- * memory, no clock, so that tests can compare all of it with a model.  Arrays
- * of weights have nr_node_ids bytes.  A weight of 0 follows the global one.
+ * Only arithmetic on arrays indexed by node and on node masks: no locks, no memory, no
+ * clock, so that tests can compare all of it with a model. Arrays of weights have
+ * nr_node_ids bytes. A weight of 0 follows the global one.
  */
 #include <linux/minmax.h>
 #include <linux/string.h>
@@ -13,7 +13,7 @@
 #include "mempolicy2.h"
 
 /**
- * mpol_layout - Find the turns that follow from weights
+ * mpol_layout() - Compute the layout of weights
  * @m: its @weight is set; @nodes, @nr, @nr_live, @total and @slots are written
  * @nodes: nodes that get pages, at least one
  */
@@ -37,7 +37,7 @@ void mpol_layout(struct mpol_weights *m, const nodemask_t *nodes)
 }
 
 /**
- * mpol_slot_nid - Whose turn is it?
+ * mpol_slot_nid() - Get the node of an index in the round
  * @m: weights, none of them 0
  * @target: index in the round, less than @m->total
  *
@@ -59,7 +59,7 @@ unsigned int mpol_slot_nid(const struct mpol_weights *m, u32 target)
 }
 
 /**
- * mpol_global_sums - Find the sums that follow from weights
+ * mpol_global_sums() - Compute the sums of global weights
  * @g: its @weight is set, no entry is 0; @below is written
  */
 void mpol_global_sums(struct mpol_global *g)
@@ -74,7 +74,7 @@ void mpol_global_sums(struct mpol_global *g)
 	g->below[nid] = sum;
 }
 
-/* Whose turn is @target, counted from node 0 on: one of @from to below @to. */
+/* Get the node of @target, counted from node 0 on: one of @from to below @to. */
 static unsigned int run_nid(const struct mpol_global *g, unsigned int from,
 			    unsigned int to, u32 target)
 {
@@ -89,7 +89,7 @@ static unsigned int run_nid(const struct mpol_global *g, unsigned int from,
 	return from;
 }
 
-/* As mpol_global_nid(), for a mask with holes. */
+/* Like mpol_global_nid(), for a mask with holes. */
 static unsigned int runs_nid(const struct mpol_global *g,
 			     const nodemask_t *nodes, pgoff_t ilx)
 {
@@ -108,13 +108,10 @@ static unsigned int runs_nid(const struct mpol_global *g,
 }
 
 /**
- * mpol_global_nid - Whose turn is it by global weights?
+ * mpol_global_nid() - Get the node of an interleave index by global weights
  * @g: global weights
  * @nodes: nodes that get pages
  * @ilx: interleave index
- *
- * Nodes with consecutive numbers, which is nearly always all of them, need no
- * walk over them.
  *
  * Return: node, MAX_NUMNODES if there are none.
  */
@@ -133,7 +130,7 @@ unsigned int mpol_global_nid(const struct mpol_global *g,
 }
 
 /**
- * mpol_live_nid - Whose turn is it where some weights are global ones?
+ * mpol_live_nid() - Get the node of an interleave index if some weights are global
  * @m: weights
  * @g: global weights
  * @ilx: interleave index
@@ -167,9 +164,9 @@ static void add_weight(u8 *weight, u8 more)
 }
 
 /**
- * mpol_fold_static - Weights of a policy whose nodes are fixed by their ids
- * @user: weights by the ids the user knows
- * @user_nodes: nodes the user gave
+ * mpol_fold_static() - Compute the weights of a policy with fixed nodes
+ * @user: weights by node id of the user
+ * @user_nodes: nodes of the user
  * @mems: nodes that may be used
  * @weight: written: weights in force
  * @nodes: written: the intersection, all of @mems if that is empty
@@ -188,11 +185,12 @@ void mpol_fold_static(const u8 *user, const nodemask_t *user_nodes,
 }
 
 /**
- * mpol_fold_relative - Weights of a policy whose nodes are positions
+ * mpol_fold_relative() - Compute the weights of a policy with relative nodes
  * @user: weights by position
- * @user_nodes: positions the user gave
+ * @user_nodes: positions of the user
  * @mems: nodes that may be used
- * @weight: written: weights in force; positions that meet on a node are summed
+ * @weight: written: weights in force; weights of positions that map to one node
+ *	are added
  * @nodes: written: nodes at these positions, all of @mems if there are none
  */
 void mpol_fold_relative(const u8 *user, const nodemask_t *user_nodes,
@@ -215,12 +213,12 @@ void mpol_fold_relative(const u8 *user, const nodemask_t *user_nodes,
 }
 
 /**
- * mpol_fold_remap - Weights of a policy whose nodes move with the cpuset
+ * mpol_fold_remap() - Compute the weights of a policy that is remapped with its cpuset
  * @old: weights in force
  * @old_nodes: nodes in force
- * @from: what the cpuset allowed
- * @to: what it allows now
- * @weight: written: weights in force; what meets on a node is summed
+ * @from: nodes that the cpuset allowed
+ * @to: nodes that it allows now
+ * @weight: written: weights in force; weights that map to one node are added
  * @nodes: written: nodes in force, all of @to if there are none
  */
 void mpol_fold_remap(const u8 *old, const nodemask_t *old_nodes,

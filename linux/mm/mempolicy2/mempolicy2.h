@@ -13,7 +13,7 @@
 struct access_coordinate;
 
 /**
- * struct mpol_slot - a node's turn in a round
+ * struct mpol_slot - turn of a node in a round
  * @end: first index in the round after its turn
  * @nid: node
  * @live: of the first @nr_live slots: another node, one with weight 0
@@ -37,17 +37,17 @@ struct mpol_given {
 };
 
 /**
- * struct mpol_weights - weights, and the layout that follows from them
- * @refs: policies that use it
- * @nr: how many nodes get pages
- * @nr_live: how many of them have weight 0: their global weight counts
+ * struct mpol_weights - weights, and their layout
+ * @refs: number of policies that use it
+ * @nr: number of nodes that get pages
+ * @nr_live: number of those with weight 0, whose global weight counts
  * @total: pages in a round, without those of nodes with weight 0
- * @rcu: a task reads those of its policy while its cpuset replaces them
+ * @rcu: a task may read the weights of its policy while its cpuset replaces them
  * @nodes: nodes that get pages
- * @known: in the tree of tables, see tables.c; empty for a draft
- * @given: what the user gave if the mask of the user is kept
- *	(MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES), else NULL
- * @weight: weight by node, of nr_node_ids nodes; behind @slots
+ * @known: entry in the tree of tables, see tables.c; empty for a draft
+ * @given: weights given by the user if the user's mask is kept
+ *	(MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES), otherwise NULL
+ * @weight: weight by node, of nr_node_ids nodes; after @slots
  * @slots: one for each of @nodes, ascending
  *
  * Immutable once in the tree, except for @refs.
@@ -68,9 +68,9 @@ struct mpol_weights {
 /**
  * struct mempolicy2 - a policy with weights
  * @pol: policy, its flags have MPOL_F_WEIGHTS
- * @weights: in force
+ * @weights: weights in force
  *
- * A fork copies one for each mapping: what can be elsewhere is.
+ * A fork copies one for each mapping, so this is as small as possible.
  */
 struct mempolicy2 {
 	struct mempolicy pol;
@@ -78,9 +78,9 @@ struct mempolicy2 {
 };
 
 /**
- * struct mempolicy2_task - the same for a task
+ * struct mempolicy2_task - a policy with weights of a task
  * @policy: policy, its flags have MPOL_F_WEIGHTS and MPOL_F_TASK
- * @spare: room for the next rebind, which cannot allocate; or NULL
+ * @spare: table for the next rebind, which cannot allocate; or NULL
  */
 struct mempolicy2_task {
 	struct mempolicy2 policy;
@@ -93,7 +93,7 @@ static inline struct mempolicy2 *to_mempolicy2(struct mempolicy *pol)
 }
 
 /**
- * struct mpol_global - the weights that hold for everybody
+ * struct mpol_global - global weights
  * @below: sum of the weights of all nodes with a lower number
  * @weight: weight by node, none is 0; iw_table points here
  *
@@ -105,7 +105,7 @@ struct mpol_global {
 };
 
 /**
- * mpol_global - Global weights in force
+ * mpol_global() - Global weights in force
  *
  * Context: RCU read lock; not before initcalls of core subsystems.
  * Return: the weights.
@@ -116,7 +116,7 @@ static inline const struct mpol_global *mpol_global(void)
 			    weight[0]);
 }
 
-/* Folding two weights into one stops here. */
+/* The sum of two weights is limited to this. */
 #define MPOL_WEIGHT_MAX	255
 
 /* ---- layout.c: arithmetic without locks and without memory ---- */

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mbind2(MPOL_MF_REBALANCE): move the pages of a range to the nodes on which
- * its interleaving policy would allocate them now.
+ * mbind2(MPOL_MF_REBALANCE): move the pages of a range to the nodes on which its
+ * interleaving policy would allocate them now.
  *
- * The range is taken in chunks.  Under mmap_lock (read) and the page table's
- * lock, pages that lie wrong are isolated, sorted by the node they belong to;
- * then all locks are dropped and each node's pages are migrated at once.  A
- * second call finds nothing to do.  Pages that others have mapped, too, or that
- * devices may use, are nobody's to move and not counted as failures.
+ * The range is processed in chunks. Under mmap_lock (read) and the page table lock,
+ * misplaced pages are isolated and sorted by target node. Then all locks are dropped, and
+ * the pages of each node migrate at once. A second call finds nothing to do. Pages that
+ * other processes map too, or that devices may use, do not move and are not counted as
+ * failures.
  */
 #include <linux/hugetlb.h>
 #include <linux/migrate.h>
@@ -24,14 +24,14 @@
 
 #define CHUNK	(64UL << 20)
 
-/* One chunk: @lists by target node, @failed pages that could not be taken */
+/* One chunk: @lists by target node, @failed pages that could not be isolated */
 struct collection {
 	struct list_head *lists;
 	struct folio *large;
 	long failed;
 };
 
-/* The node of a folio of which a page is mapped at @addr, by its policy. */
+/* Get the node, by its policy, of a folio of which a page is mapped at @addr. */
 static int target_of(struct vm_area_struct *vma, unsigned long addr,
 		     struct folio *folio)
 {
@@ -40,7 +40,7 @@ static int target_of(struct vm_area_struct *vma, unsigned long addr,
 	pgoff_t ilx;
 
 	pol = get_vma_policy(vma, addr, folio_order(folio), &ilx);
-	/* Somebody may have given the range another policy meanwhile. */
+	/* Another thread may have changed the policy of the range. */
 	if (pol->mode == MPOL_INTERLEAVE ||
 	    pol->mode == MPOL_WEIGHTED_INTERLEAVE)
 		policy_nodemask(GFP_HIGHUSER_MOVABLE, pol, ilx, &nid);
@@ -97,7 +97,7 @@ static void collect_pte(struct collection *c, struct mm_walk *walk, pte_t pte,
 	    folio_test_reserved(folio))
 		return;
 	if (folio_test_large(folio)) {
-		/* Every page of it comes by; once is enough. */
+		/* The walk finds every page of the folio; handle it once. */
 		if (folio == c->large)
 			return;
 		c->large = folio;
@@ -115,7 +115,7 @@ static int collect_range(pmd_t *pmd, unsigned long addr, unsigned long end,
 	pte_t *start, *pte;
 
 	if (ptl) {
-		__acquire(ptl);		/* which sparse cannot see */
+		__acquire(ptl);		/* for sparse */
 		collect_pmd(c, walk, *pmd, addr);
 		spin_unlock(ptl);
 		return 0;
@@ -125,7 +125,7 @@ static int collect_range(pmd_t *pmd, unsigned long addr, unsigned long end,
 		walk->action = ACTION_AGAIN;
 		return 0;
 	}
-	__acquire(ptl);			/* nor this */
+	__acquire(ptl);			/* for sparse */
 	for (pte = start; addr != end; pte++, addr += PAGE_SIZE)
 		collect_pte(c, walk, ptep_get(pte), addr);
 	pte_unmap_unlock(start, ptl);
@@ -164,7 +164,7 @@ static const struct mm_walk_ops collect_ops = {
 	.walk_lock = PGWALK_RDLOCK,
 };
 
-/* Migrate what was collected; returns how many folios stayed. */
+/* Migrate the collected folios; returns the number of folios that stayed. */
 static long move_collected(struct collection *c)
 {
 	struct migration_target_control mtc = {
@@ -188,7 +188,10 @@ static long move_collected(struct collection *c)
 	return stayed;
 }
 
-/* One chunk from *@addr on, which is set to its end; returns what stayed. */
+/*
+ * Process a chunk from *@addr, which is set to its end; returns the number of folios that
+ * stayed.
+ */
 static long rebalance_chunk(struct list_head *lists, unsigned long *addr,
 			    unsigned long end)
 {
@@ -214,7 +217,7 @@ static long rebalance_chunk(struct list_head *lists, unsigned long *addr,
 }
 
 /**
- * mpol2_rebalance_alloc - Everything that rebalancing needs memory for
+ * mpol2_rebalance_alloc() - Allocate the memory for a rebalance
  *
  * Return: a list per node, to be freed with kfree(), NULL without memory.
  */
@@ -230,21 +233,20 @@ struct list_head *mpol2_rebalance_alloc(void)
 }
 
 /**
- * mpol2_rebalance - Put the pages of a range where its policy wants them
+ * mpol2_rebalance() - Move the pages of a range to the nodes of its policy
  * @lists: from mpol2_rebalance_alloc()
  * @start: first address, page aligned
  * @end: end, page aligned
  *
- * Context: the current process's memory; takes mmap_lock; sleeps.
- * Return: number of folios that should have moved and did not, or -EINTR if a
- * fatal signal came (then some may have moved).
+ * Return: number of folios that should have moved and did not, or -EINTR after a fatal
+ * signal (then some may have moved).
  */
 long mpol2_rebalance(struct list_head *lists, unsigned long start,
 		     unsigned long end)
 {
 	long stayed = 0;
 
-	/* Pages that wait in a CPU's batch cannot be isolated. */
+	/* Pages in the LRU batch of a CPU cannot be isolated. */
 	lru_cache_disable();
 	while (start < end) {
 		if (fatal_signal_pending(current)) {

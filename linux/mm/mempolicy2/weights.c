@@ -111,7 +111,7 @@ static struct mempolicy *new_with_weights(unsigned short mode,
 }
 
 /**
- * mpol2_new - mpol_new() for a struct mpol2_request
+ * mpol2_new() - mpol_new() for a struct mpol2_request
  * @mode: mode
  * @flags: mode flags with MPOL_F_REQUEST
  * @nodes: node mask in the request
@@ -139,7 +139,7 @@ struct mempolicy *mpol2_new(unsigned short mode, unsigned short flags,
 }
 
 /**
- * __mpol2_free - Free a policy with weights
+ * __mpol2_free() - Free a policy with weights
  * @pol: policy without any reference
  *
  * Return: true.
@@ -159,7 +159,7 @@ bool __mpol2_free(struct mempolicy *pol)
 }
 
 /**
- * __mpol2_dup_alloc - Room for a copy of a policy with weights
+ * __mpol2_dup_alloc() - Room for a copy of a policy with weights
  * @old: what will be copied
  *
  * The copy of a task's policy gets a spare: fork makes it another task's.
@@ -172,7 +172,7 @@ struct mempolicy *__mpol2_dup_alloc(struct mempolicy *old)
 }
 
 /**
- * __mpol2_copy - Share the weights of a policy with its copy
+ * __mpol2_copy() - Share the weights of a policy with its copy
  * @new: from __mpol2_dup_alloc()
  * @old: original; a task's is locked, any other cannot change
  */
@@ -185,7 +185,7 @@ void __mpol2_copy(struct mempolicy *new, struct mempolicy *old)
 }
 
 /**
- * __mpol2_split - Policy of the second half of a shared range that is cut
+ * __mpol2_split() - Policy of the second half of a shared range that is cut
  * @copy: in: copy of struct mempolicy, which has no room for weights; out: @old
  * @old: original; policies in a shared object never change, so two may share
  *
@@ -324,10 +324,10 @@ static struct mpol_weights **wants_spare(struct task_struct *tsk)
 }
 
 /**
- * mpol2_rebind_prepare - Make sure that a task's policy can be rebound
+ * mpol2_rebind_prepare() - Make sure that a task's policy can be rebound
  * @tsk: task whose nodes will change
  *
- * Policies of tasks are made with a spare; this replaces one that was used.
+ * A task's policy is created with a spare; this replaces a spare that was used.
  */
 void mpol2_rebind_prepare(struct task_struct *tsk)
 {
@@ -349,14 +349,14 @@ void mpol2_rebind_prepare(struct task_struct *tsk)
 	kfree(room);
 }
 
-/* The weight of a node, its own or, if that is 0, the global one. */
+/* Get the weight of a node: its own or, if that is 0, the global one. */
 static u8 weight_in(const struct mpol_weights *m, const struct mpol_global *g,
 		    int nid)
 {
 	return m->weight[nid] ? m->weight[nid] : g->weight[nid];
 }
 
-/* By global weights alone.  A cpuset may change the nodes at the same time. */
+/* Get a node by global weights alone. A cpuset may change the nodes at the same time. */
 static unsigned int global_nid(struct mempolicy *pol, pgoff_t ilx)
 {
 	nodemask_t nodes;
@@ -395,7 +395,7 @@ unsigned int mpol2_nid(struct mempolicy *pol, pgoff_t ilx)
 }
 
 /**
- * mpol2_next_node - Node of this task's next page that has no index
+ * mpol2_next_node() - Get the node of this task's next page without an index
  * @pol: policy with weights of the current task
  *
  * Return: node.
@@ -422,7 +422,7 @@ unsigned int mpol2_next_node(struct mempolicy *pol)
 }
 
 /**
- * mpol2_fill_weights - Weights for the bulk allocator
+ * mpol2_fill_weights() - Get the weights for the bulk allocator
  * @pol: weighted interleave policy, also one without weights
  * @nodes: nodes that will get pages
  * @weights: nr_node_ids bytes; those of @nodes are written
@@ -462,10 +462,10 @@ void mpol2_raw_weights(struct mempolicy *pol, u8 *weight)
 }
 
 /**
- * mpol2_show - Append a policy's own weights to a line of numa_maps
+ * mpol2_show() - Append a policy's own weights to a line of numa_maps
  * @m: the line
- * @vma: what it is about
- * @task_policy: policy that holds where the VMA has none
+ * @vma: VMA of the line
+ * @task_policy: policy that applies if the VMA has none
  */
 void mpol2_show(struct seq_file *m, struct vm_area_struct *vma,
 		struct mempolicy *task_policy)
