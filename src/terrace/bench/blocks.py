@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Blocks of figures in pages that are else written by hand: `bench report` writes them from the results. Pure."""
+"""Blocks of tables inside hand-written pages: `bench report` writes them from the results. Pure."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from terrace.errors import UsageError
 from terrace.paths import repo_root
 
 MARKS = ("<!-- tables: `./terrace bench report` writes these from the results -->", "<!-- end of tables -->")
-# Which experiments' tables a page shows.
+# Page -> the experiments whose tables it shows.
 PAGES = {"docs/explanation/replication.md": ("replica", "replica-build")}
 
 
 def with_block(page: str, block: str, name: str, marks: tuple[str, str]) -> str:
-    """The page with its block replaced. Raises UsageError when it has no marks, or not one of each."""
+    """Replace the block of a page. Raises UsageError unless the page has exactly one of each mark."""
     begin, end = marks
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         raise UsageError(f"{name}: needs one line '{begin}' and, below, one line '{end}'")
@@ -25,7 +25,7 @@ def with_block(page: str, block: str, name: str, marks: tuple[str, str]) -> str:
 
 
 def text(names: Sequence[str], found: Sequence[tuple[Experiment, Sequence[Document]]]) -> str:
-    """The tables of these experiments, each below its name."""
+    """Format the tables of these experiments, each with its name."""
     lines = []
     for item, documents in found:
         if item.name not in names:
@@ -36,7 +36,7 @@ def text(names: Sequence[str], found: Sequence[tuple[Experiment, Sequence[Docume
 
 
 def pages(found: Sequence[tuple[Experiment, Sequence[Document]]]) -> dict[Path, str]:
-    """What each of PAGES has to say, by its path."""
+    """Get the block of each page of PAGES, by path."""
     wanted = {}
     for name, experiments in PAGES.items():
         path = repo_root() / name

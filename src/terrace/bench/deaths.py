@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Workers of this machine: how one ended, and how much memory it and its guest had before."""
+"""Track how workers of this machine end, and how much memory a worker and its guest had before."""
 
 import signal
 import threading
@@ -9,12 +9,13 @@ from typing import Any
 
 from terrace.units import format_size
 
-# Until the end of a process is told that the scheduler already misses: the two come by different ways.
+# Time to wait for the exit status after the scheduler has lost a worker: the two arrive by
+# different ways.
 _PATIENCE_S = 5.0
 
 
 class Deaths:
-    """What is known of workers by their addresses; told by the thread of their nannies, asked by ours."""
+    """Ends of workers by address; written in the thread of their nannies, read in the main thread."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -22,11 +23,11 @@ class Deaths:
         self._told = threading.Condition()
 
     def nanny(self, base: Any) -> Any:
-        """A class of nannies that tell here how their workers end."""
+        """Create a class of nannies that report here how their workers end."""
         deaths = self
 
         class Telling(base):  # type: ignore[misc]
-            """A nanny as `base`."""
+            """A nanny derived from `base`."""
 
             def _on_worker_exit_sync(self, exitcode: int) -> None:
                 deaths.ended(str(self.worker_address), exitcode)
@@ -35,17 +36,17 @@ class Deaths:
         return Telling
 
     def ended(self, address: str, code: int) -> None:
-        """The worker's process is over; a negative `code` is a signal."""
+        """Record the end of a worker's process; a negative `code` is a signal."""
         with self._told:
             self._codes[address] = code
             self._told.notify_all()
 
     def look(self, address: str, pid: int) -> None:
-        """Note what the worker and its guest have now."""
+        """Record the present memory of the worker and its guest."""
         self._peaks[address] = max(self._peaks.get(address, 0), sum(map(_resident, _family(pid))))
 
     def reason(self, address: str) -> str:
-        """How that worker ended, in words."""
+        """Describe how a worker ended."""
         with self._told:
             self._told.wait_for(lambda: address in self._codes, _PATIENCE_S)
             code = self._codes.get(address)
@@ -64,7 +65,7 @@ def _ending(code: int | None) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    # The kernel's own choice when memory runs out, and what `kill -9` sends.
+    # The OOM killer and `kill -9` send this signal.
     return f"killed by {name}" + (" (out of memory?)" if -code == signal.SIGKILL else "")
 
 
@@ -73,7 +74,9 @@ def _size(number: int) -> str:
 
 
 def available_memory() -> int:
-    """Bytes that this host could give away now without swapping: its page cache counts, what others use does not."""
+    """Get the memory in bytes that this host can allocate without swapping: page cache counts as
+    available.
+    """
     for line in Path("/proc/meminfo").read_text().splitlines():
         name, _, rest = line.partition(":")
         if name == "MemAvailable":
@@ -82,7 +85,7 @@ def available_memory() -> int:
 
 
 def _family(pid: int) -> Iterator[int]:
-    """A process and its descendants, as far as they are there."""
+    """List a process and its existing descendants."""
     yield pid
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace exporter: memory tiers for Prometheus, by a web server or a file."""
+"""terrace exporter: export memory tiers to Prometheus, by a web server or a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ and Grafana: {document("how-to/watch-with-prometheus.md")}.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     way = parser.add_mutually_exclusive_group()
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse what cannot be served or written. Raises UsageError."""
+    """Reject options that cannot be served or written. Raises UsageError."""
     if args.listen is not None:
         server.parse_address(args.listen)
         if args.json or args.json_file:
@@ -67,13 +67,13 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def needs_packages(args: argparse.Namespace) -> bool:
-    """Debian's python3-prometheus-client does as well, and JSON and the dashboard need neither."""
+    """Debian's python3-prometheus-client is sufficient; JSON and the dashboard need neither."""
     text = not args.dashboard and (args.textfile is not None or not args.json)
     return text and importlib.util.find_spec("prometheus_client") is None
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     check_arguments(args)
     if args.dashboard:
         print(DASHBOARD.read_text(encoding="utf-8"), end="")
@@ -104,7 +104,7 @@ def _text(page: Page) -> bytes:
 
 
 def as_json(page: Page) -> dict[str, object]:
-    """The document of --json (docs/reference/json.md)."""
+    """Create the document of --json (docs/reference/json.md)."""
     return {
         "version": JSON_VERSION,
         "kind": "metrics",
@@ -129,7 +129,7 @@ def _serve(args: argparse.Namespace) -> None:
     def page(accept: str) -> tuple[bytes, str]:
         return as_accepted(lambda: _look(args), accept)
 
-    # From here on: the message below tells others that it can be ended.
+    # Signals are handled from here on: the message below shows that the process can be ended.
     try:
         signal.signal(signal.SIGTERM, _end)
         problem = hierarchy.find(KernelFiles(args.root)).problem if args.cgroups else None
@@ -143,6 +143,6 @@ def _serve(args: argparse.Namespace) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Being told to end is no failure: systemd wants 0 then. Being told twice is none either."""
+    """End on a signal without a failure: systemd expects 0. A second signal is no failure either."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

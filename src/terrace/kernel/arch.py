@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Other architectures than the lab's: our objects compiled for them, and our calls found in their tables."""
+"""Other architectures than the lab's: compile the overlay's objects, and check the tables of system
+calls.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from terrace.host import cpu_count
 from terrace.kernel import build, config, tree
 from terrace.kernel.source import Source
 
-#: What each call must have in every table.
+#: System calls that every table must have.
 _CALLS = ("set_mempolicy2", "get_mempolicy2", "mbind2")
-#: Folders of ours that are for every architecture, and the objects that they change.
+#: Folders of the overlay that support every architecture, and the objects that they change.
 _OURS = ("mempolicy2", "follow", "file_policy")
 _OBJECTS = (
     *(f"mm/{name}/" for name in _OURS),
@@ -27,7 +29,7 @@ _OBJECTS = (
     *("kernel/cgroup/numa_balancing.o", "kernel/cgroup/numa_follow.o"),
     *("fs/inode.o", "fs/proc/task_mmu.o", "drivers/base/node.o"),
 )
-#: What has to be on, or nothing of ours would be compiled.
+#: Options that compile the overlay.
 _OPTIONS = (
     "MEMPOLICY2",
     "NUMA_FOLLOW",
@@ -38,7 +40,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Arch:
-    """One architecture; without `package`, the cross compiler, only its tables are made."""
+    """One architecture; without `package`, the cross compiler, only its tables are built."""
 
     name: str
     prefix: str = ""
@@ -68,12 +70,12 @@ ARCHES = (
 )
 
 
-#: The compilers of all of them.
+#: The packages of all cross compilers.
 PACKAGES = tuple(arch.package for arch in ARCHES if arch.package)
 
 
 def check_all(source: Source) -> list[str]:
-    """What is wrong on any of them, a line each."""
+    """Check all architectures, and return a line for each error."""
     root = tree.assemble(source)
     return [f"{arch.name}: {problem}" for arch in ARCHES for problem in _check(arch, root)]
 
@@ -87,7 +89,7 @@ def _check(arch: Arch, root: Path) -> list[str]:
     chosen = (out / ".config").read_text()
     if refused := [option for option in _OPTIONS if f"CONFIG_{option}=y" not in chosen]:
         return [f"the kernel does not take CONFIG_{option}=y" for option in refused]
-    # Without a compiler for it nothing of Kconfig's questions about the compiler matters: tables are text.
+    # Without a compiler, Kconfig's checks of the compiler do not matter: tables are text.
     _make(arch, out, "syncconfig")
     _make(arch, out, "asm-generic")
     problems = [
@@ -102,7 +104,9 @@ def _check(arch: Arch, root: Path) -> list[str]:
 
 
 def _missing_in_table(folder: Path, name: str) -> list[str]:
-    """What a table lacks (__SYSCALL(960, sys_set_mempolicy2)), or a list (#define __NR_set_mempolicy2 960)."""
+    """List what a table (__SYSCALL(960, sys_set_mempolicy2)) or a list (#define __NR_set_mempolicy2
+    960) lacks.
+    """
     text = (folder / name).read_text()
     return [
         f"{name} does not have {call} as {number}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernel configurations: fragments from configs/ laid over each other, and the check that the kernel took them."""
+"""Kernel configurations: merge fragments of configs/, and check that the kernel accepted them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,11 @@ _UNSET = re.compile(r"# (CONFIG_\w+) is not set")
 
 @dataclass(frozen=True)
 class Flavour:
-    """A kind of kernel: `patched` says which tree, `fragments` which files of configs/, in order; later ones win.
+    """A kind of kernel: `patched` selects the tree, `fragments` the files of configs/, in order;
+    later ones win.
 
-    With `one_thread` QEMU has to run all CPUs of its guests in one thread, where it translates code.
+    With `one_thread`, QEMU has to run all CPUs of its guests in one thread in which it translates
+    code.
     """
 
     name: str
@@ -48,14 +50,14 @@ FLAVOURS = {
 
 @dataclass(frozen=True)
 class Wish:
-    """One option as a fragment asks for it; `value` is None for "is not set"."""
+    """One option as a fragment sets it; `value` is None for "is not set"."""
 
     value: str | None
     origin: str
 
 
 def flavour(name: str) -> Flavour:
-    """The flavour called `name`; UsageError when there is none."""
+    """Get the flavour called `name`; raises UsageError if there is none."""
     if name not in FLAVOURS:
         raise UsageError(
             f"there is no kernel flavour '{name}'; {did_you_mean(name, FLAVOURS)}the flavours are {', '.join(FLAVOURS)}"
@@ -64,7 +66,7 @@ def flavour(name: str) -> Flavour:
 
 
 def parse_fragment(text: str, origin: str) -> dict[str, Wish]:
-    """The options of one fragment. Raises UsageError with `origin`:line for a line that is none."""
+    """Parse the options of one fragment. Raises UsageError with `origin`:line for an invalid line."""
     wishes: dict[str, Wish] = {}
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
@@ -79,7 +81,7 @@ def parse_fragment(text: str, origin: str) -> dict[str, Wish]:
 
 
 def wishes_of(fragments: Sequence[str]) -> dict[str, Wish]:
-    """All options these fragments ask for; where two differ the later one wins."""
+    """Get all options of these fragments; if two differ, the later one wins."""
     merged: dict[str, Wish] = {}
     for name in fragments:
         merged.update(parse_fragment(fragment_text(name), f"configs/{name}.config"))
@@ -87,12 +89,12 @@ def wishes_of(fragments: Sequence[str]) -> dict[str, Wish]:
 
 
 def fragment_text(name: str) -> str:
-    """The text of configs/`name`.config."""
+    """Get the text of configs/`name`.config."""
     return (repo_root() / "configs" / f"{name}.config").read_text()
 
 
 def render(wishes: Mapping[str, Wish]) -> str:
-    """The options as text for KCONFIG_ALLCONFIG, in a fixed order."""
+    """Format the options for KCONFIG_ALLCONFIG, in a fixed order."""
     lines = (
         f"# {option} is not set" if wish.value is None else f"{option}={wish.value}"
         for option, wish in sorted(wishes.items())
@@ -101,7 +103,9 @@ def render(wishes: Mapping[str, Wish]) -> str:
 
 
 def verify(wishes: Mapping[str, Wish], config: Path, tree: Path) -> None:
-    """Make sure that the finished `config` has every option as asked for; BuildError names those that differ."""
+    """Check that the final `config` has every option as requested; raises BuildError with those
+    that differ.
+    """
     got = {option: wish.value for option, wish in parse_fragment(config.read_text(), config.name).items()}
     problems = []
     for option, wish in sorted(wishes.items()):
@@ -116,7 +120,7 @@ def verify(wishes: Mapping[str, Wish], config: Path, tree: Path) -> None:
 
 
 def _reason(option: str, tree: Path) -> str:
-    """What Kconfig says the option depends on, for the error message."""
+    """Get the dependencies of the option from Kconfig, for the error message."""
     name = option.removeprefix("CONFIG_")
     head = re.compile(rf"^(?:menu)?config {name}$(.*?)(?=^\S)", re.MULTILINE | re.DOTALL)
     for path in sorted(tree.glob("**/Kconfig*")):

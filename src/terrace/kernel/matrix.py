@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Other configurations than the lab's: ours with single options of Linux or of ours off, and one with modules.
+"""Compile other configurations than the lab's: with single options of Linux or the overlay off, and
+one with modules.
 
-Each of the matrix compiles mm and what else our hooks change, and links nothing; a warning counts. The modular one is
-linked, and its modules go through modpost, as a distribution's do.
+Each variant compiles mm and the other objects that hooks change, and links nothing; a warning is an
+error. The modular variant is linked, and its modules go through modpost, like those of a
+distribution.
 """
 
 import re
@@ -17,7 +19,7 @@ from terrace.kernel.config import Wish
 from terrace.kernel.source import Source
 
 _FRAGMENTS = ("series", "terrace")
-#: What a variant compiles, and the option without which there is no such object.
+#: Objects that a variant compiles, and the option that each object needs.
 _OBJECTS = (
     ("mm/", ""),
     ("kernel/sched/", ""),
@@ -40,7 +42,8 @@ _OURS = (
     "NUMA_FOLLOW",
     "MAPPED_FILE_POLICY",
 )
-#: Modules that call what our hooks changed in headers: get_write_access() is in overlayfs and nfsd.
+#: Modules that call functions changed by hooks in headers: get_write_access() is in overlayfs and
+#: nfsd.
 _MODULAR = (
     "MODULES=y",
     "NET=y",
@@ -83,19 +86,19 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class _Asked:
-    """A configuration: all that is asked for, and the part that has to be taken."""
+    """A configuration: all requested options, and those that Kconfig must accept."""
 
     wishes: dict[str, Wish]
     needed: dict[str, Wish]
 
 
 def names() -> list[str]:
-    """All of them; the modular one last, since it takes longest."""
+    """Names of all variants; the modular one last, since it takes longest."""
     return [*VARIANTS, MODULAR]
 
 
 def check(name: str, source: Source) -> list[str]:
-    """What is wrong with one configuration, a line each."""
+    """Check one configuration, and return a line for each error."""
     root = tree.assemble(source)
     try:
         if name == MODULAR:
@@ -108,7 +111,7 @@ def check(name: str, source: Source) -> list[str]:
 
 
 def asked(name: str) -> _Asked:
-    """The options of one configuration."""
+    """Get the options of one configuration."""
     changed = _MODULAR if name == MODULAR else VARIANTS[name]
     needed = {}
     for text in changed:
@@ -123,7 +126,8 @@ def _configure(root: Path, out: Path, name: str) -> None:
     wanted = out / ".terrace-wishes"
     wanted.write_text(config.render(what.wishes))
     _make(out, "allnoconfig", allconfig=wanted)
-    # What depends on an option that is off goes with it; the option itself has to be as asked.
+    # Options that depend on a disabled one are disabled with it; the listed options must be as
+    # requested.
     config.verify(what.needed, out / ".config", root)
 
 
@@ -160,6 +164,6 @@ def _make(out: Path, *targets: str, allconfig: Path | None = None) -> None:
 
 
 def _told(log: str) -> str:
-    """The compiler's own words: with -s there are no lines of make around them."""
+    """Get the compiler's own messages: with -s, make prints no lines around them."""
     errors = [line for line in log.splitlines() if re.search(r"\berror\b|undefined|\*\*\*", line, re.IGNORECASE)]
     return "\n".join(f"  {line}" for line in (errors or log.splitlines())[:30])

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What our calls in Linux's own functions cost while nobody asks for them: a nop each, read from the machine code.
+"""Check in the machine code that the hooks cost one nop each while their feature is off.
 
-A static key that is off leaves a nop where it is asked about. The table of those places is part of vmlinux: entries of
-16 bytes, two offsets of 32 bits and one of 64, each relative to where it stands itself (include/linux/jump_label.h);
-the first is of the place, the last of the key, whose two lowest bits mean something else.
+A static key that is off leaves a nop at each place that tests it. The table of these places is part
+of vmlinux: entries of 16 bytes, with two offsets of 32 bits and one of 64, each relative to its own
+address (include/linux/jump_label.h). The first one is the place, the last one the key; the two
+lowest bits of the key are flags.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from terrace.output import format_table
 _ENTRY = struct.Struct("<iiq")
 _KEY_AT = 8
 _DEFINED = re.compile(r"^(?:static )?DEFINE_STATIC_KEY(?:_DEFERRED)?_FALSE(?:_RO)?\((\w+)[,)]", re.MULTILINE)
-# Address, offset in the file and size of what has contents there.
+# Address, offset in the file and size of a section with contents.
 _SECTION = re.compile(r"\] \S+ +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+) ")
 _BOUNDS = ("__start___jump_table", "__stop___jump_table")
 _CODE = re.compile(r"^ *[0-9a-f]+:\t(?:[0-9a-f]{2} )+ *\t(.*?) *$", re.MULTILINE)
-# What the disassembler calls nops of five and two bytes.
+# Disassembly of nops of five and two bytes.
 _NOP = re.compile(r"nop|xchg +%ax,%ax$")
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place where a function asks about a static key of ours, and the instruction there."""
+    """A place where a function tests a static key of the overlay, and the instruction there."""
 
     function: str
     key: str
@@ -42,19 +43,20 @@ class Site:
 
     @property
     def is_nop(self) -> bool:
-        """True if it costs nothing but to be passed over."""
+        """Whether the instruction is a nop."""
         return _NOP.match(self.instruction) is not None
 
 
 def keys(texts: Iterable[str]) -> list[str]:
-    """The static keys, off at first, that source files define."""
+    """Find the static keys, initially off, that source files define."""
     return sorted({name for text in texts for name in _DEFINED.findall(text)})
 
 
 def sites(vmlinux: Path, ours: Collection[str]) -> list[Site]:
-    """Where functions of a kernel ask about these keys, in order of functions.
+    """Find the places in a kernel that test these keys, in order of functions.
 
-    Raises BuildError if it has no such table: without CONFIG_JUMP_LABEL a key is a variable.
+    Raises BuildError if the kernel has no such table: without CONFIG_JUMP_LABEL a key is a
+    variable.
     """
     symbols = _symbols(_said("nm", "-n", str(vmlinux)))
     address, end = (next((where for where, _, name in symbols if name == bound), 0) for bound in _BOUNDS)
@@ -74,14 +76,16 @@ def sites(vmlinux: Path, ours: Collection[str]) -> list[Site]:
 
 
 def entries(table: bytes, address: int) -> Iterator[tuple[int, int]]:
-    """The place and the key of each entry of a table, as addresses; `address` is that of its first byte."""
+    """Parse a table: the address of the place and of the key of each entry; `address` is that of
+    the first byte.
+    """
     for start in range(0, len(table) - len(table) % _ENTRY.size, _ENTRY.size):
         code, _, key = _ENTRY.unpack_from(table, start)
         yield address + start + code, address + start + _KEY_AT + (key & ~3)
 
 
 def table(found: Sequence[Site]) -> str:
-    """Lines for a person; "" when nothing was looked for."""
+    """Format the result; "" if nothing was searched."""
     if not found:
         return ""
     rows = [
@@ -92,7 +96,9 @@ def table(found: Sequence[Site]) -> str:
 
 
 def problems(found: Sequence[Site]) -> list[str]:
-    """What is wrong, a line each: something else than a nop, or nothing that asks at all."""
+    """List the errors, one per line: an instruction other than a nop, or a key that is never
+    tested.
+    """
     if not found:
         return ["no function asks about a static key of ours"]
     return [f"{site.function}: {site.instruction} where {site.key} is off" for site in found if not site.is_nop]
@@ -106,7 +112,7 @@ def _said(*command: str) -> str:
 
 
 def _contents(vmlinux: Path, start: int, end: int) -> bytes:
-    """What the file has for these addresses."""
+    """Read the contents of the file at these addresses."""
     for match in _SECTION.finditer(_said("readelf", "-SW", str(vmlinux))):
         address, offset, size = (int(word, 16) for word in match.groups())
         if address <= start < address + size:
@@ -117,13 +123,13 @@ def _contents(vmlinux: Path, start: int, end: int) -> bytes:
 
 
 def _symbols(said: str) -> list[tuple[int, str, str]]:
-    """Address, kind and name of each symbol, as nm says."""
+    """Read address, kind and name of each symbol, from nm."""
     lines = (line.split() for line in said.splitlines())
     return [(int(words[0], 16), words[1], words[2]) for words in lines if len(words) == 3]
 
 
 def _function(functions: Sequence[tuple[int, str]], address: int) -> str:
-    """The one that an address is in; `functions` are in order of addresses."""
+    """Find the function that contains an address; `functions` are in order of addresses."""
     at = bisect_right(functions, address, key=lambda function: function[0])
     return functions[at - 1][1] if at else "?"
 

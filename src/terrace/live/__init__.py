@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The live view of `terrace top`.
 
-`state` says what a key does, `draw` what is on the screen; neither knows of a terminal. `screen` is the thin part that
-does, and `watch` the thread that looks at the machine meanwhile.
+`state` handles keys and `draw` formats the screen; both are independent of a terminal. `screen` is
+the thin layer that uses the terminal, and `watch` the thread that reads the machine's state.
 """

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is above the table of the live view: a bar for each node, the engine, and what moves."""
+"""The part above the table of the live view: a bar for each node, the state of promotion, and the
+migration rates.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from terrace.ops import report, top
 from terrace.ops.topology import Node
 from terrace.units import format_nodes, format_size
 
-#: From this width on there are two columns, as in htop.
+#: Use two columns from this width on, as in htop.
 _TWO_COLUMNS = 78
 _MANY_NODES = 4
 
 
 def lines(state: State, width: int) -> list[Line]:
-    """All of it, in one column or two."""
+    """Format the header, in one column or two."""
     if state.report is None:
         return []
     nodes = state.report.now.nodes
@@ -32,7 +34,7 @@ def lines(state: State, width: int) -> list[Line]:
 
 
 def _meter(node: Node, width: int) -> Line:
-    """A bar of what is used of a node."""
+    """Format a bar with the used memory of a node."""
     style = "top" if node.top else "slow"
     tier = "" if node.rank is None else f" {style}"
     label = cells.left(f"Node {node.node}{tier}", 12)
@@ -64,7 +66,7 @@ def _speed(value: float | None) -> str:
 
 
 def _only(state: State) -> str:
-    """What the command line narrowed the table to."""
+    """Format the filters from the command line."""
     want = state.want
     parts = [f"cgroup {want.cgroup}"] if want.cgroup else []
     if want.kind == "process":
@@ -74,7 +76,7 @@ def _only(state: State) -> str:
 
 
 def _counts(state: State) -> Line:
-    """How many there are, and how many of them the table knows."""
+    """Format the number of processes, and how many of them are in the table."""
     look = state.look
     process = state.want.kind == "process"
     line: Line = [("Processes: " if process else "Cgroups: ", "fact"), (str(look.count) if look else "-", "bold")]

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Lines of a screen: pieces of text, each with the name of a style."""
+"""Lines of a screen, as pieces of text with a style each."""
 
 from __future__ import annotations
 
 from terrace import cells
 
-#: A piece of text, and one of the styles that `terrace.live.screen` knows.
+#: A piece of text, and one of the styles of `terrace.live.screen`.
 Span = tuple[str, str]
 Line = list[Span]
 
 
 def width(line: Line) -> int:
-    """Cells that the line takes."""
+    """Get the number of cells of a line."""
     return sum(cells.width(text) for text, _ in line)
 
 
 def clipped(line: Line, most: int) -> Line:
-    """As much of the line as fits into so many cells."""
+    """Cut a line to a number of cells."""
     kept: Line = []
     for text, style in line:
         shown = cells.clip(text, most)
@@ -29,6 +29,6 @@ def clipped(line: Line, most: int) -> Line:
 
 
 def padded(line: Line, most: int) -> Line:
-    """The line in just so many cells."""
+    """Cut or pad a line to exactly this number of cells."""
     kept = clipped(line, most)
     return [*kept, (" " * (most - width(kept)), "plain")]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the engine's words and counters mean, in words a person can act on."""
+"""Meanings of the kernel's state words and counters, with a next step for each."""
 
 from __future__ import annotations
 
-#: Ends of a folio that was to go up, other than promotion: counter of /proc/vmstat -> (meaning, next step).
+#: Results of a selected folio other than promotion: counter of /proc/vmstat -> (meaning, next
+#: step).
 LOSSES: dict[str, tuple[str, str]] = {
     "mtier_drop_gone": ("they were freed, unmapped or moved meanwhile, or their process exited", ""),
     "mtier_drop_pinned": (
@@ -34,7 +35,7 @@ LOSSES: dict[str, tuple[str, str]] = {
     ),
 }
 
-#: What place/why may say: why the last burst moved no more pages -> (meaning, next step).
+#: Values of place/why, the reason why the last burst moved no more pages -> (meaning, next step).
 WHY: dict[str, tuple[str, str]] = {
     "rate": (
         "the limit of the rate is reached",
@@ -54,21 +55,23 @@ WHY: dict[str, tuple[str, str]] = {
     ),
 }
 
-#: Counters that status shows beside these when they are not 0: counter -> meaning.
+#: Counters that status prints if they are not 0: counter -> meaning.
 ASIDE: dict[str, str] = {
     "mtier_throttle_rate": "waits for the rate limit (promote.rate_mbps)",
     "mtier_hint_faults": "hint faults that found a slow page hot (numa_balancing 2): they leave it to the engine",
 }
 
-#: Pages demoted, by who found them cold.
+#: Pages demoted, by the code that found them cold.
 DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "mtier_demoted")
 
-#: Folios in one batch of moves: so many may be counted as taken, and their ends not yet.
+#: Folios of one batch: this number may be counted as taken before their results are counted.
 BATCH_FOLIOS = 512
 
 
 def unaccounted(counts: dict[str, int]) -> int | None:
-    """Folios that were to go up and have no end in ``counts``; None when the kernel does not count them."""
+    """Get the number of selected folios without a result in ``counts``; None if the kernel does not
+    count them.
+    """
     if "mtier_taken" not in counts:
         return None
     ends = ("mtier_promoted_folios", *LOSSES)

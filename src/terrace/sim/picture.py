@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The picture: the share of accesses that find DRAM over the time of a run, for loads that tell the most."""
+"""Plot the share of accesses to DRAM over the time of a run, for the most instructive loads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _DRAM = 0.25
 
 
 def draw(path: Path, seed: int) -> None:
-    """Write it as what the suffix of `path` says. Raises TerraceError when that is not possible."""
+    """Write the plot in the format of the suffix of `path`. Raises TerraceError if that is not
+    possible.
+    """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.5, 6.0), dpi=120, layout="constrained")
         for axes, (host, load) in zip(figure.subplots(2, 2, sharey=True).flat, _SHOWN, strict=True):

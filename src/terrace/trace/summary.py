@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From a recording to the facts of the page. Pure: a file of another machine says the same."""
+"""Compute the facts of the page from a recording. Pure: the result does not depend on the machine
+it runs on.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,10 @@ from terrace.trace.only import Only, kept
 from terrace.trace.store import Head, Recording
 from terrace.trace.working import problem, working_sets
 
-#: Parts of the time, and steps of a distribution.
+#: Number of parts of the time, and of steps of a distribution.
 PARTS = 60
 WAIT_STEPS = 48
-#: Pages that may be counted and not yet told of, or the other way round: a batch at each end.
+#: Pages that may be in a counter and not in an event, or vice versa: one batch at each end.
 MARGIN_PAGES = 2 * BATCH_FOLIOS
 UNKNOWN = "a word that this tool does not know"
 
@@ -48,7 +50,9 @@ _WAITS = (
 
 
 def summarize(recording: Recording, only: Only | None = None) -> Summary:
-    """The facts of the page; with ``only``, or of a recording of some processes, those of wanted processes."""
+    """Compute the facts of the page; with ``only``, or for a recording of some processes, those of
+    these processes.
+    """
     head, events = recording.head, recording.events
     mover = Mover(head.tasks)
     moves = mover.moves(events)
@@ -100,7 +104,7 @@ def _by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
 
 
 def _grown(head: Head, *names: str) -> int | None:
-    """By how much counters grew together; None when the kernel has none of them."""
+    """Get the growth of these counters together; None if the kernel has none of them."""
     if not any(name in head.counters_after for name in names):
         return None
     return sum(head.counters_after.get(name, 0) - head.counters_before.get(name, 0) for name in names)
@@ -136,7 +140,7 @@ def _moved(head: Head, moves: Sequence[Move]) -> list[Moved]:
         found.append(one(what, _pages(batches, way), len(batches), _tried(batches)))
     followed = [move for move in moves if move.way == FOLLOWED]
     found.append(one("followed their task", _pages(followed, FOLLOWED), len(followed)))
-    # What the engine did is in its own events; the rest is known by the counters alone.
+    # Promotions by mm/mtier have events of their own; all others are known from counters only.
     others = (_grown(head, "pgpromote_success") or 0) - (_grown(head, *_PROMOTED) or 0)
     found.append(one("promoted by others (counted)", max(0, others)))
     reclaimed = _grown(head, *(name for name in DEMOTED if name != "mtier_demoted")) or 0
@@ -145,7 +149,9 @@ def _moved(head: Head, moves: Sequence[Move]) -> list[Moved]:
 
 
 def _diagnosis(head: Head) -> list[Diagnosis] | None:
-    """The reasons of both ends, each once and those of the end first. The message of the end has the newer numbers."""
+    """Merge the findings of both ends, each once, those of the end first. The message of the end
+    has the newer numbers.
+    """
     if head.reasons_before is None or head.reasons_after is None:
         return None
     first, last = ({one.id: one for one in reasons} for reasons in (head.reasons_before, head.reasons_after))
@@ -156,7 +162,7 @@ def _diagnosis(head: Head) -> list[Diagnosis] | None:
 
 
 def _tried(batches: Iterable[Move]) -> int | None:
-    """Folios that batches were to move; None where one of them has no such number."""
+    """Get the number of folios in batches; None if one of the batches does not have it."""
     numbers = [move.tried for move in batches]
     return None if None in numbers else sum(number for number in numbers if number is not None)
 
@@ -179,7 +185,9 @@ def _routes(moves: Iterable[Move]) -> list[Route]:
 
 
 def _processes(head: Head, mover: Mover, moves: Iterable[Move], events: Iterable[Event]) -> list[Process]:
-    """Who had pages moved, most first; by hint faults it is the thread that took them."""
+    """List the processes with migrated pages, most first; for hint faults it is the thread that
+    took them.
+    """
     cgroup = {task.process: task.cgroup for task in head.tasks.values()}
     names = {task.process: task.name for task in head.tasks.values()}
     found: dict[int, Process] = {}
@@ -201,7 +209,7 @@ def _processes(head: Head, mover: Mover, moves: Iterable[Move], events: Iterable
             balanced[pid] += event.number("nr_succeeded")
             of(pid, mover.name(event))
         elif event.name == "numa_follow_use" and event.word("verdict") == "moved":
-            # These migrate in the same way, and are told of already.
+            # These pages migrate in the same way, and have events already.
             balanced[pid] -= event.number("pages")
     for pid, pages in balanced.items():
         if pid in found:
@@ -211,7 +219,7 @@ def _processes(head: Head, mover: Mover, moves: Iterable[Move], events: Iterable
 
 
 def _lie(found: dict[int, Process], head: Head) -> None:
-    """Where the memory of these processes was before and afterwards, as far as it was looked up."""
+    """Get the placement of these processes before and after, as far as it was read."""
     for one in head.processes_before:
         if one.pid in found:
             found[one.pid].node_bytes_before = one.nodes
@@ -221,7 +229,7 @@ def _lie(found: dict[int, Process], head: Head) -> None:
 
 
 def _cgroups(head: Head) -> list[Group]:
-    """Those of which pages moved, most first."""
+    """List the cgroups with migrated pages, most first."""
     before = {one.name: one for one in head.cgroups_before}
     found = []
     for now in head.cgroups_after:
@@ -252,7 +260,9 @@ def _waits(moves: Sequence[Move]) -> list[Wait]:
 
 
 def _steps(values: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """How many waited up to which time: powers of a factor, no more than there may be."""
+    """Compute how many events waited up to which time: steps of a constant factor, limited in
+    number.
+    """
     lowest, highest = max(values[0][0], 1), max(values[-1][0], 1)
     factor = max(math.log(highest / lowest) / (WAIT_STEPS - 1), math.log(2) / 4)
     steps: Counter[int] = Counter()

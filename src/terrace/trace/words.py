@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the words of trace events mean, for a person; those of `terrace status` are in `terrace.ops.counters`."""
+"""Meanings of the words in trace events; those of `terrace status` are in `terrace.ops.counters`."""
 
 from __future__ import annotations
 
-#: How a batch of the engine ended that did not move all of its folios.
+#: Results of a promotion batch that did not move all of its folios.
 OUTCOMES = {
     "partly": "batches of which some folios were in use",
     "nomem": "batches that found no free memory on the target",
     "busy": "batches whose folios were all in use",
 }
 
-#: Why a page that should follow its task, or was asked for by mbind(), stays.
+#: Reasons why a page of automatic NUMA migration stays.
 FOLLOW = {
     "dirty": "pages of files that have to be written back first",
     "shared": "pages that others map, who were not asked",
@@ -19,7 +19,7 @@ FOLLOW = {
     "busy": "pinned, merged by KSM, or held by somebody else",
 }
 
-#: Why the memory of a task that has moved does not follow it.
+#: Reasons why the memory of a task that has moved stays.
 TASKS = {
     "balancing": "NUMA balancing prefers another node for the task",
     "node": "the task may have no memory on the new node, or there is none",
@@ -27,7 +27,7 @@ TASKS = {
     "threads": "its memory is that of others, who run elsewhere",
 }
 
-#: Why the flush of a page could not wait.
+#: Reasons why the flush of a page was not deferred.
 REFUSALS = {
     "write": "a mapping is writable",
     "pending": "its address space is being flushed by somebody else",
@@ -39,7 +39,7 @@ REFUSALS = {
     "backoff": "memory was short a moment ago",
 }
 
-#: What forced a deferred flush by interrupt.
+#: Reasons why a deferred flush was forced by an interrupt.
 FLUSHES = {
     "late": "waited for as long as it may",
     "cap": "as much as may waits",

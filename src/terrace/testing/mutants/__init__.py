@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernels broken on purpose: each mutant is a small patch that a named check has to notice."""
+"""Mutation tests of the kernel: each mutant is a small patch that a named check has to detect."""

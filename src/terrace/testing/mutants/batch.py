@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Mutants that go together into one kernel: so far apart that what one breaks is not noticed for the other."""
+"""Batches of mutants for one kernel. The mutants of a batch are independent, so that each is
+detected by its own checks.
+"""
 
 from collections.abc import Sequence
 
@@ -7,9 +9,10 @@ from terrace.testing.mutants.read import Mutant
 
 
 def batches(mutants: Sequence[Mutant]) -> list[list[Mutant]]:
-    """The mutants dealt out, each into the first batch that has nothing of its capability, files and programs.
+    """Assign each mutant to the first batch without its capability, files and programs.
 
-    One that only the host's checks have to notice takes no kernel, and is alone.
+    A mutant that only checks on the host have to detect needs no kernel, and gets a batch of its
+    own.
     """
     alone = [[mutant] for mutant in mutants if not mutant.in_guest]
     together: list[list[Mutant]] = []

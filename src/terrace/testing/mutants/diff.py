@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The diff of a mutant: read, and applied where its lines stand, exactly once, whatever number they have now."""
+"""The diff of a mutant: parse it, and apply each hunk at the only place with its lines, at any line
+number.
+"""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ _NEW = re.compile(r"^\+\+\+ b/(\S+)")
 
 
 class DiffError(Exception):
-    """What is wrong with a diff; `line` is that of the mutant's file."""
+    """An error in a diff; `line` is the line in the mutant's file."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(problem)
@@ -19,7 +21,7 @@ class DiffError(Exception):
 
 @dataclass(frozen=True)
 class Hunk:
-    """Lines that stand in a file, and those that take their place; `line` is where the hunk begins in the mutant."""
+    """Lines of a file and their replacement; `line` is the first line of the hunk in the mutant."""
 
     line: int
     before: tuple[str, ...]
@@ -28,14 +30,16 @@ class Hunk:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """What changes in one file; `path` is that in the Linux tree."""
+    """The changes of one file; `path` is its path in the Linux tree."""
 
     path: str
     hunks: tuple[Hunk, ...]
 
 
 def parse_diff(lines: Sequence[str], first: int = 1) -> tuple[FileDiff, ...]:
-    """A unified diff, whose first line has the number `first`. Raises DiffError for what is none."""
+    """Parse a unified diff, whose first line has the number `first`. Raises DiffError if it is
+    invalid.
+    """
     files: list[FileDiff] = []
     number = 0
     while number < len(lines):
@@ -56,7 +60,7 @@ def parse_diff(lines: Sequence[str], first: int = 1) -> tuple[FileDiff, ...]:
 
 
 def _read_hunk(lines: Sequence[str], start: int, first: int) -> tuple[Hunk, int]:
-    """The hunk whose @@ is in line `start`, and the number of the line behind it."""
+    """Parse the hunk whose @@ is in line `start`; return it and the number of the line after it."""
     before: list[str] = []
     after: list[str] = []
     number = start + 1
@@ -75,7 +79,9 @@ def _read_hunk(lines: Sequence[str], start: int, first: int) -> tuple[Hunk, int]
 
 
 def apply_diff(change: FileDiff, text: str) -> str:
-    """The text with every hunk in its place, one behind the other. Raises DiffError where it has none, or several."""
+    """Apply all hunks in order, and return the text. Raises DiffError if a hunk has no place, or
+    several.
+    """
     lines = text.split("\n")
     behind = 0
     for hunk in change.hunks:

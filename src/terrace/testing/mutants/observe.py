@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the checks that mutants name say of one kernel, or of one copy of the checkout."""
+"""Run the checks that mutants name, on one kernel or one copy of the checkout, and collect their
+results.
+"""
 
 import shutil
 import subprocess
@@ -19,15 +21,16 @@ from terrace.testing.programs import Program, find_programs
 from terrace.testing.results import TestResult
 from terrace.testing.selftest import STATE_CHECK, SelftestRun, run_selftests
 
-#: Words of a failure that is the whole kernel's, whoever was running when it happened.
+#: Phrases of a failure of the whole kernel, which is independent of the test that ran.
 _OF_THE_KERNEL = ("the kernel reported:", "while this ran,", "was killed by signal")
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a check said: status is pass, fail, skip or none (it did not run); `said` its first words.
+    """Result of a check: status is pass, fail, skip or none (it did not run); `said` is its first
+    message.
 
-    `shared` is set where the kernel itself broke: another mutant in it may have done that.
+    `shared` is set if the kernel itself failed: another mutant of the same kernel may be the cause.
     """
 
     status: str
@@ -36,7 +39,7 @@ class Seen:
 
 
 def observe(vmlinux: Path, targets: Iterable[Target], note: Callable[[str], None]) -> dict[Target, Seen]:
-    """What the checks of these that need a kernel say of this one."""
+    """Run the checks of these mutants that need a kernel, and return their results."""
     wanted = sorted({target for target in targets if target.in_guest})
     results = list(_selftests(vmlinux, [t for t in wanted if t.group == "selftest"], note))
     if any(target.group == "kunit" for target in wanted):
@@ -46,7 +49,7 @@ def observe(vmlinux: Path, targets: Iterable[Target], note: Callable[[str], None
 
 
 def _selftests(vmlinux: Path, targets: Sequence[Target], note: Callable[[str], None]) -> Iterator[TestResult]:
-    """Programs that are named as a whole, then the others with no more than the checks named."""
+    """Select programs that are named as a whole, then single checks of the other programs."""
     whole = {target.unit for target in targets if target.check in ("", STATE_CHECK)}
     parts = [target for target in targets if target.unit not in whole]
     programs = {program.name: program for program in find_programs()}
@@ -58,7 +61,7 @@ def _selftests(vmlinux: Path, targets: Sequence[Target], note: Callable[[str], N
 
 
 def judge(target: Target, results: Sequence[TestResult]) -> Seen:
-    """What results of all that ran together mean for one check."""
+    """Derive the result of one check from the results of all tests that ran together."""
     mine = [r for r in results if r.group == target.group and _is_of(target, r.name)]
     named = [r for r in mine if r.name != _whole(target) and _named(target, r.name)]
     for failed in (r for r in named if r.status == "fail"):
@@ -77,7 +80,7 @@ def judge(target: Target, results: Sequence[TestResult]) -> Seen:
 
 
 def _whole(target: Target) -> str:
-    """The name of the result that stands for a program as a whole, or for the kernel that runs KUnit."""
+    """Get the name of the result for a whole program, or for the kernel that runs KUnit."""
     return KERNEL if target.group == "kunit" else target.unit
 
 
@@ -91,7 +94,7 @@ def _named(target: Target, name: str) -> bool:
 
 
 def _lines(detail: str) -> list[str]:
-    """The lines that say something, beside those that say how long it took."""
+    """Get the lines with a message, without those with a duration."""
     lines = [line.strip() for line in detail.splitlines()]
     return [line for line in lines if line and not (line[:1].isdigit() and line.endswith(" s"))]
 
@@ -101,7 +104,9 @@ def _first(detail: str, otherwise: str = "failed") -> str:
 
 
 def _reason(target: Target, detail: str) -> str:
-    """Why a check failed: a selftest notes what it sees, and ends with what is wrong; KUnit and pytest mark it."""
+    """Get the reason of a failure: a selftest prints notes and ends with the error; KUnit and
+    pytest mark it.
+    """
     lines = _lines(detail)
     if target.group == "selftest" and lines and target.check != STATE_CHECK:
         return lines[-1]
@@ -112,7 +117,7 @@ def _reason(target: Target, detail: str) -> str:
 def observe_host(
     changed: Mapping[str, str], targets: Iterable[Target], note: Callable[[str], None]
 ) -> dict[Target, Seen]:
-    """What the host's checks say of a copy of the checkout with these files of the overlay changed."""
+    """Run checks on the host in a copy of the checkout with these overlay files changed."""
     wanted = sorted({target for target in targets if not target.in_guest})
     if not wanted:
         return {}
@@ -137,7 +142,7 @@ def _judge_host(target: Target, results: Sequence[TestResult]) -> Seen:
 
 @contextmanager
 def _copy(changed: Mapping[str, str]) -> Iterator[Path]:
-    """The checkout's files in a folder of its own, with some of the overlay changed."""
+    """Copy the checkout's files into a new folder, with some overlay files changed."""
     words = ["git", "-C", str(repo_root()), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(words, capture_output=True, check=True, env=clean_env()).stdout.decode().split("\0")
     with tempfile.TemporaryDirectory(prefix="terrace-mutant-") as scratch:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The mutants of tests/mutants: what each breaks and who has to notice, proved as far as no kernel is needed."""
+"""Read the mutants of tests/mutants, and check as much of each as possible without a kernel."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,9 @@ _LITERALS = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 
 @dataclass(frozen=True, order=True)
 class Target:
-    """A check that has to notice; `unit` is a program, a suite or a file of tests, `check` a part of it ("": any)."""
+    """A check that has to detect the mutant: `unit` is a program, a suite or a test file, `check` a
+    part of it ("": any).
+    """
 
     group: str
     unit: str
@@ -38,13 +40,15 @@ class Target:
 
     @property
     def in_guest(self) -> bool:
-        """Whether it takes a kernel."""
+        """Whether the check needs a kernel."""
         return self.group in ("selftest", "kunit")
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One way to break the kernel; `name` is capability/name, the first of `caught_by` has to notice."""
+    """One fault of the kernel; `name` is capability/name, and the first check of `caught_by` has to
+    detect it.
+    """
 
     name: str
     text: str
@@ -55,17 +59,17 @@ class Mutant:
 
     @property
     def capability(self) -> str:
-        """The part of the kernel that it breaks."""
+        """The capability that the mutant breaks."""
         return self.name.partition("/")[0]
 
     @property
     def in_guest(self) -> bool:
-        """Whether a kernel has to be built of it."""
+        """Whether a kernel has to be built with the mutant."""
         return any(target.in_guest for target in self.caught_by)
 
 
 class Known:
-    """The checks that there are: what a mutant may name."""
+    """All existing checks, which a mutant may name."""
 
     def __init__(self) -> None:
         self.programs = {program.name: program.source for program in find_programs()}
@@ -73,7 +77,7 @@ class Known:
         self._words: dict[Path, str] = {}
 
     def problem(self, target: Target) -> str:
-        """Why there is no such check; "" when there is."""
+        """Return the reason why there is no such check; "" if there is one."""
         if target.group == "selftest":
             return self._no_selftest(target)
         if target.group == "unit":
@@ -93,7 +97,7 @@ class Known:
         return f"the program {target.unit} has no check '{target.check}'"
 
     def _text(self, source: Path) -> str:
-        """All that stands between quotation marks in a program, literals beside each other joined."""
+        """Get all string literals of a program, with adjacent literals joined."""
         if source not in self._words:
             joined = re.sub(r'"\s*\n\s*"', "", source.read_text(encoding="utf-8"))
             self._words[source] = "\n".join(_LITERALS.findall(joined))
@@ -109,17 +113,17 @@ class Known:
 
 
 class Assembled:
-    """The text of the files that a mutant may change: those of the overlay, and those that hooks change."""
+    """The text of the files that a mutant may change: overlay files, and files that hooks change."""
 
     def __init__(self, root: Path, hooked: Sequence[str] | None = None) -> None:
-        """`root` is our Linux tree."""
+        """`root` is the patched Linux tree."""
         self._root = root
         self._overlay = frozenset(tree.overlay_files())
         self._hooked = frozenset(hooked or (name for hook in hooks() for name in hook.paths))
         self._texts: dict[str, str] = {}
 
     def text(self, path: str) -> str:
-        """A file as it is compiled; raises KeyError for one that is not ours."""
+        """Get a file as it is compiled; raises KeyError for a file that a mutant may not change."""
         if path not in self._texts:
             if path not in self._overlay and path not in self._hooked:
                 raise KeyError(path)
@@ -128,7 +132,9 @@ class Assembled:
         return self._texts[path]
 
     def changed(self, mutants: Sequence[Mutant]) -> dict[str, str]:
-        """The files that these mutants together change. Raises UsageError, with file:line, where one has no place."""
+        """Apply these mutants together, and return the changed files. Raises UsageError with
+        file:line if a hunk has no place.
+        """
         texts: dict[str, str] = {}
         for mutant in mutants:
             for change in mutant.files:
@@ -149,7 +155,7 @@ def _where(name: str) -> str:
 
 
 def parse_mutant(name: str, text: str, known: Known) -> Mutant:
-    """A mutant called capability/name. Raises UsageError with a line for each thing that is wrong."""
+    """Parse the mutant capability/name. Raises UsageError with a line for each error."""
     lines = text.rstrip("\n").split("\n")
     start = next((n for n, line in enumerate(lines) if line.startswith("--- ")), len(lines))
     problems = list(_name_problems(name))
@@ -208,7 +214,7 @@ def _target(words: str) -> Target | None:
 
 
 def load_mutants(folder: Path | None = None) -> list[Mutant]:
-    """All mutants, by name. Raises UsageError with a line for all that is wrong in any of them."""
+    """Read all mutants, by name. Raises UsageError with a line for each error in any of them."""
     base = folder or repo_root() / FOLDER
     known = Known()
     found: list[Mutant] = []
@@ -230,7 +236,9 @@ def load_mutants(folder: Path | None = None) -> list[Mutant]:
 
 
 def check_mutants(root: Path) -> list[str]:
-    """What is wrong with any mutant, a line each, beside our tree at `root`: a cheap check, which builds nothing."""
+    """Check all mutants against the tree at `root`, and return a line for each error. Cheap: builds
+    nothing.
+    """
     try:
         mutants = load_mutants()
     except UsageError as error:

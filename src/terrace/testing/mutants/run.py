@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace test --mutants: kernels with several mutants each, and the checks that have to notice them."""
+"""terrace test --mutants: build kernels with several mutants each, and run the checks that have to
+detect them.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +27,7 @@ _FLAVOUR = "terrace"
 
 @dataclass(frozen=True)
 class Lab:
-    """What it takes to try a mutant; tests have their own."""
+    """Functions that build and test a mutant; tests replace them."""
 
     texts: Callable[[Sequence[Mutant]], dict[str, str]]
     unmutated: Callable[[], Path]
@@ -35,12 +37,12 @@ class Lab:
 
 
 def picked(wanted: Selector) -> list[Mutant]:
-    """The mutants that -k leaves, by name or kind."""
+    """Select mutants by name or kind (-k)."""
     return [mutant for mutant in load_mutants() if wanted(f"mutants/{mutant.name} {mutant.kind}")]
 
 
 def main(wanted: Selector, expression: str | None, deadline: float) -> tuple[int, dict[str, Any]]:
-    """Try the mutants that are wanted; 0 when all are caught, and the document with the table."""
+    """Test the selected mutants; return 0 if all are caught, and the document with the table."""
     mutants = picked(wanted)
     if not mutants:
         raise UsageError(f"-k '{expression}' picks no mutant; terrace test --mutants --list shows their names")
@@ -73,7 +75,7 @@ def _note(text: str) -> None:
 
 
 def try_all(mutants: Sequence[Mutant], memory: Memory, lab: Lab, deadline: float) -> dict[str, Verdict]:
-    """The verdicts by name, those that are known with the others; nothing is begun behind the deadline."""
+    """Get the verdicts by name, including remembered ones; start nothing after the deadline."""
     done = {mutant.name: verdict for mutant in mutants if (verdict := memory.verdict(mutant))}
     waiting = batches([mutant for mutant in mutants if mutant.name not in done])
     number = 0
@@ -84,18 +86,19 @@ def try_all(mutants: Sequence[Mutant], memory: Memory, lab: Lab, deadline: float
         found, again = _try(batch, memory, lab)
         for mutant in batch:
             if mutant.name in found:
-                # A check that failed without the mutant may have had a bad day.
+                # A check that failed without the mutant may have failed by chance.
                 if found[mutant.name].verdict != verdicts.FAILS_ANYWAY:
                     memory.keep(mutant, found[mutant.name])
                 done[mutant.name] = found[mutant.name]
                 _note(f"{found[mutant.name].verdict}: {mutant.name}: {found[mutant.name].said}")
-        # What the kernel as a whole met may be another mutant's doing, and one that is not built keeps others back.
+        # A failure of the whole kernel may come from another mutant, and one that does not build
+        # delays the others.
         waiting = [[mutant] for mutant in again] + waiting
     return done
 
 
 def _try(batch: Sequence[Mutant], memory: Memory, lab: Lab) -> tuple[dict[str, Verdict], list[Mutant]]:
-    """The verdicts of one kernel, and the mutants that each have to be tried alone."""
+    """Test one batch; return its verdicts, and the mutants that have to be tested alone."""
     targets = [target for mutant in batch for target in mutant.caught_by]
     try:
         texts = lab.texts(batch)
@@ -115,7 +118,9 @@ def _try(batch: Sequence[Mutant], memory: Memory, lab: Lab) -> tuple[dict[str, V
 def _look_without(
     mutants: Sequence[Mutant], seen: Mapping[Target, Seen], memory: Memory, lab: Lab
 ) -> dict[Target, Seen]:
-    """What the checks that failed say of the kernel without mutants: one that fails there, too, proves nothing."""
+    """Run the failed checks on the kernel without mutants: a check that fails there as well proves
+    nothing.
+    """
     failed = [mutant.caught_by[0] for mutant in mutants if seen[mutant.caught_by[0]].status == "fail"]
     known = {target: kept for target in failed if (kept := memory.seen(target))}
     missing = sorted(set(failed) - set(known))

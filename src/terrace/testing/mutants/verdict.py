@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What came of each mutant, kept from run to run, and told."""
+"""Verdicts of mutants: kept from run to run, and printed."""
 
 import hashlib
 import json
@@ -17,15 +17,16 @@ from terrace.testing.programs import SELFTESTS
 CAUGHT, SURVIVED, NOT_BUILT, FAILS_ANYWAY = "caught", "survived", "not built", "check fails anyway"
 VERDICTS = (CAUGHT, SURVIVED, NOT_BUILT, FAILS_ANYWAY)
 _SAID = 100
-#: What decides over the words of a check, beside its own source.
+#: Paths that determine the results of a check, in addition to its own source.
 _RUNNER = ("src/terrace/testing", "guest")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a mutant: `by` is the check that has to notice, `said` its first words, or why there are none.
+    """Verdict for a mutant: `by` is the check that has to detect it, `said` the first message, or
+    the reason for none.
 
-    `silent` are other checks named that did not notice.
+    `silent` are other named checks that did not detect it.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Verdict:
 
 
 def decide(mutant: Mutant, seen: Mapping[Target, Seen], before: Mapping[Target, Seen]) -> Verdict:
-    """From what the checks say of the mutant, and of the kernel without it."""
+    """Derive the verdict from the results with and without the mutant."""
     first = mutant.caught_by[0]
     silent = tuple(str(target) for target in mutant.caught_by[1:] if seen[target].status != "fail")
     if seen[first].status != "fail":
@@ -53,30 +54,30 @@ def _why(seen: Seen) -> str:
 
 
 class Memory:
-    """Verdicts and words of checks, by all that goes into them, in a file of this checkout."""
+    """Verdicts and results, keyed by all their inputs, in a file of this checkout."""
 
     def __init__(self, kernel: str, path: Path | None = None) -> None:
-        """`kernel` identifies all that the unmutated kernel is made of."""
+        """`kernel` identifies all inputs of the kernel without mutants."""
         self._kernel = kernel
         self._path = path or build_dir() / "test" / "mutants.jsonl"
         self._known: dict[str, dict[str, Any]] = dict(self._read())
 
     def verdict(self, mutant: Mutant) -> Verdict | None:
-        """What came of this mutant before, with this kernel and these checks."""
+        """Get the remembered verdict of a mutant, for this kernel and these checks."""
         kept = self._known.get(self._key(mutant.name, mutant.text, mutant.caught_by))
         return Verdict(**{**kept, "silent": tuple(kept["silent"])}) if kept else None
 
     def keep(self, mutant: Mutant, verdict: Verdict) -> None:
-        """To be known the next time."""
+        """Remember the verdict for later runs."""
         self._add(self._key(mutant.name, mutant.text, mutant.caught_by), asdict(verdict))
 
     def seen(self, target: Target) -> Seen | None:
-        """What this check said of the kernel without mutants."""
+        """Get the remembered result of a check on the kernel without mutants."""
         kept = self._known.get(self._key("", "", [target]))
         return Seen(**kept) if kept else None
 
     def keep_seen(self, target: Target, seen: Seen) -> None:
-        """To be known the next time."""
+        """Remember the result for later runs."""
         self._add(self._key("", "", [target]), asdict(seen))
 
     def _key(self, name: str, text: str, targets: Sequence[Target]) -> str:
@@ -94,7 +95,8 @@ class Memory:
             try:
                 entry = json.loads(line)
             except ValueError:
-                # Cut off in the middle; what follows stands in lines of its own.
+                # The last line was cut off in the middle; the next ones start on lines of their
+                # own.
                 continue
             yield entry["key"], entry["value"]
 
@@ -106,7 +108,7 @@ class Memory:
 
 
 def _sources(targets: Sequence[Target]) -> list[Path]:
-    """The files that say what these checks do."""
+    """Get the files that determine the results of these checks."""
     root = repo_root()
     folders = [root / name for name in _RUNNER]
     files: list[Path] = []
@@ -127,7 +129,7 @@ def _main(path: Path) -> bool:
 
 
 def shown(verdicts: Sequence[Verdict]) -> str:
-    """A table for a person."""
+    """Format a table."""
     rows = []
     for verdict in verdicts:
         said = verdict.said if len(verdict.said) <= _SAID else f"{verdict.said[: _SAID - 2]} …"
@@ -137,14 +139,14 @@ def shown(verdicts: Sequence[Verdict]) -> str:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """`N caught, N survived, N not built`, and whose check fails anyway, if any."""
+    """Format `N caught, N survived, N not built`, and the checks that fail anyway."""
     counts = {name: sum(1 for verdict in verdicts if verdict.verdict == name) for name in VERDICTS}
     text = ", ".join(f"{counts[name]} {name}" for name in VERDICTS[:3])
     return text + (f", {counts[FAILS_ANYWAY]} whose check fails anyway" if counts[FAILS_ANYWAY] else "")
 
 
 def as_json(verdicts: Sequence[Verdict], left: Sequence[str]) -> dict[str, Any]:
-    """Everything, for --json (docs/reference/test.md)."""
+    """Get the complete document for --json (docs/reference/test.md)."""
     return {
         "version": 1,
         "kind": "mutants",
