@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which accelerator to use. /dev/kvm existing proves nothing: only a guest that really booted does."""
+"""Choose the accelerator. The existence of /dev/kvm proves nothing: only a guest that has booted does."""
 
 import os
 from pathlib import Path
@@ -14,9 +14,10 @@ _PROBE_LIMITS = Limits(boot_s=10.0, hang_s=5.0, answer_s=5.0)
 
 
 def choose_accel(wanted: str, kernel: Path) -> str:
-    """Give tcg or kvm for the accelerator `wanted`; kvm and auto boot a probe guest, once per boot of the host.
+    """Return tcg or kvm for the accelerator `wanted`; kvm and auto boot a probe guest, once per
+    boot of the host.
 
-    Raises MissingError when kvm is wanted and does not work, UsageError for an unknown word.
+    Raises MissingError if kvm is wanted and does not work, UsageError for an unknown name.
     """
     if wanted not in ACCELERATORS:
         raise UsageError(f"--accel {wanted}: use one of {', '.join(ACCELERATORS)}")
@@ -31,7 +32,7 @@ def choose_accel(wanted: str, kernel: Path) -> str:
 
 
 def _probe(kernel: Path) -> str:
-    """Why KVM is of no use here; '' when it works."""
+    """Get the reason why KVM does not work; '' if it works."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "/dev/kvm is not there or not accessible"
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -18,13 +18,13 @@ from terrace.sysfs import KernelFiles
 from terrace.units import format_size
 
 GIB = 1 << 30
-#: Room of the source trees and four built kernels, and of a small start.
+#: Space for the source trees and four built kernels, and for a minimal start.
 DISK_GOOD, DISK_LEAST = 12 * GIB, 5 * GIB
 MEMORY_GOOD, MEMORY_LEAST = 4 * GIB, 2 * GIB
 
 
 def lab_checks(files: KernelFiles, folder: Path) -> list[Check]:
-    """Can this host build kernels into ``folder`` and boot them in QEMU?"""
+    """Check whether this host can build kernels in ``folder`` and boot them in QEMU."""
     return [
         _python(),
         _qemu(),
@@ -47,7 +47,7 @@ def _python() -> Check:
 
 
 def _to_install(name: str, message: str, packages: str) -> Check:
-    """Missing Debian packages: terrace gets them itself where it can."""
+    """List missing Debian packages: terrace installs them itself if it can."""
     command = f"apt-get install {packages}"
     able = shutil.which("apt-get") and (os.geteuid() == 0 or shutil.which("sudo"))
     if able:
@@ -70,7 +70,7 @@ def _qemu() -> Check:
     return Check("qemu", "lab", "ok", f"QEMU {match[0].removeprefix('version ')}")
 
 
-#: Looked for where there is no dpkg: what building a kernel takes.
+#: Programs to look for on a host without dpkg: a kernel build needs them.
 BUILD_PROGRAMS = ("gcc", "make", "flex", "bison", "bc", "perl", "patch", "git")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a kernel log says went wrong: lockdep, KASAN, WARN, BUG, stalls, leaks, hung tasks, oopses, panics."""
+"""Find errors in a kernel log: lockdep, KASAN, WARN, BUG, stalls, leaks, hung tasks, oopses, panics."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _LOCKDEP = (
     r"bad contention|lock held when returning|held lock freed|Nested lock was not taken|"
     r"(?:HARD|SOFT)IRQ-(?:safe|READ-safe)|SOFTIRQ|invalid wait context|nested lock|still has locks held"
 )
-# The first that matches a line names the kind of report that starts there.
+# The first pattern that matches a line gives the kind of the report that starts there.
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern))
     for kind, pattern in (
@@ -24,7 +24,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("oops", r"^BUG: unable to handle|^BUG: kernel NULL pointer|^Oops\b|^general protection fault|^kernel BUG at"),
         ("oops", r"^(?:divide error|invalid opcode|stack segment|double fault|int3|traps: PANIC).*: \d{4} \["),
         ("warn", r"^WARNING: |^------------\[ cut here \]-+$"),
-        # Asked for its counters, the kernel found one below zero.
+        # On a read of its counters, the kernel found one below zero.
         ("count", r"^vmstat_refresh: \w+ -\d+"),
         ("bug", r"^BUG[: ]|^slab error|^ODEBUG: |^list_(?:add|del) corruption|^irq \d+: nobody cared"),
     )
@@ -33,7 +33,7 @@ _CUT = re.compile(r"^-+\[ cut here \]-+$")
 _END = re.compile(r"^---\[ end trace|^---\[ end Kernel panic|^=====+$")
 _REPORT_LINES = 60
 _LEAD_LINES = 12
-# Kinds that end a kernel, and how many lines before its panic they may have begun.
+# Kinds that end a kernel, and the number of lines before its panic in which they may have started.
 _FATAL = ("panic", "oops", "stall", "hung", "bug", "kasan")
 _FATAL_SPAN = 150
 
@@ -49,12 +49,12 @@ class KernelReport:
 
 
 def plain_lines(log: str) -> list[str]:
-    """The log's lines without time stamps, levels and carriage returns."""
+    """Get the lines of the log without time stamps, levels and carriage returns."""
     return [_PREFIX.sub("", line.rstrip("\r")) for line in log.split("\n")]
 
 
 def classify(log: str) -> list[KernelReport]:
-    """All reports of a kernel log, in their order; empty when the kernel had nothing to complain of."""
+    """Get all reports of a kernel log, in order; empty if there are none."""
     lines = plain_lines(log)
     reports: list[KernelReport] = []
     number = 0
@@ -76,7 +76,8 @@ def _kind(line: str) -> str | None:
 def _report(kind: str, lines: list[str], start: int) -> KernelReport:
     title = start
     if _CUT.match(lines[start]) and start + 1 < len(lines):
-        # The line below the scissors says what it is: a BUG, a WARNING, or words of the WARNING that follows.
+        # The line after the scissors is the title: a BUG, a WARNING, or part of the WARNING that
+        # follows.
         title = start + 1
         kind = _kind(lines[title]) or kind
     end = title + 1
@@ -94,9 +95,10 @@ def _report(kind: str, lines: list[str], start: int) -> KernelReport:
 
 
 def last_words(log: str, limit: int = 40) -> list[str]:
-    """What to show of a machine that died: what led to the panic, else the last report, else simply the end.
+    """Get the part of the log to show for a machine that died: the lines before the panic, or the
+    last report, or the end.
 
-    Of more than `limit` lines the middle is left out.
+    If there are more than `limit` lines, the middle is left out.
     """
     lines = [line for line in plain_lines(log) if line.strip()]
     kinds = {number: kind for number, line in enumerate(lines) if (kind := _kind(line))}

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counts of instructions by kind of task that cannot be true. Pure."""
+"""Check counts of instructions by kind of task for values that cannot be true. Pure."""
 
 from collections.abc import Mapping
 
 from terrace.lab.plugin import KERNEL_THREADS
 
-# By which share all counts together may differ from what QEMU executed. Seen: 0.001.
+# Allowed difference between the sum of all counts and QEMU's own count, as a share. Measured:
+# 0.001.
 TOLERANCE = 0.02
 
 
 def impossible(counts: Mapping[str, tuple[int, int]], *, busy: str) -> str:
-    """Why `counts` cannot be true; empty when nothing speaks against them.
+    """Get the reason why `counts` cannot be true; empty if there is none.
 
-    `counts` has the user and the kernel instructions of each kind of task in the measured region. `busy` is the kind
-    of the tasks that did the measured work.
+    `counts` has the user and the kernel instructions of each kind of task in the measured region.
+    `busy` is the kind of the tasks that did the measured work.
     """
     for name, (user, kernel) in counts.items():
         if user < 0 or kernel < 0:
@@ -26,7 +27,7 @@ def impossible(counts: Mapping[str, tuple[int, int]], *, busy: str) -> str:
 
 
 def do_not_add_up(counts: Mapping[str, tuple[int, int]], executed: float) -> str:
-    """Why `counts` are not those of a region in which QEMU executed `executed` instructions; empty when they are."""
+    """Get the reason why `counts` do not add up to the `executed` instructions of a region; empty if they do."""
     total = sum(user + kernel for user, kernel in counts.values())
     if abs(total - executed) <= TOLERANCE * executed:
         return ""

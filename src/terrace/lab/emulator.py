@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The QEMU on the PATH: its version, the plugin interface that it has, and whether Terrace's plugins can work in it."""
+"""The QEMU on the PATH: its version, its plugin interface, and whether Terrace's plugins work in it."""
 
 import re
 import shutil
@@ -13,11 +13,12 @@ from terrace.errors import MissingError
 from terrace.host import clean_env, require_packages
 from terrace.lab.machine import QEMU
 
-#: The versions that the plugins work in; a later one has an interface that is not known yet.
+#: The versions in which the plugins work; the interface of a later version is not known yet.
 WORKS = "7.2 to 11.1"
 NEWEST_ABI = 7
 _OLDEST = (7, 2)
-# Since this version a plugin gets the guest's physical address of an access (plugin/qemu_plugin_abi.h).
+# From this version on, a plugin gets the guest's physical address of an access
+# (plugin/qemu_plugin_abi.h).
 _PHYSICAL = (8, 2)
 _TIMEOUT_S = 60.0
 _VERSION = re.compile(r"version (\d+)\.(\d+)(?:\.(\d+))?")
@@ -38,7 +39,7 @@ class Emulator:
 
     @property
     def name(self) -> str:
-        """As messages name it."""
+        """Name for messages."""
         return f"QEMU {'.'.join(map(str, self.version))} ({self.path})"
 
     @property
@@ -51,8 +52,9 @@ class Emulator:
 class Plugins:
     """The plugin interface of a QEMU.
 
-    `abi` is the version of the interface; `lacks_vcpu` and `lacks_clock` name what this QEMU does not export and a
-    plugin needs for the number of the running vCPU, and for a clock that the model drives. Empty: nothing.
+    `abi` is the version of the interface. `lacks_vcpu` and `lacks_clock` name functions that this
+    QEMU does not export, which a plugin needs for the number of the running vCPU, and for a clock
+    driven by the model. Empty: none is missing.
     """
 
     abi: int
@@ -61,9 +63,9 @@ class Plugins:
 
 
 def find_emulator() -> Emulator:
-    """The QEMU that runs guests, installed when it is not there.
+    """Find the QEMU that runs guests; install it if necessary.
 
-    Raises MissingError when it cannot be installed, cannot be started, or is older than 7.2.
+    Raises MissingError if it cannot be installed or started, or is older than 7.2.
     """
     if not shutil.which(QEMU):
         require_packages(["qemu-system-x86"], "run guests")
@@ -87,7 +89,7 @@ def _emulator(path: Path, _mtime_ns: int) -> Emulator:
 
 
 def find_plugins(emulator: Emulator, compile_probe: Compiler) -> Plugins:
-    """Return the plugin interface of `emulator`. Raises MissingError when it takes none of ours."""
+    """Get the plugin interface of `emulator`. Raises MissingError if Terrace's plugins do not work with it."""
     return _plugins(emulator, emulator.path.stat().st_mtime_ns, compile_probe)
 
 
@@ -109,7 +111,7 @@ def _plugins(emulator: Emulator, _mtime_ns: int, compile_probe: Compiler) -> Plu
 
 
 def require_plugins(emulator: Emulator, plugins: Plugins, *, drives: bool) -> None:
-    """Raise MissingError unless our plugins count right in this QEMU; `drives`: the model also drives its clock."""
+    """Raise MissingError unless the plugins count correctly in this QEMU; `drives`: the model also drives its clock."""
     lacks = plugins.lacks_vcpu or (plugins.lacks_clock if drives else "")
     if lacks:
         what = "tell vCPUs apart" if plugins.lacks_vcpu else "drive the guest's clock"

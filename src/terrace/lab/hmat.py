@@ -19,19 +19,19 @@ _ACCESS_BANDWIDTH = 3
 
 
 def is_needed(topology: Topology) -> bool:
-    """True when QEMU cannot make the table."""
+    """Whether QEMU cannot create the table."""
     return any(not node.memory for node in topology.nodes)
 
 
 def path_of(topology: Topology) -> Path | None:
-    """The file for QEMU, whose name says what is in it; None when QEMU makes the table. Writes nothing."""
+    """Get the path of the file for QEMU, named by its contents; None if QEMU creates the table. Writes nothing."""
     if not is_needed(topology):
         return None
     return build_dir() / "guest" / f"hmat-{hashlib.sha256(table(topology)).hexdigest()[:16]}"
 
 
 def write(topology: Topology) -> Path | None:
-    """`path_of`, with the file there."""
+    """Write the file of `path_of`, and return its path."""
     path = path_of(topology)
     if path and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def write(topology: Topology) -> Path | None:
 
 
 def table(topology: Topology) -> bytes:
-    """Everything behind the header that all ACPI tables have, for revision 2 of HMAT."""
+    """Create the table after the header that is common to all ACPI tables, for revision 2 of HMAT."""
     targets = [number for number, node in enumerate(topology.nodes) if node.memory]
     domains = b"".join(_domain(topology.nearest_cpu_node(target), target) for target in targets)
     ways = [topology.access(source, target) for source in topology.cpu_nodes for target in targets]
@@ -56,12 +56,12 @@ def table(topology: Topology) -> bytes:
 
 
 def _domain(initiator: int, memory: int) -> bytes:
-    """A memory proximity domain, with the CPUs that are nearest to it."""
+    """Create a memory proximity domain, with the nearest CPUs."""
     return struct.pack("<HHIHHIIIQQ", 0, 0, 40, 1, 0, initiator, memory, 0, 0, 0)
 
 
 def _locality(sources: list[int], targets: list[int], kind: int, unit: int, entries: list[int]) -> bytes:
-    """Latency (``unit`` in ps) or bandwidth (in MiB/s) from each of the sources to each of the targets."""
+    """Create the latency (``unit`` in ps) or bandwidth (in MiB/s) from each source to each target."""
     rest = struct.pack(f"<{len(sources)}I{len(targets)}I{len(entries)}H", *sources, *targets, *entries)
     head = struct.pack("<HHIBBBBIIIQ", 1, 0, 32 + len(rest), 0, kind, 0, 0, len(sources), len(targets), 0, unit)
     return head + rest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The small guest's initramfs: our init, compiled here, and the configuration of one run."""
+"""The small guest's initramfs: its init, compiled here, and the configuration of one run."""
 
 import hashlib
 import os
@@ -17,18 +17,19 @@ from terrace.paths import build_dir, repo_root
 from terrace.policy import library
 
 _CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
-#: The Debian packages that compile programs of the guest.
+#: Debian packages that compile programs of the guest.
 COMPILER = ("gcc", "libc6-dev")
 _LDFLAGS = ("-static", "-s")
 
 
 @dataclass(frozen=True)
 class GuestConfig:
-    """What init is told (guest/init.c has the meaning of each).
+    """Configuration of init (guest/init.c has the meaning of each field).
 
-    `root` is ro (the host's files, read-only) or overlay (writable, changes are lost); `tty` is ROWSxCOLUMNS or None;
-    `beat_ms` is the heartbeat's period in guest time; `scratch` is a tmpfs size (512m, 50%); `out` is how many bytes of
-    files the guest may hand back, None: it has no folder for them.
+    `root` is ro (the host's files, read-only) or overlay (writable, changes are lost); `tty` is
+    ROWSxCOLUMNS or None; `beat_ms` is the heartbeat's period in guest time; `scratch` is a tmpfs
+    size (512m, 50%); `out` is the limit in bytes for files that the guest returns, None: it has no
+    folder for them.
     """
 
     argv: Sequence[str]
@@ -43,7 +44,7 @@ class GuestConfig:
 
 
 def encode_config(config: GuestConfig) -> bytes:
-    """The bytes of /terrace.conf."""
+    """Encode /terrace.conf."""
     records = [("arg", word) for word in config.argv]
     records += [("env", f"{name}={value}") for name, value in (config.env or {}).items()]
     records += [("sysctl", setting) for setting in config.sysctl]
@@ -56,9 +57,10 @@ def encode_config(config: GuestConfig) -> bytes:
 
 
 def compile_static(name: str, *sources: str) -> Path:
-    """Compile C files of guest/ (default: NAME.c) into a static program in build/, unless that was done before.
+    """Compile C files of guest/ (default: NAME.c) into a static program in build/, unless it is up
+    to date.
 
-    Raises MissingError without a compiler and BuildError with the compiler's own words.
+    Raises MissingError without a compiler, and BuildError with the compiler's messages.
     """
     folder = repo_root() / "guest"
     paths = [folder / source for source in sources or (f"{name}.c",)]
@@ -73,7 +75,7 @@ def compile_static(name: str, *sources: str) -> Path:
 
 
 def copy_script(name: str) -> Path:
-    """A copy of a script of guest/ in build/, whose name says what is in it."""
+    """Copy a script of guest/ to build/, named by its contents."""
     source = repo_root() / "guest" / name
     text = source.read_bytes()
     target = build_dir() / "guest" / f"{source.stem}-{hashlib.sha256(text).hexdigest()[:16]}{source.suffix}"
@@ -87,7 +89,7 @@ def copy_script(name: str) -> Path:
 
 
 def _digest(path: Path) -> str:
-    """Of a source file, all headers beside it and how it is compiled."""
+    """Hash a source file, all headers next to it and the compiler flags."""
     digest = hashlib.sha256(" ".join((*_CFLAGS, *_LDFLAGS)).encode())
     for part in [path, *sorted(path.parent.glob("*.h"))]:
         digest.update(part.read_bytes())
@@ -95,7 +97,7 @@ def _digest(path: Path) -> str:
 
 
 def _compile_object(path: Path) -> Path:
-    """The object of one source file; what several programs share is compiled once."""
+    """Compile one source file; an object that several programs use is compiled once."""
     target = build_dir() / "guest" / "objects" / f"{path.stem}-{_digest(path)}.o"
     if not stored.is_kept(target):
         _gcc(target, [*_CFLAGS, "-c", str(path)])
@@ -103,7 +105,7 @@ def _compile_object(path: Path) -> Path:
 
 
 def _gcc(target: Path, words: Sequence[str]) -> None:
-    """Run the compiler; the result takes its name only when it is whole."""
+    """Run the compiler; the result gets its name only when it is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         fresh = Path(scratch) / target.name
@@ -114,9 +116,9 @@ def _gcc(target: Path, words: Sequence[str]) -> None:
 
 
 def write_initramfs(path: Path, config: GuestConfig) -> None:
-    """Write the archive the kernel unpacks: init, the configuration, a console to complain on."""
+    """Write the archive that the kernel unpacks: init, the configuration, and a console for its messages."""
     init = compile_static("init", "init.c", "init_files.c", "init_out.c")
-    # In the guest the tool finds it and need not compile it there.
+    # The tool in the guest finds the library and does not compile it there.
     library.build()
     path.write_bytes(
         cpio_archive(
@@ -141,7 +143,7 @@ class CpioEntry:
 
 
 def cpio_archive(entries: Iterable[CpioEntry]) -> bytes:
-    """A cpio archive in the "newc" format, owned by root, with all times zero."""
+    """Create a cpio archive in the "newc" format, owned by root, with all times zero."""
     members = [_cpio_member(number, entry) for number, entry in enumerate(entries, start=1)]
     return b"".join([*members, _cpio_member(0, CpioEntry("TRAILER!!!", 0))])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The QEMU command line of a machine. Pure: the same words for the same question, nothing is looked at or started."""
+"""The QEMU command line of a machine. Pure: the same result for the same input; nothing is read or started."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from terrace.lab.topology import MIB, Topology
 QEMU = "qemu-system-x86_64"
 PORTS = ("terrace.ctl", "terrace.in", "terrace.out", "terrace.err")
 FILES_PORT = "terrace.files"
-# Guest time zero when instructions are the clock, so that two runs see the same dates (2026-01-01).
+# Guest time zero if instructions are the clock, so that two runs have the same dates (2026-01-01).
 _ICOUNT_BASE = "2026-01-01T00:00:00"
 
 _COMMAND_LINE_SIZE = 2048
-# A kernel that cannot go on, or a task that never will, ends the machine: nobody waits for it.
+# A kernel or a task that cannot continue ends the machine, so that no run waits for it.
 _KERNEL_ARGUMENTS = (
     "console=ttyS0",
     "panic=-1",
@@ -30,14 +30,15 @@ _KERNEL_ARGUMENTS = (
 
 @dataclass(frozen=True)
 class Machine:
-    """What to boot and how.
+    """A machine to boot.
 
-    `accel` is tcg or kvm. `icount_shift` None: the guest's clock is the host's; N: an instruction takes 2^N ns.
-    With `one_thread` TCG runs all CPUs in turn: with a thread each, one may keep the translation of an instruction that
-    another was just patching, for ever. A clock of instructions has that, too.
-    `hmat` is the ACPI table (terrace.lab.hmat) of a topology for which QEMU cannot make it. With `files` there is a
-    port on which the guest hands files back.
-    `plugin` is a QEMU plugin with its arguments (FILE,key=value…). `append` goes behind our own kernel arguments.
+    `accel` is tcg or kvm. `icount_shift` None: the guest's clock is the host's; N: an instruction
+    takes 2^N ns. With `one_thread` TCG runs all CPUs in turn: with a thread for each, a CPU may
+    keep the translation of an instruction that another one was just patching, forever. A clock of
+    instructions has one thread in any case. `hmat` is the ACPI table (terrace.lab.hmat) of a
+    topology for which QEMU cannot create it. With `files` there is a port for files that the guest
+    returns. `plugin` is a QEMU plugin with its arguments (FILE,key=value…). `append` is added after
+    the lab's own kernel arguments.
     """
 
     vmlinux: Path
@@ -54,12 +55,12 @@ class Machine:
 
     @property
     def ports(self) -> tuple[str, ...]:
-        """Names of the ports between init and the host."""
+        """Get the names of the ports between init and the host."""
         return (*PORTS, FILES_PORT) if self.files else PORTS
 
 
 def kernel_arguments(machine: Machine) -> str:
-    """The kernel's command line. Raises UsageError where the kernel would cut it off."""
+    """Get the kernel's command line. Raises UsageError if the kernel would truncate it."""
     text = " ".join([*_KERNEL_ARGUMENTS, *machine.append])
     if len(text.encode()) >= _COMMAND_LINE_SIZE:
         raise UsageError(
@@ -69,9 +70,10 @@ def kernel_arguments(machine: Machine) -> str:
 
 
 def qemu_argv(machine: Machine, port_fds: Sequence[int], qmp_fd: int) -> list[str]:
-    """Every word of the QEMU command line.
+    """Get all words of the QEMU command line.
 
-    `port_fds` are open sockets for `machine.ports`, in that order, and `qmp_fd` one for QEMU's own control protocol.
+    `port_fds` are open sockets for `machine.ports`, in that order, and `qmp_fd` one for QEMU's own
+    control protocol.
     """
     return [
         *bare_argv(machine),
@@ -87,7 +89,7 @@ def qemu_argv(machine: Machine, port_fds: Sequence[int], qmp_fd: int) -> list[st
 
 
 def bare_argv(machine: Machine) -> list[str]:
-    """The words for CPUs and memory alone: nothing to boot, and no devices."""
+    """Get the words for CPUs and memory alone: no kernel and no devices."""
     return [
         QEMU,
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
@@ -98,12 +100,14 @@ def bare_argv(machine: Machine) -> list[str]:
 
 
 def escape(path: Path) -> str:
-    """A comma ends a QEMU option's value unless it is doubled."""
+    """Escape commas, which end the value of a QEMU option, by doubling them."""
     return str(path).replace(",", ",,")
 
 
 def _board(machine: Machine) -> str:
-    """QEMU's HPET ticks twice as fast as it says under -icount; the kernel then gives up the local APIC's timer."""
+    """Get the board. QEMU's HPET runs at twice its nominal rate under -icount; the kernel then
+    gives up the local APIC's timer.
+    """
     hmat = "off" if machine.hmat else "on"
     return f"q35,hmat={hmat}" if machine.icount_shift is None else f"q35,hmat={hmat},hpet=off"
 
@@ -113,8 +117,9 @@ def _accelerator(machine: Machine) -> list[str]:
         words = ["-accel", "kvm", "-cpu", "host"]
     else:
         thread = "single" if machine.one_thread or machine.icount_shift is not None else "multi"
-        # QEMU goes through a `rep movsb` byte by byte, and a clock of instructions counts each: without fast strings
-        # the kernel clears and copies pages eight bytes at a time, twice as fast and closer to what a copy costs.
+        # QEMU executes a `rep movsb` byte by byte, and a clock of instructions counts each byte.
+        # Without fast strings the kernel clears and copies eight bytes at a time, twice as fast and
+        # closer to the real cost of a copy.
         words = ["-accel", f"tcg,thread={thread}", "-cpu", "max,-erms,-fsrm"]
     if machine.icount_shift is not None:
         words += [
@@ -140,7 +145,8 @@ def _ports(names: Sequence[str], fds: Sequence[int]) -> list[str]:
 
 def _numa(topology: Topology, own_hmat: bool) -> list[str]:
     count = len(topology.nodes)
-    # CPUs of two nodes must not be of one socket; where they cannot be shared out evenly each is one of its own.
+    # CPUs of two nodes must not be in one socket; if they cannot be divided evenly, each CPU is a
+    # socket of its own.
     cpus, sockets = topology.cpus, len(topology.cpu_nodes)
     cores = 1 if cpus % sockets else cpus // sockets
     words = ["-smp", f"{cpus},sockets={cpus // cores},cores={cores},threads=1,maxcpus={cpus}"]

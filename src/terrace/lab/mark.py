@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Markers for the lab's QEMU plugins, from Python: what TG_MARK() of guest/terrace_guest.h is in C.
+"""Markers for the lab's QEMU plugins from Python, like TG_MARK() of guest/terrace_guest.h in C.
 
-A marker is a no-op instruction with a message in its displacement. Without a plugin, and outside QEMU, it does nothing;
-on a machine that is not x86_64, or forbids memory that is written and executed, nothing is executed at all.
+A marker is a no-op instruction with a message in its displacement. It has no effect without a
+plugin and outside of QEMU. On a machine that is not x86_64, or forbids writable executable memory,
+nothing is executed at all.
 """
 
 import ctypes
@@ -18,17 +19,17 @@ APP = 1
 
 
 def region(number: int) -> None:
-    """A boundary: an odd number 2K-1 begins region K, the even number 2K ends it."""
+    """Mark a boundary: an odd number 2K-1 begins region K, the even number 2K ends it."""
     _mark(_REGION, number)
 
 
 def task(number: int) -> None:
-    """The calling thread is of that kind from now on: APP, or another WL_KIND of guest/wl.h."""
+    """Mark the calling thread as of this kind from here on: APP, or another WL_KIND of guest/wl.h."""
     _mark(_TASK, number)
 
 
 def marker_bytes(kind: int, number: int) -> bytes:
-    """The instruction: nopl disp32(%rax,%rax,1). Raises ValueError for a number that has no byte."""
+    """Encode the instruction: nopl disp32(%rax,%rax,1). Raises ValueError for a number that does not fit."""
     if not 0 <= number <= 255:
         raise ValueError(f"a marker's number is 0 to 255, not {number}")
     return bytes((0x0F, 0x1F, 0x84, 0x00)) + (_MAGIC << 16 | kind << 8 | number).to_bytes(4, "little")
@@ -42,7 +43,7 @@ def _mark(kind: int, number: int) -> None:
 
 @functools.cache
 def _function(code: bytes) -> Callable[[], None] | None:
-    """The instruction and a return as a function, kept for good."""
+    """Create a function of the instruction and a return; cached forever."""
     if platform.machine() != "x86_64":
         return None
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Receive the files of a guest (guest/init_out.c has the format) into a folder of the host.
 
-The guest is not trusted. Every name is checked, every folder on the way is opened without following links, a file is
-created anew, modes lose all but rwx, and contents are counted against a limit. The first record that is not in order
-ends the transfer.
+The guest is not trusted. Every name is checked, every folder on the path is opened without
+following links, each file is created anew, modes lose all bits except rwx, and the size is limited.
+The first invalid record ends the transfer.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from terrace.errors import UsageError
 from terrace.units import format_size
 
-#: The folder in the guest; guest/init.h has the same.
+#: The folder in the guest; guest/init.h has the same path.
 GUEST_FOLDER = "/run/terrace/out"
 VARIABLE = "TERRACE_OUT"
 DEFAULT_LIMIT = 256 << 20
@@ -29,7 +29,7 @@ _HEAD = re.compile(
 )
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-#: Entries that are left behind, by the guest's word.
+#: Kinds of entries that the guest does not send.
 _KINDS = {
     "link": "a symbolic link",
     "device": "a device",
@@ -37,7 +37,7 @@ _KINDS = {
     "socket": "a socket",
     "mount": "another file system",
 }
-#: Contents that should have come and did not.
+#: Reasons why the contents of a file are missing.
 _LOSSES = {
     "limit": "larger than the rest of the limit",
     "deep": "nested too deeply",
@@ -46,7 +46,7 @@ _LOSSES = {
 
 
 class _RefusedError(Exception):
-    """The guest sent something that is not in order, or the host cannot write."""
+    """The guest sent an invalid record, or the host cannot write."""
 
 
 def check_folder(path: Path) -> None:
@@ -66,18 +66,18 @@ def check_folder(path: Path) -> None:
 
 
 class Receiver:
-    """The folder and what has arrived of it; `feed` takes bytes in pieces of any size."""
+    """The folder and its received files; `feed` takes bytes in pieces of any size."""
 
     def __init__(self, folder: Path, limit: int = DEFAULT_LIMIT) -> None:
-        """Create the folder if it is not there. Raises UsageError."""
+        """Create the folder if it does not exist. Raises UsageError."""
         check_folder(folder)
         self.folder = folder
         self.limit = limit
-        #: True after the last record, or once nothing more is accepted.
+        #: True after the last record, or if no more data is accepted.
         self.ended = False
-        #: Why files are missing, a line each; empty when all has arrived.
+        #: Reasons for missing files, one per line; empty if all files have arrived.
         self.problems: list[str] = []
-        #: Entries that are no files or folders, each with its kind.
+        #: Entries that are neither files nor folders, with their kinds.
         self.skipped: list[str] = []
         self._pending = bytearray()
         self._entries = 0
@@ -95,7 +95,7 @@ class Receiver:
             raise UsageError(f"--out {folder}: {error.strerror}") from error
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the stream; after the end they are ignored."""
+        """Process the next bytes of the stream; bytes after the end are ignored."""
         if self.ended:
             return
         self._pending += data
@@ -108,9 +108,9 @@ class Receiver:
             self.give_up(f"cannot write {_shown(self._name)}: {error.strerror}")
 
     def give_up(self, reason: str) -> None:
-        """End the transfer: what has arrived as a whole stays, a file that is cut off goes.
+        """End the transfer: complete files stay, an incomplete one is removed.
 
-        Of a transfer that never began no folder is left that was not there before.
+        If the transfer never started, a folder that it created is removed.
         """
         if self.ended:
             return
@@ -127,7 +127,7 @@ class Receiver:
     # ---- records ----
 
     def _step(self) -> bool:
-        """Take one piece of what is pending; False when more bytes are needed."""
+        """Process one piece of the pending bytes; False if more bytes are needed."""
         if self._file >= 0:
             return self._take_contents()
         line, newline, _ = self._pending[: _MOST_HEAD + 1].partition(b"\n")
@@ -210,7 +210,7 @@ class Receiver:
     # ---- folders ----
 
     def _open_folder(self, parts: list[bytes]) -> int:
-        """A descriptor of a folder below ours, which no link has a part in."""
+        """Open a folder below the base folder, without following links."""
         at = os.dup(self._root)
         for part in parts:
             try:
@@ -232,7 +232,7 @@ class Receiver:
             self.problems.append(f"{_shown(name)} is cut off, and cannot be removed: {error.strerror}")
 
     def _finish(self) -> None:
-        """Folders get their modes last, the innermost first: a mode may forbid to write into its folder."""
+        """Set the modes of folders last, the innermost first: a mode may forbid writing to the folder."""
         self.ended = True
         self._pending.clear()
         for name, mode in reversed(self._folder_modes):
@@ -248,7 +248,7 @@ class Receiver:
 
 
 def _checked(name: bytes) -> list[bytes]:
-    """The parts of a name that stays below the folder. Raises _RefusedError."""
+    """Get the parts of a name that stays below the folder. Raises _RefusedError."""
     parts = name.split(b"/")
     if b"\0" in name or len(parts) > _MOST_DEPTH + 1 or any(part in (b"", b".", b"..") for part in parts):
         raise _RefusedError(f"the guest sent a name that leads out of the folder: {_shown(name)}")
@@ -258,6 +258,6 @@ def _checked(name: bytes) -> list[bytes]:
 
 
 def _shown(name: bytes) -> str:
-    """A name for a message, without anything that a terminal would obey."""
+    """Format a name for a message, without terminal control characters."""
     text = os.fsdecode(name)
     return repr(text if len(text) <= 200 else text[:200] + "…")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Our QEMU plugins: compiled here, with the options they need for a kernel and a machine."""
+"""Terrace's QEMU plugins: compile them, and get their options for a kernel and a machine."""
 
 import hashlib
 import subprocess
@@ -25,7 +25,8 @@ _SOURCES = {
     "timing": ("plugin.c", "kinds.c", "emulator.c", *_MODEL, "machine.c", "report.c", "pages.c"),
 }
 _PROBE = ("probe.c", "emulator.c", *_MODEL)
-# Whose work is told apart: name -> the function that only such a task runs. A kernel may lack some.
+# Kinds of tasks that are counted separately: name -> the function that only such a task runs. A
+# kernel may lack some.
 _KINDS = {
     "idle": "do_idle",
     "kmtierd": "mtier_burst_thread",
@@ -36,9 +37,11 @@ _KINDS = {
 #: Kinds of tasks that have no user code.
 KERNEL_THREADS = frozenset(_KINDS)
 _MARKED = {"app": 1, "sampler": 2}
-# What a task does from here until it is back in user mode: the stock kernel's scan in the task's own time.
+# Kinds of work from a function until the return to user mode: the stock kernel's scan in the task's
+# own time.
 _PATHS = {"numa_scan": "task_numa_work"}
-# Events of TLB flushes, wake-ups and huge pages, by the timing plugin's option: the functions that are one.
+# Events of TLB flushes, wake-ups and huge pages: option of the timing plugin -> functions that are
+# such an event.
 _EVENTS = {
     "sent": ("native_flush_tlb_multi",),
     "ipi": ("sysvec_call_function", "sysvec_call_function_single"),
@@ -54,12 +57,13 @@ _COMMAND_IS_EXEC = 2
 
 @dataclass(frozen=True)
 class TimingOptions:
-    """What to ask of the timing plugin.
+    """Options of the timing plugin.
 
-    `ledger` gets the JSON; `series_ms` is the step of its time series in modelled time (0: none); `pages` gets the
-    misses to memory of each virtual page of the app. `from_boot`: the model begins with the machine, not with the
-    command. `drives`: the guest's clock is the model's (plugin/drive.h), which needs -icount; the shift then says
-    how often QEMU looks at its timers, and nothing of the time an instruction takes.
+    `ledger` is the file for the JSON; `series_ms` is the step of its time series in modelled time
+    (0: none); `pages` is the file for the misses to memory of each virtual page of the app.
+    `from_boot`: the model starts with the machine, not with the command. `drives`: the guest's
+    clock is the model's (plugin/drive.h), which needs -icount; the shift then sets how often QEMU
+    checks its timers, not the time of an instruction.
     """
 
     ledger: Path
@@ -70,9 +74,11 @@ class TimingOptions:
 
 
 def require_tools(*, drives: bool = False) -> Plugins:
-    """Have all that the plugins need on this host; `drives` as in TimingOptions. Call it before any long work.
+    """Install everything that the plugins need on this host; `drives` as in TimingOptions. Call
+    this before any long work.
 
-    Raises MissingError for a package that cannot be installed, and for a QEMU in which the plugins do not work.
+    Raises MissingError for a package that cannot be installed, and for a QEMU in which the plugins
+    do not work.
     """
     require_packages(COMPILER, "compile QEMU plugins")
     require_packages(_READER, "read a kernel's symbols")
@@ -83,9 +89,11 @@ def require_tools(*, drives: bool = False) -> Plugins:
 
 
 def compile_plugin(name: str) -> Path:
-    """The plugin of that name (insn_count, timing) for this host's QEMU; compiled when a source changed.
+    """Compile the plugin of this name (insn_count, timing) for this host's QEMU, if a source has
+    changed.
 
-    Raises UsageError for another name, MissingError as require_tools does, and BuildError with the compiler's words.
+    Raises UsageError for another name, MissingError like require_tools, and BuildError with the
+    compiler's messages.
     """
     if name not in _SOURCES:
         raise UsageError(f"there is no plugin '{name}'; there are {', '.join(_SOURCES)}")
@@ -117,9 +125,9 @@ def _compile(name: str, files: tuple[str, ...], abi: int) -> Path:
 
 
 def read_symbols(vmlinux: Path) -> dict[str, int]:
-    """Address of every function of a kernel, by name (the first of several of one name).
+    """Read the address of every function of a kernel, by name (the first of several with one name).
 
-    Raises MissingError when the file has no symbols.
+    Raises MissingError if the file has no symbols.
     """
     require_packages(_READER, "read a kernel's symbols")
     done = subprocess.run(
@@ -138,11 +146,12 @@ def read_symbols(vmlinux: Path) -> dict[str, int]:
 
 
 def counter_argument(plugin: Path, symbols: Mapping[str, int], out: Path, blocks: Path | None = None) -> str:
-    """What follows -plugin for insn_count: the file and its options for the kernel with these symbols.
+    """Get the value of -plugin for insn_count: the file and its options for the kernel with these
+    symbols.
 
-    `blocks` gets what terrace.demo.functions reads.
+    `blocks` is the file that terrace.demo.functions reads.
 
-    Raises MissingError when the kernel has no __switch_to_asm, without which tasks cannot be told apart.
+    Raises MissingError if the kernel has no __switch_to_asm, which is needed to distinguish tasks.
     """
     profile = [f"blocks={_escape(blocks)}"] if blocks else []
     return ",".join([_escape(plugin), f"out={_escape(out)}", *profile, *_kind_options(symbols)])
@@ -156,11 +165,11 @@ def timing_argument(
     machine_file: Path,
     emulator: Emulator | None = None,
 ) -> str:
-    """What follows -plugin for timing; writes the machine to `machine_file`.
+    """Get the value of -plugin for timing, and write the machine to `machine_file`.
 
-    `emulator` is the QEMU that gets it, by default the installed one. `topology` is the machine as QEMU gets it, after
-    any change of its CPUs and memory. Raises UsageError when it lacks what the model needs, and MissingError as
-    counter_argument does.
+    `emulator` is the QEMU to use, by default the installed one. `topology` is the machine as QEMU
+    gets it, after any change of its CPUs and memory. Raises UsageError if it lacks a parameter of
+    the model, and MissingError like counter_argument.
     """
     machine_file.write_text(machine_text(topology, physical=(emulator or find_emulator()).tells_physical))
     words = [_escape(plugin), f"out={_escape(options.ledger)}", f"machine={_escape(machine_file)}"]
@@ -193,5 +202,5 @@ def _kind_options(symbols: Mapping[str, int]) -> list[str]:
 
 
 def _escape(path: Path) -> str:
-    """A comma ends a plugin's option unless it is doubled."""
+    """Escape commas, which end an option of a plugin, by doubling them."""
     return str(path).replace(",", ",,")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One QEMU process: started with its sockets, ended for sure."""
+"""One QEMU process: start it with its sockets, and make sure that it ends."""
 
 import ctypes
 import os
@@ -16,19 +16,20 @@ from terrace.lab.topology import MIB, Topology
 from terrace.units import format_size
 
 _PR_SET_PDEATHSIG = 1
-# How a program ends by a bug of its own; the rest comes from others (SIGKILL: a user, or a host without memory).
+# Signals of a fault in the program itself; other signals come from outside (SIGKILL: a user, or a
+# host without memory).
 _BUGS = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP))
-# QEMU itself, its translation buffer, and what the host needs to go on living.
+# Memory of QEMU itself, its translation buffer, and the rest of the host.
 HOST_RESERVE = 512 * MIB
 
 
 def host_memory() -> int:
-    """Bytes of memory of this host."""
+    """Get the memory of this host in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def require_host_memory(topology: Topology) -> None:
-    """Raise UsageError when the machine could not have all its memory at once on this host."""
+    """Raise UsageError if this host has less memory than the machine needs."""
     have = host_memory()
     if topology.memory + HOST_RESERVE > have:
         raise UsageError(
@@ -39,7 +40,7 @@ def require_host_memory(topology: Topology) -> None:
 
 
 def require_qemu() -> None:
-    """Have a QEMU that works: installed when it is not there. Raises MissingError when that cannot be."""
+    """Make sure that QEMU works, and install it if necessary. Raises MissingError if that fails."""
     find_emulator()
 
 
@@ -47,7 +48,7 @@ class Qemu:
     """A running machine: `ports` maps the names of the machine's ports to non-blocking sockets."""
 
     def __init__(self, machine: Machine, log: Path) -> None:
-        """Start it. `log` gets QEMU's own messages. Raises UsageError or MissingError before anything runs."""
+        """Start QEMU; `log` receives its messages. Raises UsageError or MissingError before anything runs."""
         require_qemu()
         require_host_memory(machine.topology)
         self.ports: dict[str, socket.socket] = {}
@@ -63,7 +64,7 @@ class Qemu:
                 stdout=log_file,
                 stderr=log_file,
                 pass_fds=fds,
-                start_new_session=True,  # Ctrl-C on the terminal is ours to pass on
+                start_new_session=True,  # Ctrl-C on the terminal is passed on by this program
                 preexec_fn=die_with_parent(signal.SIGKILL),
             )
         for end in far:
@@ -74,20 +75,20 @@ class Qemu:
         self._qmp = pairs[-1][0]
 
     def messages(self) -> str:
-        """What QEMU itself had to say."""
+        """Get QEMU's own messages."""
         return self._log.read_text(errors="replace").strip()
 
     def ended(self) -> bool:
-        """True when the process is gone."""
+        """Whether the process has ended."""
         return self.process.poll() is not None
 
     def killed_by(self) -> signal.Signals | None:
-        """The signal that ended the process, if one did: a guest that goes down, whatever for, ends it without."""
+        """Get the signal that ended the process, if any: a guest that powers off ends QEMU without a signal."""
         code = self.process.poll()
         return None if code is None or code >= 0 else signal.Signals(-code)
 
     def interrupt_cpus(self) -> None:
-        """Send every CPU an NMI; our kernels panic on it and say where they were."""
+        """Send every CPU an NMI; the lab's kernels panic on it and print the state of each CPU."""
         try:
             self._qmp.settimeout(2)
             self._qmp.sendall(b'{"execute":"qmp_capabilities"}\n{"execute":"inject-nmi"}\n')
@@ -95,7 +96,7 @@ class Qemu:
             pass
 
     def wait(self, seconds: float) -> bool:
-        """Wait for it to end by itself; False when it did not."""
+        """Wait for QEMU to end by itself; False if it did not."""
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -103,9 +104,9 @@ class Qemu:
         return True
 
     def kill(self) -> None:
-        """End it now; may be called any number of times."""
+        """End QEMU now; may be called any number of times."""
         if not self.ended():
-            # A stopped process gets SIGKILL, too.
+            # SIGKILL also ends a stopped process.
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         for end in [*self.ports.values(), self._qmp]:
@@ -113,12 +114,14 @@ class Qemu:
 
 
 def is_bug(number: signal.Signals | None) -> bool:
-    """True for a signal that says that QEMU itself is at fault."""
+    """Whether the signal shows a fault of QEMU itself."""
     return number in _BUGS
 
 
 def die_with_parent(number: signal.Signals) -> Callable[[], None]:
-    """What a child calls to get this signal when the thread that forked it ends: nothing outlives us, killed or not."""
+    """Called by a child: send it this signal when the thread that forked it ends, so that no child
+    outlives this program.
+    """
     libc = ctypes.CDLL(None)
 
     def ask() -> None:

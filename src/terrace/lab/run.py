@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Run one command on a machine of the lab: its bytes in and out, how it ended, what the kernel said."""
+"""Run one command on a machine of the lab: its input and output, its end, and the kernel's messages."""
 
 import os
 import selectors
@@ -46,10 +46,11 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of host time: until init must answer, between heartbeats, to end when asked to, and to say where it is.
+    """Seconds of host time: until init must answer, between heartbeats, to end after a request, and
+    to print its CPUs' state.
 
-    The last of these is only waited for where nothing is said: whoever answers ends by that. `files_s`: until all files
-    of a command that has ended, or was ended, have arrived.
+    The last limit applies only without messages; otherwise the kernel ends by itself. `files_s`:
+    until all files of an ended command have arrived.
     """
 
     boot_s: float = 120.0
@@ -59,19 +60,20 @@ class Limits:
     files_s: float = 120.0
 
     def scaled(self, factor: float) -> "Limits":
-        """The same patience on a slower machine."""
+        """Get the same limits for a slower machine."""
         return Limits(self.boot_s * factor, self.hang_s * factor, self.stop_s, self.answer_s, self.files_s * factor)
 
 
 @dataclass(frozen=True)
 class GuestResult:
-    """How a run ended.
+    """The result of a run.
 
-    `verdict` is ok when the command itself ended (`exit_code` is then its own, 128+N after signal N), else timeout,
-    hang or panic (124), no-boot or setup (125), qemu (a signal ended QEMU: 124, or 125 while it booted), interrupted
-    (128+N). `stdout` and `stderr` are empty when sinks took them. `missing` says which files could not be handed back
-    and why, `skipped` which entries are none. `boot_s` and `run_s` are host seconds to the start of
-    the command and of the whole.
+    `verdict` is ok if the command itself ended (`exit_code` is then its own, 128+N after signal N),
+    otherwise timeout, hang or panic (124), no-boot or setup (125), qemu (a signal ended QEMU: 124,
+    or 125 during boot), interrupted (128+N). `stdout` and `stderr` are empty if sinks received
+    them. `missing` lists files that could not be returned, with reasons, `skipped` entries that are
+    no files. `boot_s` and `run_s` are host seconds until the start of the command and until the
+    end.
     """
 
     exit_code: int
@@ -87,11 +89,11 @@ class GuestResult:
 
     @property
     def reports(self) -> list[KernelReport]:
-        """What the kernel complained of."""
+        """Get the errors in the kernel log."""
         return classify(self.console_log)
 
     def explain(self) -> str:
-        """For a run that did not end by itself: what happened, with the kernel's last words; else ''."""
+        """Describe a run that did not end by itself, with the kernel's last messages; otherwise ''."""
         if self.verdict == "ok":
             return ""
         text = f"the guest {_ENDINGS[self.verdict]}"
@@ -106,7 +108,7 @@ class GuestResult:
 
 
 def guest_environment(base: Mapping[str, str], *, out: bool = False) -> dict[str, str]:
-    """The caller's environment as the command in the guest gets it; `out`: it can hand files back."""
+    """Get the caller's environment for the command in the guest; `out`: the command can return files."""
     env = {name: value for name, value in base.items() if name not in ("TMPDIR", "XDG_RUNTIME_DIR", VARIABLE)}
     if out:
         env[VARIABLE] = GUEST_FOLDER
@@ -116,9 +118,9 @@ def guest_environment(base: Mapping[str, str], *, out: bool = False) -> dict[str
 
 
 def choose_topology(topology: Topology | str, cpus: int | None = None, memory_scale: float = 1.0) -> Topology:
-    """The machine asked for, by name or as it is, with other numbers of CPUs and memory.
+    """Get a machine by name or as given, with other numbers of CPUs and memory.
 
-    Raises UsageError for what cannot be, also for more memory than this host has.
+    Raises UsageError for an impossible machine, also for more memory than this host has.
     """
     result = load_topology(topology) if isinstance(topology, str) else topology
     if cpus is not None:
@@ -130,9 +132,11 @@ def choose_topology(topology: Topology | str, cpus: int | None = None, memory_sc
 
 
 def require_guest_tools() -> None:
-    """Have all that a guest needs on this host: QEMU, and a compiler for its init. Call it before any long work.
+    """Install everything that a guest needs on this host: QEMU, and a compiler for its init. Call
+    this before any long work.
 
-    Raises MissingError for a package that cannot be installed, and for a QEMU that cannot run guests.
+    Raises MissingError for a package that cannot be installed, and for a QEMU that cannot run
+    guests.
     """
     require_qemu()
     require_packages(COMPILER, "compile what runs in the guest")
@@ -166,16 +170,17 @@ def run_in_guest(
     out: Path | None = None,
     out_limit: int = DEFAULT_LIMIT,
 ) -> GuestResult:
-    """Boot `kernel` (a vmlinux) on `topology` and run `argv` there as root, in the host's files.
+    """Boot `kernel` (a vmlinux) on `topology` and run `argv` there as root, with the host's files.
 
-    `stdin` is a descriptor to read from, bytes, or None for no input. `stdout` and `stderr` get bytes as they come;
-    None collects them in the result. `timeout_s` bounds the whole run in host time. A QEMU that dies of a bug of its
-    own while the machine boots is started once more: `argv` has not begun by then. SIGINT, SIGTERM and SIGHUP end the
-    command in the guest and then do here what they always do; with `pass_signals` they are the command's alone.
-    `one_thread` is for a kernel that patches its own code (`Flavour.one_thread`). Files that the command leaves in
-    $TERRACE_OUT come to `out`, a new or empty folder, at most `out_limit` bytes; so do those of a command that fails or
-    is ended by its time limit, as long as the kernel answers.
-    Raises UsageError, MissingError or BuildError before anything starts; everything later is in the result.
+    `stdin` is a descriptor to read from, bytes, or None for no input. `stdout` and `stderr` receive
+    bytes as they arrive; None collects them in the result. `timeout_s` limits the whole run in host
+    time. A QEMU that ends during boot by a fault of its own is started once more: `argv` has not
+    started at that time. SIGINT, SIGTERM and SIGHUP end the command in the guest and then have
+    their usual effect here; with `pass_signals` only the command gets them. `one_thread` is for a
+    kernel that patches its own code (`Flavour.one_thread`). Files that the command leaves in
+    $TERRACE_OUT are copied to `out`, a new or empty folder, up to `out_limit` bytes; also those of
+    a command that fails or reaches its time limit, if the kernel still answers. Raises UsageError,
+    MissingError or BuildError before anything starts; all later errors are in the result.
     """
     require_qemu()
     chosen = choose_topology(topology, cpus, memory_scale)
@@ -245,7 +250,7 @@ class _Input:
 
 @dataclass
 class _Ending:
-    """What init said of the command's end, and the bytes that must have arrived by then."""
+    """Init's report of the command's end, and the number of bytes that must have arrived by that time."""
 
     code: int
     expected: tuple[int, int]
@@ -253,7 +258,7 @@ class _Ending:
 
 @dataclass
 class _Run:
-    """The conversation with one guest, from power-on to power-off."""
+    """The communication with one guest, from power-on to power-off."""
 
     qemu: Qemu
     input: _Input
@@ -281,7 +286,7 @@ class _Run:
         self._selector = selectors.PollSelector()
 
     def __enter__(self) -> Self:
-        # What must not happen: an exception here leaves a QEMU behind.
+        # An exception here would leave a QEMU behind.
         if threading.current_thread() is threading.main_thread():
             for number in (*_STOP_SIGNALS, signal.SIGWINCH):
                 self._old_handlers[number] = signal.signal(number, self._on_signal)
@@ -301,7 +306,7 @@ class _Run:
     # ---- the loop ----
 
     def go(self) -> None:
-        """Serve the guest until it is over, for whatever reason."""
+        """Serve the guest until its end."""
         while not self._over():
             self._watch()
             for key, events in self._selector.select(_TICK_S):
@@ -329,7 +334,7 @@ class _Run:
         return False
 
     def _watch(self) -> None:
-        """Ask for just the events we can use now."""
+        """Wait only for events that can be handled now."""
         wanted: dict[int, tuple[str, int]] = {}
         for name in self.qemu.ports.keys() - {"terrace.in"}:
             wanted[self.qemu.ports[name].fileno()] = (name, selectors.EVENT_READ)
@@ -378,13 +383,13 @@ class _Run:
     def _receive(self, which: int) -> bool:
         data = self._read_port("terrace.out" if which == 0 else "terrace.err")
         if not data:
-            self.qemu.wait(0.05)  # the machine is about to end; do not spin until it has
+            self.qemu.wait(0.05)  # the machine is about to end; do not spin until then
             return False
         self._received[which] += len(data)
         try:
             self.sinks[which](data)
         except BrokenPipeError:
-            # Whoever read our output went away: the command gets what it would have got there.
+            # The reader of the output has gone: discard it, as for a closed pipe.
             self.sinks = (_swallow, self.sinks[1]) if which == 0 else (self.sinks[0], _swallow)
             self.stop_signal = signal.SIGPIPE
             self._ask_to_stop(signal.SIGPIPE)
@@ -449,7 +454,7 @@ class _Run:
             self.verdict, self.message = verdict, message
 
     def _drain(self) -> None:
-        """The machine is gone; what it sent before is still in the sockets."""
+        """Read data that the machine had sent before its end from the sockets."""
         self._read_control()
         for which in (0, 1):
             while self._receive(which):
@@ -468,7 +473,9 @@ class _Run:
             self._conclude("panic", self.qemu.messages())
 
     def qemu_failed_to_boot(self) -> bool:
-        """True when QEMU had a bug before the command began; nobody saw or gave any of its bytes by then."""
+        """Whether QEMU failed by its own fault before the command started; none of the command's
+        bytes were used at that time.
+        """
         return self.verdict == "qemu" and not self.boot_s and is_bug(self.qemu.killed_by())
 
     def _pass_signals(self) -> None:
@@ -502,7 +509,8 @@ class _Run:
             elif now - self._last_beat > self.limits.answer_s:
                 self._give_up_files(f"nothing arrived for {self.limits.answer_s:g} s")
         elif self._stop_at is not None and now > self._stop_at and self.files and self.boot_s:
-            # The command has not ended as it was asked to: init ends it, and sends what it has written.
+            # The command has ignored the request to end: init ends it, and sends the files that it
+            # has written.
             self._collecting = True
             self._files_until = now + self.limits.files_s
             self._say("collect")
@@ -531,12 +539,12 @@ class _Run:
         return "" if self.stop_signal or self.timeout_s is None else f"{self.timeout_s:g} s"
 
     def _interrogate(self) -> None:
-        """Make a silent kernel say where its CPUs are."""
+        """Make a silent kernel print the state of its CPUs."""
         self.qemu.interrupt_cpus()
         self.qemu.wait(self.limits.answer_s)
 
     def result(self, stdout: bytes, stderr: bytes, log: str) -> GuestResult:
-        """What the run came to; call it after `go`."""
+        """Get the result; call this after `go`."""
         no_answer = self.verdict in ("timeout", "hang", "panic") or (self.verdict == "qemu" and self.boot_s)
         code = EXIT_NO_ANSWER if no_answer else EXIT_NO_BOOT
         message = self.message
@@ -568,7 +576,7 @@ def _converse(
     timeout_s: float | None,
     files: Receiver | None,
 ) -> _Run:
-    """Run the machine to its end; once more when QEMU's own bug kept it from booting, which is not its kernel's end."""
+    """Run the machine to its end; once more if a fault of QEMU prevented its boot."""
     log = machine.initrd.with_name("qemu.log")
     for last in (False, True):
         machine.console.write_bytes(b"")
@@ -581,4 +589,4 @@ def _converse(
 
 
 def _swallow(data: bytes) -> None:
-    """A sink for output that nobody wants any more."""
+    """A sink for output without a reader."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A terminal session in the guest: the host's terminal in raw mode, a pseudo terminal on the other side."""
+"""A terminal session in the guest: the host's terminal in raw mode, a pseudo terminal in the guest."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 def terminal_size() -> str | None:
-    """ROWSxCOLUMNS of the terminal we talk to; None when there is none."""
+    """Get ROWSxCOLUMNS of this terminal; None if there is none."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     size = os.get_terminal_size(sys.stdout.fileno())
@@ -19,7 +19,7 @@ def terminal_size() -> str | None:
 
 @contextmanager
 def raw_terminal() -> Iterator[None]:
-    """Pass every key through, Ctrl-C too; the terminal is as it was afterwards, whatever happens."""
+    """Pass every key through, including Ctrl-C; the terminal is restored in any case."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     try:
@@ -30,6 +30,6 @@ def raw_terminal() -> Iterator[None]:
 
 
 def shell_command() -> list[str]:
-    """The user's own shell, where it is one that the guest can start."""
+    """Get the user's own shell, if the guest can start it."""
     shell = os.environ.get("SHELL", "")
     return [shell if os.access(shell, os.X_OK) else "/bin/bash"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The modelled machine as the timing plugin reads it (plugin/machine.h), made from a topology. Pure."""
+"""The modelled machine as the timing plugin reads it (plugin/machine.h), computed from a topology. Pure."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,8 @@ from terrace.lab.topology import Cache, Tlb, Topology
 _LINE = 64
 _HUGE_PAGE = 2 << 20
 _GB_PER_S = 10**9
-# Where QEMU's q35 machine leaves a gap below 4G, for devices: memory from `_MUCH` on ends at `_GAP` and goes on at 4G.
+# QEMU's q35 machine leaves a gap below 4G for devices: memory of at least `_MUCH` ends at `_GAP`
+# and continues at 4G.
 _MUCH = 0xB000_0000
 _GAP = 0x8000_0000
 _GAP_END = 1 << 32
@@ -19,9 +20,9 @@ _TLB_NAMES = {(1, "4K"): "dtlb_4k", (1, "2M"): "dtlb_2m", (2, None): "stlb"}
 
 @dataclass(frozen=True)
 class Span:
-    """The place of a node's memory in the addresses that QEMU passes to a plugin.
+    """The range of a node's memory in the addresses that QEMU passes to a plugin.
 
-    `skew` is to be subtracted from such an address to get the guest's physical one, modulo 2M.
+    Subtract `skew` from such an address to get the guest's physical one, modulo 2M.
     """
 
     base: int
@@ -30,13 +31,14 @@ class Span:
 
 
 def node_spans(topology: Topology, *, physical: bool) -> list[Span]:
-    """The spans of all nodes.
+    """Get the spans of all nodes.
 
-    `physical`: QEMU passes the guest's physical address to a plugin (8.2 and later). The gap below 4G is taken out by
-    the plugin (`gap` in `machine_text`). Before 8.2 a plugin's address is the sum of the place of the node's memory
-    backend among all memory blocks, of its place in the machine's memory, and of the place in the backend;
-    lab/machine.py gives each node a backend, one after the other, so that the first two are both the sum of the
-    sizes before it. The gap is no part of that, and is a multiple of 2M.
+    `physical`: QEMU passes the guest's physical address to a plugin (8.2 and later). The plugin
+    removes the gap below 4G (`gap` in `machine_text`). Before 8.2 a plugin's address is the sum of
+    three offsets: of the node's memory backend among all memory blocks, of the backend in the
+    machine's memory, and in the backend. lab/machine.py gives each node one backend, in order, so
+    the first two are both the sum of the sizes before it. These offsets do not include the gap,
+    which is a multiple of 2M.
     """
     spans = []
     before = 0
@@ -47,7 +49,9 @@ def node_spans(topology: Topology, *, physical: bool) -> list[Span]:
 
 
 def machine_text(topology: Topology, *, physical: bool) -> str:
-    """The file; `physical` as in `node_spans`. Raises UsageError when the topology lacks what the model needs."""
+    """Create the file; `physical` as in `node_spans`. Raises UsageError if the topology lacks a
+    parameter of the model.
+    """
     for number, node in enumerate(topology.nodes):
         if not node.memory:
             raise UsageError(f"topology '{topology.name}': node {number} has no memory; the timing model needs some")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Named machines: memory nodes, their CPUs, and how far and how fast the way from one to the other is.
+"""Named machines: memory nodes, their CPUs, and the latency and bandwidth between them.
 
-A topology is a TOML file of the folder topologies/ (or any path). docs/reference/topologies.md describes every key.
+A topology is a TOML file of the folder topologies/ (or any path). docs/reference/topologies.md
+describes every key.
 """
 
 import tomllib
@@ -33,7 +34,8 @@ _PAGES = ("4K", "2M")
 class Node:
     """One node: bytes of memory (0: CPUs only), number of CPUs (0: memory only).
 
-    `write_cost`: in the memory-timing model a written byte takes the node's time of so many read ones.
+    `write_cost`: in the timing model, a written byte takes the time of this number of read bytes on
+    the node.
     """
 
     memory: int
@@ -43,7 +45,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Access:
-    """How a CPU of node `source` meets the memory of node `target`: latency in ns, bandwidth in bytes/s."""
+    """Access of a CPU of node `source` to the memory of node `target`: latency in ns, bandwidth in bytes/s."""
 
     source: int
     target: int
@@ -54,7 +56,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Cache:
-    """One cache level of every CPU, for the memory-timing model: bytes, ways, bytes of a line, ns of a hit."""
+    """One cache level of every CPU, for the timing model: bytes, ways, bytes of a line, ns of a hit."""
 
     level: int
     size: int
@@ -65,9 +67,9 @@ class Cache:
 
 @dataclass(frozen=True)
 class Tlb:
-    """One TLB of every CPU, for the memory-timing model: entries, ways, ns of a hit.
+    """One TLB of every CPU, for the timing model: entries, ways, ns of a hit.
 
-    `page` is 4K or 2M, or None for one that holds both.
+    `page` is 4K or 2M, or None for a TLB with both.
     """
 
     level: int
@@ -79,7 +81,7 @@ class Tlb:
 
 @dataclass(frozen=True)
 class Model:
-    """Parameters of the memory-timing model that are no size of anything; docs/reference/timing-model.md."""
+    """Other parameters of the timing model; see docs/reference/timing-model.md."""
 
     insn_ps: int = 500
     overlap_random: float = 4.0
@@ -129,11 +131,13 @@ class Topology:
         return [number for number, node in enumerate(self.nodes) if node.cpus]
 
     def access(self, source: int, target: int) -> Access | None:
-        """The way from the CPUs of `source` to the memory of `target`; None where there are no CPUs or no memory."""
+        """Get the access from the CPUs of `source` to the memory of `target`; None without such CPUs or memory."""
         return self._by_pair.get((source, target))
 
     def distance(self, source: int, target: int) -> int:
-        """SLIT distance: 10 to itself, as given, the reverse where only that is given, else by way of a third node."""
+        """Get the SLIT distance: 10 to itself, as given, or the reverse if only that is given,
+        otherwise through a third node.
+        """
         if source == target:
             return 10
         known = self._stated(source, target)
@@ -147,7 +151,7 @@ class Topology:
         return way.distance if way else None
 
     def nearest_cpu_node(self, number: int) -> int:
-        """The CPU node that reaches `number` soonest (a CPU node itself: its own)."""
+        """Get the CPU node with the fastest access to `number` (for a CPU node: itself)."""
         if self.nodes[number].cpus:
             return number
 
@@ -158,9 +162,9 @@ class Topology:
         return min(self.cpu_nodes, key=latency)
 
     def with_cpus(self, count: int) -> "Topology":
-        """The same machine with `count` CPUs, dealt out to the CPU nodes in turn.
+        """Get the same machine with `count` CPUs, assigned to the CPU nodes in turn.
 
-        Raises UsageError when there are fewer than CPU nodes.
+        Raises UsageError if there are fewer than CPU nodes.
         """
         nodes = self.cpu_nodes
         if count < len(nodes):
@@ -173,9 +177,9 @@ class Topology:
         )
 
     def with_memory_scale(self, factor: float) -> "Topology":
-        """The same machine with `factor` times the memory on every node, in whole MiB.
+        """Get the same machine with `factor` times the memory on every node, in whole MiB.
 
-        Raises UsageError when a node would fall below 64 MiB.
+        Raises UsageError if a node would have less than 64 MiB.
         """
         nodes = tuple(replace(node, memory=round(node.memory * factor / MIB) * MIB) for node in self.nodes)
         small = min(new.memory for new, old in zip(nodes, self.nodes, strict=True) if old.memory)
@@ -187,14 +191,14 @@ class Topology:
 
 
 def topology_names() -> list[str]:
-    """Names of the topologies that come with Terrace."""
+    """List the names of the topologies that come with Terrace."""
     return sorted(path.stem for path in (repo_root() / "topologies").glob("*.toml"))
 
 
 def load_topology(name: str) -> Topology:
-    """The topology of that name, or of the file when `name` is a path to a .toml file.
+    """Load the topology of that name, or the file if `name` is a path to a .toml file.
 
-    Raises UsageError naming file and key for anything the file may not say.
+    Raises UsageError with file and key for invalid contents.
     """
     path = Path(name)
     if path.suffix != ".toml":
@@ -216,7 +220,7 @@ def load_topology(name: str) -> Topology:
 
 
 def parse_topology(name: str, text: str, file: str) -> Topology:
-    """Read and check the TOML `text`; `file` is what errors call it."""
+    """Parse and check the TOML `text`; `file` is its name in errors."""
     try:
         table = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -236,7 +240,7 @@ def parse_topology(name: str, text: str, file: str) -> Topology:
 
 
 def check_machine(where: str, nodes: tuple[Node, ...]) -> None:
-    """Raise UsageError, which begins with `where`, when no machine can have these nodes."""
+    """Raise UsageError with the prefix `where` if no machine can have these nodes."""
     if not 1 <= len(nodes) <= MAX_NODES:
         raise UsageError(f"{where}: {len(nodes)} nodes; a machine has 1 to {MAX_NODES} nodes")
     if not any(node.cpus for node in nodes):
@@ -249,7 +253,7 @@ def check_machine(where: str, nodes: tuple[Node, ...]) -> None:
 
 
 def check_memory(node: Node) -> None:
-    """Raise UsageError when no node can have that memory."""
+    """Raise UsageError if no node can have that memory."""
     if not node.memory and not node.cpus:
         raise UsageError("a node needs memory, CPUs, or both")
     if node.memory and (node.memory < 64 * MIB or node.memory % MIB):
@@ -257,7 +261,7 @@ def check_memory(node: Node) -> None:
 
 
 class _Reader:
-    """A TOML table read key by key; every error names file and key."""
+    """Reads a TOML table by key; every error has file and key."""
 
     def __init__(self, file: str, where: str, table: Mapping[str, Any], keys: set[str]) -> None:
         self.file = file
@@ -361,7 +365,7 @@ def _read_accesses(top: _Reader, nodes: tuple[Node, ...], file: str) -> tuple[Ac
 
 
 def _read_ways(reader: _Reader, nodes: int) -> list[Access]:
-    """One table: from and to may be sets, which stands for every pair of them."""
+    """Read one table: from and to may be sets, which stand for all pairs."""
     distance = reader.number("distance", 10, 254)
     latency_ns = reader.time_ns("latency")
     bandwidth = reader.size("bandwidth")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A machine from words of the command line: one for each node, with usual values for what they leave out."""
+"""A machine from words of the command line: one for each node, with common values for missing parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from terrace.lab.topology import MIB, Access, Node, Topology, check_machine, che
 from terrace.units import parse_size, parse_time_ns
 
 _KEYS = ("cpus", "distance", "latency", "bandwidth")
-#: As in topologies/two-socket-cxl.toml: the memory of a CPU's own node, that of a node with other CPUs, that of a node
-#: without CPUs; latency in ns, bandwidth in MiB/s.
+#: As in topologies/two-socket-cxl.toml: the memory of a CPU's own node, of a node with other CPUs,
+#: of a node without CPUs; latency in ns, bandwidth in MiB/s.
 _OWN = (80, 64 << 10)
 _OTHER_NS = 50
 _OTHER_DISTANCE = 21
@@ -20,7 +20,7 @@ _ALONE_DISTANCE = 24
 
 @dataclass(frozen=True)
 class _Word:
-    """One node as written; None where nothing is said."""
+    """One node as given; None for missing parts."""
 
     node: Node
     distance: int | None
@@ -29,11 +29,12 @@ class _Word:
 
 
 def from_words(words: Sequence[str]) -> Topology:
-    """The machine of words such as `2G,cpus=2`; nodes are numbered in the order of the words.
+    """Create the machine of words such as `2G,cpus=2`; nodes are numbered in the order of the
+    words.
 
-    Latency and bandwidth are those from the node's own CPUs, or from every CPU if it has none; from CPUs of other nodes
-    a node with CPUs is 50 ns farther and has half the bandwidth. The distance is that from CPUs of other nodes. Raises
-    UsageError that names the word for what cannot be.
+    Latency and bandwidth are those from the node's own CPUs, or from every CPU if it has none. From
+    CPUs of other nodes, a node with CPUs has 50 ns more latency and half the bandwidth. The
+    distance is that from CPUs of other nodes. Raises UsageError with the word if it is invalid.
     """
     nodes = [_read(word) for word in words]
     check_machine("--numa", tuple(one.node for one in nodes))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The rate of the host's time stamp counter, which is what a TCG guest without -icount reads as its own.
+"""The rate of the host's time stamp counter, which a TCG guest without -icount reads as its own.
 
-A guest that measures it against emulated timers on a busy host can be wrong by a factor of thirty, and all its times
-with it. So the host measures, once, where nothing is emulated.
+A guest that measures the rate against emulated timers on a busy host can be wrong by a factor of
+thirty, with all its times. So the host measures it once, without emulation.
 """
 
 import ctypes
@@ -20,13 +20,13 @@ _ROUNDS = 5
 
 @functools.cache
 def host_tsc_khz() -> int | None:
-    """Counts per millisecond, the median of five spans of 10 ms; None where there is no such counter to read."""
+    """Measure counts per millisecond, the median of five spans of 10 ms; None if the counter cannot be read."""
     if platform.machine() != "x86_64":
         return None
     try:
         page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     except OSError:
-        return None  # memory that is written and executed is forbidden here; the guest calibrates by itself
+        return None  # writable executable memory is forbidden here; the guest calibrates by itself
     page.write(_READ_TSC)
     read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
     rates: list[float] = []
@@ -39,6 +39,6 @@ def host_tsc_khz() -> int | None:
 
 
 def clock_arguments(accel: str, icount_shift: int | None) -> list[str]:
-    """Kernel arguments that tell a TCG guest the rate of its clock; none where the guest sees no host counter."""
+    """Get kernel arguments with the rate of a TCG guest's clock; none if the guest does not read the host's counter."""
     rate = host_tsc_khz() if accel == "tcg" and icount_shift is None else None
     return [] if rate is None else [f"tsc_early_khz={rate}"]

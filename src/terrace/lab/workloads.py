@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The workloads of guest/: what there is, of which sources, and what each is for.
+"""The workloads of guest/: their names, sources and purposes.
 
 `python3 -m terrace.lab.workloads NAME` prints the path of the compiled program.
 """
@@ -18,17 +18,18 @@ from terrace.lab.initramfs import compile_static, copy_script
 from terrace.words import did_you_mean
 
 _COMMON = ("wl_options.c", "wl_arena.c", "wl_sample.c", "wl_run.c", "wl_json.c")
-# The arena of every workload lies here: page N of a profile is page (address - ARENA) / 4096.
+# Address of the arena of every workload: page N of a profile is page (address - ARENA) / 4096.
 ARENA = 0x100000000000
-# The interpreter of the guest's scripts. The guest shares the host's files.
+# The interpreter of the guest's scripts. The guest uses the host's files.
 _PYTHON = Path("/usr/bin/python3")
 
 
 @dataclass(frozen=True)
 class Program:
-    """One workload: `latency` says whether its result has latency_ns, `copies` whether it has that option.
+    """One workload: `latency`: its result has latency_ns; `copies`: it has that option.
 
-    `script` is a file of guest/ that it has interpreters run; the memory is theirs then, and there is no arena.
+    `script` is a file of guest/ that it runs in interpreters; they own the memory, and there is no
+    arena.
     """
 
     name: str
@@ -39,11 +40,11 @@ class Program:
     script: str = ""
 
     def compile(self) -> Path:
-        """The static program, compiled unless that was done before. Raises MissingError or BuildError."""
+        """Compile the static program, if necessary. Raises MissingError or BuildError."""
         return compile_static(self.name, f"{self.name}.c", *self.sources, *_COMMON)
 
     def words(self) -> tuple[str, ...]:
-        """Its first options on the command line. Raises MissingError without an interpreter."""
+        """Get the first options of its command line. Raises MissingError without an interpreter."""
         if not self.script:
             return ()
         return ("--script", str(copy_script(self.script)), "--python-version", _python_version())
@@ -71,17 +72,17 @@ ALL_WORKLOADS: Mapping[str, Program] = MappingProxyType(
 
 
 def compile_ballast() -> Path:
-    """The program that runs another with less memory on a node: ballast --node N --leave SIZE -- CMD."""
+    """Compile the program that runs another one with less memory on a node: ballast --node N --leave SIZE -- CMD."""
     return compile_static("ballast")
 
 
 def compile_preset() -> Path:
-    """The program that writes kernel files before it runs another: preset PATH=VALUE... -- CMD."""
+    """Compile the program that writes kernel files before it runs another one: preset PATH=VALUE... -- CMD."""
     return compile_static("preset")
 
 
 def find_workload(name: str) -> Program:
-    """The workload of that name. Raises UsageError with all names."""
+    """Get the workload of that name. Raises UsageError with all names."""
     try:
         return ALL_WORKLOADS[name]
     except KeyError:
@@ -92,7 +93,7 @@ def find_workload(name: str) -> Program:
 
 @cache
 def _python_version() -> str:
-    """Version of the interpreter that a guest finds, such as 3.11.2."""
+    """Get the version of the interpreter that a guest finds, such as 3.11.2."""
     if not _PYTHON.exists():
         require_packages(["python3-minimal"], f"run {_PYTHON} in the guest")
     try:
@@ -103,7 +104,7 @@ def _python_version() -> str:
 
 
 def main(words: list[str]) -> int:
-    """Print where the programs of these names are."""
+    """Print the paths of the programs of these names."""
     try:
         for name in words or list(ALL_WORKLOADS):
             print(compile_ballast() if name == "ballast" else find_workload(name).compile())
