@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Experiments: bench/<name>/bench.toml says what is run and why, bench/<name>/results/ holds what came of it."""
+"""Experiments: bench/<name>/bench.toml describes the runs and their purpose, bench/<name>/results/ has the results."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A cell of an experiment's matrix: one guest, its load, its policy, its machine."""
+"""A cell of an experiment's matrix: one guest, with its load, policy and machine."""
 
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -10,17 +10,18 @@ from terrace.lab.topology import MIB, Topology, load_topology
 from terrace.units import format_size
 
 SPARE = "spare"
-# With DRAM to spare the machine grows with the load: numa_balancing=2 promotes on the first access only while more
-# than 1 GiB is free.
+# With free DRAM the machine grows with the load: numa_balancing=2 promotes on the first access only
+# while more than 1 GiB is free.
 _SIZE_FOR_PLAIN_MACHINE = 512 * MIB
-# What the kernel and init need of the fast node beside the load's share of it; ballast takes what is over.
+# Memory of the fast node for the kernel and init, in addition to the load's share; ballast takes
+# the surplus.
 KERNEL_SHARE = 192 * MIB
 Options = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True)
 class Burst:
-    """Another workload that works beside the first from `at_ms` of the measured part on, until it is done."""
+    """A second workload that runs next to the first, from `at_ms` of the measured part on, until its work is done."""
 
     workload: str
     size: int
@@ -33,8 +34,9 @@ class Burst:
 class Cell:
     """One guest.
 
-    `dram` is the fast memory left to the load as a part of its size; None: more than it needs. `kernel` is the flavour
-    that runs it whatever its policy says; "" for the policy's own. `pin`: each thread has a CPU of its own.
+    `dram` is the fast memory left to the load, as a part of its size; None: more than it needs.
+    `kernel` is the flavour for any policy; "" for the policy's own. `pin`: each thread has a CPU of
+    its own.
     """
 
     experiment: str
@@ -54,22 +56,22 @@ class Cell:
 
     @property
     def flavour(self) -> str:
-        """The kernel that runs it."""
+        """Get the kernel that runs it."""
         return self.kernel or POLICIES[self.policy].flavour
 
     @property
     def name(self) -> str:
-        """The name within its experiment, which is its file's, too."""
+        """The name within its experiment, also the name of its file."""
         again = f"-rep{self.repetition}" if self.repetition > 1 else ""
         return f"{format_size(self.size)}-{dram_word(self.dram)}-{self.policy}-seed{self.seed}{again}"
 
     @property
     def fast_bytes(self) -> int | None:
-        """Fast memory that the load finds free; None: more than it needs."""
+        """Get the fast memory that is free for the load; None: more than it needs."""
         return None if self.dram is None else int(self.size * self.dram) // MIB * MIB
 
     def machine(self) -> Topology:
-        """The machine it runs on."""
+        """Get its machine."""
         base = load_topology(self.topology)
         if self.fast_bytes is None:
             return base.with_memory_scale(max(1.0, self.size / _SIZE_FOR_PLAIN_MACHINE))
@@ -80,7 +82,7 @@ class Cell:
         return replace(base, nodes=tuple(nodes), _by_pair={})
 
     def key(self) -> dict[str, Any]:
-        """What makes this cell this cell, as it is written into its result."""
+        """Get the values that identify this cell, as they are written into its result."""
         found = {**asdict(self), "dram": dram_text(self.dram), "options": dict(self.options)}
         for name in ("kernel", "burst"):
             if not found[name]:
@@ -93,12 +95,12 @@ class Cell:
 
 
 def dram_word(dram: Fraction | None) -> str:
-    """`dram` in a file's name."""
+    """Format `dram` for a file name."""
     if dram is None:
         return SPARE
     return f"dram{dram.numerator}" + (f"of{dram.denominator}" if dram.denominator > 1 else "")
 
 
 def dram_text(dram: Fraction | None) -> str:
-    """`dram` for a person, and in bench.toml."""
+    """Format `dram` for messages and bench.toml."""
     return SPARE if dram is None else str(dram)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Workers through Dask distributed: as many as this machine has cores, or those of a scheduler elsewhere."""
+"""Workers through Dask distributed: one per core of this machine, or those of a scheduler on another machine."""
 
 import contextlib
 import importlib
@@ -17,39 +17,39 @@ from terrace.host import cpu_count
 from terrace.lab.qemu import HOST_RESERVE, host_memory
 from terrace.units import format_size
 
-# What a worker of ours says it has of guest memory.
+# Resource name for the guest memory that a worker provides.
 RESOURCE = "guest-memory"
 _WAIT_S = 30
 _CLOSE_S = 5
 
 
 def _dask() -> Any:
-    # Not all of it is typed, and only the verbs that use it have it.
+    # Parts of the package are not typed, and only the subcommands that use it install it.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     module: Any = importlib.import_module("distributed")
     return module
 
 
 class Cluster:
-    """An executor for run_tasks; `work` is what a worker does with a payload."""
+    """An executor for run_tasks; `work` is the function that a worker calls with a payload."""
 
     def __init__(self, work: Callable[[Any], dict[str, Any]], scheduler: str | None, jobs: int | None = None) -> None:
-        """Connect to `scheduler`, or start `jobs` workers here (default: as many as there are CPUs)."""
+        """Connect to `scheduler`, or start `jobs` local workers (default: one per CPU)."""
         self._work = work
         self._dask = _dask()
         self._address = scheduler
         self._jobs = jobs or cpu_count()
         self._local: Any = None
-        self._futures: dict[Any, tuple[Task, str]] = {}  # with the worker that has it
+        self._futures: dict[Any, tuple[Task, str]] = {}  # with its worker
         self._places: dict[str, _Place] = {}
         self._deaths = Deaths()
-        self._known: dict[str, Any] = {}  # workers, as the scheduler last said
+        self._known: dict[str, Any] = {}  # workers, as of the last report of the scheduler
 
     def __enter__(self) -> Self:
         if self._address:
             self._connect(self._address)
             return self
-        # A task whose worker dies comes back to us at once, and we say where it goes.
+        # A task whose worker dies is returned at once, and this program assigns it anew.
         importlib.import_module("dask").config.set({"distributed.scheduler.allowed-failures": 0})
         self._local = self._dask.LocalCluster(
             n_workers=self._jobs,
@@ -79,7 +79,7 @@ class Cluster:
     ) -> None:
         for future in list(self._futures):
             future.cancel(force=True)
-        # All answers are here, and workers that are slow to end do so with us: no reason to call the run a failure.
+        # All answers have arrived, and slow workers end with this process: no failure of the run.
         with contextlib.suppress(TimeoutError):
             self._client.close(timeout=_CLOSE_S)
         with contextlib.suppress(TimeoutError):
@@ -87,15 +87,15 @@ class Cluster:
                 self._local.close(timeout=_CLOSE_S)
 
     def _workers(self) -> dict[str, Any]:
-        # Not scheduler_info(): that gives what the client knows last, and every 2 s it asks, from its own thread, for
-        # totals without any workers. Then all of them would seem to have died at once.
-        # Who cannot be asked just now has not lost them either.
+        # Not scheduler_info(): it returns the client's last state, and the client's own thread
+        # requests totals without workers every 2 s. Then all workers would seem to be dead. A
+        # scheduler that does not answer now has not lost them either.
         with contextlib.suppress(OSError):
             self._known = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
         return self._known
 
     def takes(self, task: Task) -> bool:
-        """Is there a worker with a free thread, and memory for it: this machine's, or that of the worker?"""
+        """Check for a worker with a free thread, and memory for it: on this machine, or on that of the worker."""
         self._places = {
             address: _Place(worker["nthreads"], worker["resources"].get(RESOURCE))
             for address, worker in self._workers().items()
@@ -110,26 +110,27 @@ class Cluster:
                 self._places[address].take(held)
         if self._local and used + task.memory > host_memory() - HOST_RESERVE:
             return False
-        # What others on this machine hold is not ours to take. A guest alone is started all the same, or none would be.
+        # Do not use memory that other programs on this machine hold. A single guest starts in any
+        # case, or none ever would.
         if self._local and used and task.memory > available_memory() - HOST_RESERVE:
             return False
         return any(place.fits(task) for place in self._places.values())
 
     def submit(self, task: Task, payload: Any) -> None:
-        """Start it on a worker that has a place for it, and on no other: whose worker dies is then known."""
+        """Start it on one worker with a free place: then it is known which task a dead worker had."""
         address = next(address for address, place in self._places.items() if place.fits(task))
         self._look()
         future = self._client.submit(self._work, payload, pure=False, workers=[address])
         self._futures[future] = (task, address)
 
     def _look(self) -> None:
-        """Note what the workers of this machine have now: when they get something to do, and while they do it."""
+        """Record the present memory of this machine's workers: when they get a task, and while it runs."""
         for nanny in self._local.workers.values() if self._local else ():
             if nanny.pid and nanny.worker_address:
                 self._deaths.look(nanny.worker_address, nanny.pid)
 
     def wait(self, timeout_s: float) -> list[Answer]:
-        """Those that ended since."""
+        """Get the tasks that have ended since."""
         with contextlib.suppress(TimeoutError):
             self._dask.wait(list(self._futures), timeout=timeout_s, return_when="FIRST_COMPLETED")
         alive = self._workers()
@@ -161,7 +162,7 @@ class Cluster:
 
 @dataclass
 class _Place:
-    """What a worker has left: threads, and memory where it says how much (None: as much as is wanted)."""
+    """Free resources of a worker: threads, and memory if it reports any (None: unlimited)."""
 
     threads: int
     memory: float | None
@@ -176,7 +177,7 @@ class _Place:
 
 
 def serve(address: str, jobs: int | None = None) -> None:
-    """Be a worker of the scheduler at `address` until it ends."""
+    """Run as a worker of the scheduler at `address` until the scheduler ends."""
     module = _dask()
     import asyncio
 

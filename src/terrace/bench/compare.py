@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Two sets of results, cell by cell: the same cells of two kernels, or two policies of one experiment."""
+"""Compare two sets of results, cell by cell: the same cells of two kernels, or two policies of one experiment."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +19,11 @@ _FIELDS = ("workload", "size", "dram", "seed", "repetition", "threads", "options
 
 
 def compare(a: str, b: str) -> tuple[list[list[str]], list[str]]:
-    """One row for each size, DRAM and policy that both have: times, their ratio over the seeds, what was moved.
+    """Get one row for each size, DRAM and policy in both sets: times, their ratio over the seeds,
+    migrated pages.
 
-    `a` and `b` are an experiment's name or a folder of results, maybe with `:POLICY`. Raises UsageError where they
-    have no cell in common.
+    `a` and `b` are an experiment's name or a folder of results, optionally with `:POLICY`. Raises
+    UsageError if they have no cell in common.
     """
     (first, policy_a), (second, policy_b) = _read(a), _read(b)
     if bool(policy_a) != bool(policy_b):

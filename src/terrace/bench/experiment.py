@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reading and checking bench.toml: an experiment is a matrix of cells, each of which is one guest."""
+"""Read and check bench.toml: an experiment is a matrix of cells, each of which is one guest."""
 
 import re
 import tomllib
@@ -22,10 +22,10 @@ from terrace.units import format_size, parse_size
 from terrace.words import did_you_mean
 
 STARTS = ("slow", "first-touch")
-# Those of machines whose every node has CPUs.
+# Reports for machines on which every node has CPUs.
 EVEN_REPORTS = ("follow", "nodes")
 REPORTS = ("policies", "scale", *EVEN_REPORTS)
-# "" is the flavour of each policy; this one can run them all.
+# "" is the flavour of each policy; the other kernel can run all policies.
 KERNELS = ("", "terrace")
 _NEEDED = ("purpose", "expected", "workload", "sizes", "policies", "seeds")
 _DEFAULTS: dict[str, Any] = {
@@ -77,7 +77,7 @@ class Experiment:
         return self.folder / "bench.toml"
 
     def cells(self) -> list[Cell]:
-        """All cells, the small sizes and the first seeds first.
+        """Get all cells, the small sizes and the first seeds first.
 
         A bound without a limit of fast memory (all-dram, all-slow) is one cell for all of `dram`.
         """
@@ -109,11 +109,11 @@ class Experiment:
         )
 
     def _options(self, size: int) -> Options:
-        """The program's own options at this size."""
+        """Get the program's own options at this size."""
         return _words_of(self.options, size)
 
     def require_memory(self) -> None:
-        """Raise UsageError, naming file and key, when one of its machines does not fit this host."""
+        """Raise UsageError with file and key if one of its machines does not fit this host."""
         for cell in self.cells():
             try:
                 require_host_memory(cell.machine())
@@ -122,20 +122,20 @@ class Experiment:
 
 
 def _words_of(options: Sequence[tuple[str, Any]], size: int) -> Options:
-    """Options as a command line has them: True is an option without a value, False none at all."""
+    """Format options for a command line: True is an option without a value, False none at all."""
     chosen = ((name, value[size] if isinstance(value, dict) else value) for name, value in options)
     return tuple((name, None if value is True else str(value)) for name, value in chosen if value is not False)
 
 
 def names() -> list[str]:
-    """Names of the experiments there are."""
+    """List the names of the experiments."""
     return sorted(path.parent.name for path in (repo_root() / "bench").glob("*/bench.toml"))
 
 
 def load(name: str) -> Experiment:
-    """The experiment of that name, or of the folder or file when `name` is a path.
+    """Load the experiment of that name, or of the folder or file if `name` is a path.
 
-    Raises UsageError naming file and key for what bench.toml may not say.
+    Raises UsageError with file and key for an invalid bench.toml.
     """
     if "/" in name:
         file = Path(name) if name.endswith(".toml") else Path(name) / "bench.toml"
@@ -155,7 +155,7 @@ def load(name: str) -> Experiment:
 
 
 def parse(name: str, file: Path, text: str) -> Experiment:
-    """The experiment that `text`, the contents of `file`, describes."""
+    """Parse `text`, the contents of `file`."""
     try:
         table = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -169,7 +169,7 @@ def parse(name: str, file: Path, text: str) -> Experiment:
 
 
 class _Reader:
-    """bench.toml key by key; every error names file and key."""
+    """Reads bench.toml by key; every error has file and key."""
 
     def __init__(self, file: Path, table: dict[str, Any]) -> None:
         self.file = file
@@ -220,7 +220,7 @@ class _Reader:
         return " ".join(value.split())
 
     def _found(self) -> str:
-        """What came of `expected`, in words: figures are measured, not typed."""
+        """Describe the outcome of `expected`: figures are measured, not typed."""
         if self.table["found"] == "":
             return ""
         text = self._text("found")
@@ -282,7 +282,7 @@ class _Reader:
         return tuple(wanted)
 
     def _refuse_places(self, workload: str, start: str, policies: Sequence[str]) -> None:
-        """Of a workload without an arena neither all pages nor some can be put anywhere and then be free to move."""
+        """Reject placements for a workload without an arena: its pages cannot be placed and then free to move."""
         if start == "slow":
             raise self.error("start", f"'slow' would bind all memory of {workload} for good; it needs \"first-touch\"")
         profiled = [name for name in policies if POLICIES[name].limit == "oracle"]
@@ -296,14 +296,14 @@ class _Reader:
         return value
 
     def _refuse_beside(self, workload: str, burst: Burst | None) -> None:
-        """Not everybody can have somebody beside, and phases are between rounds."""
+        """Reject a burst for workloads that cannot have one; phases are between rounds."""
         if burst and find_workload(workload).script:
             raise self.error("burst", f"{workload} has nobody work beside it")
         if self.table["report"] == "follow" and (burst is None or workload != "stream"):
             raise self.error("report", "'follow' is of the workload stream and a [burst] beside it")
 
     def _refuse_copies(self, workload: str, policies: Sequence[str]) -> None:
-        """Not every load knows what of its memory is only read."""
+        """Reject copies for loads without read-only memory."""
         if find_workload(workload).copies:
             return
         if wanted := [name for name in policies if POLICIES[name].limit == "copies"]:
@@ -326,7 +326,7 @@ class _Reader:
     def _refuse_machine(
         self, machine: Topology, start: str, policies: Sequence[str], dram: Sequence[Fraction | None]
     ) -> None:
-        """What needs slow memory on a machine without, and the other way round."""
+        """Reject settings for slow memory on a machine without it, and vice versa."""
         kind = machine_kind(machine)
         strange = [name for name in policies if kind not in POLICIES[name].machines]
         if strange:
@@ -341,7 +341,7 @@ class _Reader:
             )
 
     def _burst(self) -> Burst | None:
-        """The table [burst]; None without one."""
+        """Read the table [burst]; None without one."""
         table = self.table["burst"]
         if not isinstance(table, dict):
             raise self.error("burst", "write it as a table [burst]")
@@ -366,7 +366,7 @@ class _Reader:
         return tuple((name, self._option(f"{key}.{name}", value, sizes)) for name, value in table.items())
 
     def _option(self, key: str, value: Any, sizes: Sequence[int]) -> Any:
-        """A value for all sizes, or a table that has one for each."""
+        """Read a value for all sizes, or a table with one for each."""
         if isinstance(value, dict):
             by_size = {self._size(key, size): self._plain(f"{key}.{size}", item) for size, item in value.items()}
             lacking = [size for size in sizes if size not in by_size]
@@ -388,7 +388,7 @@ def select(
     seeds: Sequence[int] | None = None,
     dram: Sequence[str] | None = None,
 ) -> Iterator[Cell]:
-    """The cells that a command line asks for; bounds without a limit of fast memory belong to every `dram`."""
+    """Select the cells of a command line; bounds without a limit of fast memory belong to every `dram`."""
     for cell in cells:
         if sizes and cell.size not in sizes:
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From what a guest printed and a plugin counted to the figures that are compared. Pure."""
+"""Compute the compared figures from the guest's output and the plugin's counters. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from terrace.bench.stats import time_to
 
 _GIB = 1 << 30
 _PAGE = 4096
-# Not the kernel's work for the load: the measuring itself, and waiting.
+# Kinds that are not the kernel's work for the load: the measurement itself, and idle time.
 _NOT_WORK = ("sampler", "idle")
 _APP = "app"
 _DEMOTED = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "mtier_demoted")
@@ -33,7 +33,7 @@ class Printed:
 
 
 def printed(result: Mapping[str, Any]) -> Printed:
-    """A workload's result. Raises KeyError or TypeError where something is missing, ValueError for another schema."""
+    """Parse a workload's result. Raises KeyError or TypeError for missing parts, ValueError for another schema."""
     if (result["schema"], result["version"]) != ("terrace.workload", 1):
         raise ValueError(f"a result of schema {result['schema']!r}; this tool reads terrace.workload, version 1")
     return Printed(
@@ -48,16 +48,18 @@ def printed(result: Mapping[str, Any]) -> Printed:
 
 
 def figures_of(policy: Policy, dram: Fraction | None, out: Printed, reading: Reading) -> dict[str, float | None]:
-    """Every figure by name. None: it never happened, there is nothing to divide by, or nobody counted it.
+    """Compute every figure by name. None: the event never happened, the divisor is 0, or there is
+    no counter.
 
-    `to_90_s` is the time until 90 % of what fits into fast memory is there. The guest's clock is the model's: a guest's
-    seconds are modelled ones, those in which all CPUs idle included. `clock_ratio` is guest time over modelled time.
-    `scan_began_s` is the time of the first sample that found pages scanned, if that was within a second.
+    `to_90_s` is the time until 90 % of the pages that fit are in fast memory. The guest's clock is
+    the model's: a guest's seconds are modelled ones, including those in which all CPUs are idle.
+    `clock_ratio` is guest time over modelled time. `scan_began_s` is the time of the first sample
+    that found pages scanned, if that was within a second.
     """
     fits = float(min(Fraction(1), dram)) if dram is not None else 1.0
     promoted = out.vmstat.get("pgpromote_success", 0)
     demoted = sum(out.vmstat.get(name, 0) for name in _DEMOTED)
-    # DAMON's moves are in no counter of promotions; every page that any of them moves is in this one.
+    # DAMON's migrations are in no counter of promotions; this counter includes every migrated page.
     moved = out.vmstat.get("pgmigrate_success", 0)
     seen = out.vmstat.get("mtier_look_ptes", 0) or out.vmstat.get("numa_pte_updates", 0)
     scan = sum(reading.kernel_insns(name) for name in policy.scanners)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The timing plugin of a run: its words on the command line, and what its ledger says of the measured region."""
+"""The timing plugin of a run: its options, and its counters for the measured region."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -16,14 +16,15 @@ from terrace.lab.topology import Topology
 from terrace.lab.workloads import ARENA
 
 _PAGE = 4096
-# The model has the guest's clock; this is only how often QEMU looks whether a timer is due.
+# The model drives the guest's clock; this only sets how often QEMU checks whether a timer has
+# expired.
 SHIFT = 1
 _SERIES_MS = 20.0
 _SERIES_POINTS = 60
 
 
 class Instrument:
-    """One run's plugin; `folder` gets its files. `profile` also asks for the pages' accesses."""
+    """The plugin of one run; `folder` gets its files. `profile` also counts accesses by page."""
 
     def __init__(self, kernel: Kernel, machine: Topology, folder: Path, profile: bool) -> None:
         self._machine = machine
@@ -38,7 +39,7 @@ class Instrument:
         )
 
     def read(self) -> Reading:
-        """What was counted. Raises UsageError when the guest left no measured region."""
+        """Read the counters. Raises UsageError if the guest left no measured region."""
         ledger = read_ledger(self._options.ledger)
         region = ledger.region()
         even = machine_kind(self._machine) == EVEN
@@ -57,7 +58,7 @@ class Instrument:
         )
 
     def accesses(self, pages: int) -> list[tuple[int, int]]:
-        """Pages of the load (0 is its first) and how often each was fetched from memory, in no order."""
+        """Get the pages of the load (0 is the first) and their number of fetches from memory, unordered."""
         assert self._options.pages is not None
         found = []
         for line in self._options.pages.read_text().splitlines():
@@ -69,18 +70,20 @@ class Instrument:
 
 
 def require_instruments() -> None:
-    """Have all that a measurement needs on this host. Raises MissingError; call it before a kernel is built."""
+    """Install everything that a measurement needs on this host. Raises MissingError; call it before
+    a kernel is built.
+    """
     require_guest_tools()
     require_tools(drives=True)
 
 
 def identity() -> str:
-    """Names the plugin by its contents."""
+    """Get a name of the plugin from its contents."""
     return compile_plugin("timing").stem
 
 
 def _compact(region: Region) -> dict[str, Any]:
-    """The region with its vCPUs added up and without what is zero."""
+    """Sum up the vCPUs of the region, and drop zeros."""
     return {
         "modelled_ns": region.modelled_ns,
         "all_idle_ns": region.all_idle_ns,
@@ -105,7 +108,7 @@ def _mode(mode: Mode) -> dict[str, Any]:
 
 
 def _series(ledger: Ledger) -> list[list[float]]:
-    """Steps of modelled time: [ms, the application's misses to fast memory in the step, to slow memory]."""
+    """Get steps of modelled time: [ms, the application's misses to fast memory in the step, to slow memory]."""
     steps = [Step(0.0, 0, 0, 0, 0, (0, 0), (0, 0)), *ledger.series]
     each = max(1, -(-len(ledger.series) // _SERIES_POINTS))
     kept = steps[::each]

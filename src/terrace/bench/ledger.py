@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The ledger that the timing plugin leaves: typed, with the sums that results are made of.
+"""The counters of the timing plugin: typed, with the sums that results are made of.
 
 docs/reference/timing-model.md has every key of the file.
 """
@@ -30,7 +30,7 @@ class Tier:
 
     @property
     def misses(self) -> int:
-        """Reads and writes that went to the node's memory."""
+        """Get reads and writes of the node's memory."""
         return self.read_misses + self.write_misses
 
     def __add__(self, other: "Tier") -> "Tier":
@@ -51,7 +51,7 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class Mode:
-    """What one kind of task did in user mode, or in the kernel."""
+    """Counters of one kind of task in user mode, or in the kernel."""
 
     insns: int = 0
     reads: int = 0
@@ -76,7 +76,7 @@ class Mode:
 
     @property
     def time_ns(self) -> float:
-        """Modelled time: instructions and waits."""
+        """Get the modelled time: instructions and waits."""
         return self.busy_ns + self.stall_ns
 
     def __add__(self, other: "Mode") -> "Mode":
@@ -101,7 +101,7 @@ class Kind:
 
     @property
     def both(self) -> Mode:
-        """User mode and kernel together."""
+        """Get the sum of user mode and kernel."""
         return self.user + self.kernel
 
     def __add__(self, other: "Kind") -> "Kind":
@@ -110,7 +110,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Vcpu:
-    """One vCPU in a region: by how much its clock went on, how much of that it idled while others worked."""
+    """One vCPU in a region: the time of its clock, and its idle time while others worked."""
 
     clock_ns: float
     idle_ns: float
@@ -130,7 +130,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Region:
-    """All that happened between two markers."""
+    """Counters between two markers."""
 
     number: int
     modelled_ns: float
@@ -145,12 +145,12 @@ class Region:
 
     @property
     def modelled_s(self) -> float:
-        """Modelled seconds, without times when all CPUs were idle."""
+        """Get the modelled seconds, without times when all CPUs were idle."""
         return self.modelled_ns / 1e9
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """Every kind of task, summed over the vCPUs."""
+        """Get every kind of task, summed over the vCPUs."""
         sums: dict[str, Kind] = {}
         for vcpu in self.vcpus:
             for name, kind in vcpu.kinds.items():
@@ -158,22 +158,22 @@ class Region:
         return sums
 
     def kind(self, name: str) -> Kind:
-        """One kind of task, summed over the vCPUs; all zero when none ran."""
+        """Get one kind of task, summed over the vCPUs; all zero if none ran."""
         return self.kinds.get(name, Kind())
 
     @property
     def app(self) -> Kind:
-        """The application's marked threads."""
+        """Get the application's marked threads."""
         return self.kind(APP)
 
     def kernel_insns(self, kind: str | None = None) -> int:
-        """Instructions in the kernel: of one kind of task, or of all but the idle task."""
+        """Get instructions in the kernel: of one kind of task, or of all except the idle task."""
         if kind is not None:
             return self.kind(kind).kernel.insns
         return sum(each.kernel.insns for name, each in self.kinds.items() if name != IDLE)
 
     def fast_hit_ratio(self, fast: int | Iterable[int] = 0) -> float | None:
-        """Share of the application's accesses to memory that went to the node, or nodes; None when there were none."""
+        """Get the share of the application's memory accesses to the given node or nodes; None without accesses."""
         nodes = {fast} if isinstance(fast, int) else set(fast)
         tiers = self.app.user.tiers
         total = sum(tier.misses for tier in tiers.values())
@@ -182,7 +182,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Step:
-    """A point of the time series: what the region had come to at `t_ms` of its modelled time."""
+    """A point of the time series: the sums of the region at `t_ms` of its modelled time."""
 
     t_ms: float
     insns: int
@@ -195,14 +195,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Ledger:
-    """One run. Region 0 is all of it from where the model began; others are as the markers say."""
+    """One run. Region 0 is the whole run from the start of the model; markers delimit the others."""
 
     machine: Mapping[str, Any]
     regions: tuple[Region, ...]
     series: tuple[Step, ...]
 
     def region(self, number: int = 1) -> Region:
-        """The first region of that number. Raises UsageError when the run had none."""
+        """Get the first region of that number. Raises UsageError if there is none."""
         for region in self.regions:
             if region.number == number:
                 return region
@@ -211,7 +211,7 @@ class Ledger:
 
 
 def read_ledger(path: Path) -> Ledger:
-    """Read the file. Raises UsageError for one that is missing or of another schema."""
+    """Read the file. Raises UsageError if it is missing or of another schema."""
     try:
         text = path.read_text()
     except OSError as error:
@@ -220,7 +220,7 @@ def read_ledger(path: Path) -> Ledger:
 
 
 def parse_ledger(text: str, name: str = "ledger") -> Ledger:
-    """The ledger of that JSON text; `name` is what errors call it."""
+    """Parse the JSON text; `name` is its name in errors."""
     try:
         document = json.loads(text)
     except ValueError as error:

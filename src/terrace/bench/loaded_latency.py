@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Latency over bandwidth as a chain of pointers met it in the guest, beside the curve that the model was given. Pure.
+"""Latency over bandwidth, measured by a chain of pointers in the guest, compared with the curve of
+the model. Pure.
 
-How many misses a point needs: the model's factor on the latency is one for all misses of one window of its traffic
-(`model.window`), so that windows are the sample and not misses. Up to all of the bandwidth the factor is between 1 and
-3 (`curve_at_full`); what lies between two bounds has a standard deviation of at most half their distance. The mean
-of 96 windows is then known to 1.96 x 1 / sqrt(96) = 0.2 idle latencies with 95 % confidence, and to 0.05 below 80 % of
-the bandwidth, where the factor is at most 1.5. The narrowest verdict has 0.1. A window holds at most as many misses of
-a chain as idle latencies go into it: so many misses, 96 times, are needed. A point with fewer is not measured.
+Number of misses for a point: the model's factor of the latency is constant for all misses of one
+window of its traffic (`model.window`), so the sample consists of windows, not of misses. Up to the
+full bandwidth the factor is between 1 and 3 (`curve_at_full`). A value between two bounds has a
+standard deviation of at most half their distance. So the mean of 96 windows is known to 1.96 x 1 /
+sqrt(96) = 0.2 idle latencies with 95 % confidence, and to 0.05 below 80 % of the bandwidth, where
+the factor is at most 1.5. The narrowest verdict has 0.1. A window holds at most as many misses of a
+chain as idle latencies fit into it, so 96 times this number of misses is needed. A point with fewer
+is not measured.
 """
 
 import math
@@ -21,7 +24,7 @@ _WINDOWS = 96
 
 @dataclass(frozen=True)
 class Point:
-    """The prober's latency, in idle latencies, at a share of the sustained bandwidth, and of how many misses."""
+    """Latency of the prober, in idle latencies, at a share of the sustained bandwidth, and its number of misses."""
 
     utilisation: float
     latency: float
@@ -30,13 +33,13 @@ class Point:
 
     @property
     def measured(self) -> bool:
-        """Are its misses enough to say something?"""
+        """Whether it has enough misses for a result."""
         return self.misses >= self.needed
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a stretch of the curve came to; `off` in percent of the idle latency, None: nothing measured."""
+    """Result for a part of the curve; `off` in percent of the idle latency, None: nothing measured."""
 
     text: str
     verdict: str
@@ -45,9 +48,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of the curve: points above `above` and up to `up_to`, whose highest latency is to be in [low, high].
+    """A part of the curve: points above `above` and up to `up_to`, whose highest latency has to be
+    in [low, high].
 
-    `known` is by how much it is known to be off, as in Published.
+    `known` is the known deviation, as in Published.
     """
 
     what: str
@@ -59,7 +63,7 @@ class Stretch:
     known: float | None = 0.0
 
     def look(self, results: Results) -> Look | None:
-        """Judge its points; None when there are none."""
+        """Judge its points; None if there are none."""
         mine = [point for point in points(results) if self.above < point.utilisation <= self.up_to]
         good = [point for point in mine if point.measured]
         poor = [
@@ -71,7 +75,7 @@ class Stretch:
             return Look("; ".join(poor), "not measured", None)
         least, most = min(p.latency for p in good), max(p.latency for p in good)
         text = f"{least:.2f} to {most:.2f} x idle, at {good[0].utilisation:.0%} to {good[-1].utilisation:.0%}"
-        # Nothing is faster than idle memory.
+        # No latency is below that of idle memory.
         off = max(_IDLE - least, self.low - most, most - self.high, 0.0) * 100
         return Look("; ".join([text, *poor]), "outside" if off else "within", off)
 
@@ -85,7 +89,7 @@ STRETCHES = (
 
 
 def points(results: Results) -> list[Point]:
-    """All points, by rising utilisation."""
+    """Get all points, by rising utilisation."""
     found = [_point(results[name]) for name in (f"curve-{delay}" for delay in DELAYS) if name in results]
     return sorted(found, key=lambda point: point.utilisation)
 

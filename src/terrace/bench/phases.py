@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A run with a burst in the middle, phase by phase: before it, during it, after it. Pure.
+"""A run with a burst in the middle, by phase: before it, during it, after it. Pure.
 
-Rounds are those of the workload `stream`. What a phase is in the ledger begins and ends with the marks of
-guest/wl_run.c; a round that the beginning or the end of the burst falls into belongs to no phase.
+Rounds are those of the workload `stream`. A phase of the counters begins and ends with the marks of
+guest/wl_run.c; a round with the start or the end of the burst in it belongs to no phase.
 """
 
 import statistics
@@ -15,19 +15,20 @@ from terrace.lab.topology import Topology
 
 # Phases by the number of their region.
 REGIONS = {"before": 2, "during": 3, "after": 4}
-# The burst's tasks bear no mark, and nobody else of that kind is in user mode for long.
+# The tasks of the burst are not marked, and no other task of that kind is in user mode for long.
 _BURST = "other"
 _SAMPLER = "sampler"
-# The share of probed pages at which memory has come after its threads.
+# Share of probed pages at which memory has followed its threads.
 NEAR_AGAIN = 0.95
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What the ledger says of one phase.
+    """Counters of one phase.
 
-    `near_ratio`: of the marked threads' fetches from memory those from the node of the CPU that fetched; None without
-    any. `kernel_insns` and `kernel_s` are of all but the sampler and idle, `burst_user_s` is the burst's own code.
+    `near_ratio`: share of the marked threads' fetches from memory that were from the node of the
+    CPU; None without any. `kernel_insns` and `kernel_s` are of all except the sampler and idle,
+    `burst_user_s` is the burst's own code.
     """
 
     modelled_s: float
@@ -38,7 +39,7 @@ class Phase:
 
 
 def phases_of(ledger: Ledger, machine: Topology) -> dict[str, Phase]:
-    """The phases by name; nothing when the run had no burst."""
+    """Get the phases by name; empty if the run had no burst."""
     if all(region.number != REGIONS["before"] for region in ledger.regions):
         return {}
     nodes = node_of_each_cpu(machine)
@@ -46,7 +47,7 @@ def phases_of(ledger: Ledger, machine: Topology) -> dict[str, Phase]:
 
 
 def node_of_each_cpu(machine: Topology) -> list[int]:
-    """The node of each vCPU."""
+    """Get the node of each vCPU."""
     return [number for number, node in enumerate(machine.nodes) for _ in range(node.cpus)]
 
 
@@ -62,7 +63,7 @@ def _phase(region: Region, nodes: Sequence[int]) -> Phase:
 
 
 def near_ratio(region: Region, nodes: Sequence[int]) -> float | None:
-    """Of the application's fetches from memory those from the CPU's own node; `nodes` has the node of each vCPU."""
+    """Get the share of the application's fetches from the CPU's own node; `nodes` has the node of each vCPU."""
     near = total = 0
     for vcpu, own in zip(region.vcpus, nodes, strict=True):
         for node, tier in vcpu.kinds.get(APP, Kind()).user.tier:
@@ -72,9 +73,9 @@ def near_ratio(region: Region, nodes: Sequence[int]) -> float | None:
 
 
 def figures(result: Mapping[str, Any], phases: Mapping[str, Phase]) -> dict[str, Any]:
-    """What the cell's document says of the phases, and of the burst.
+    """Get the fields of the cell's document for the phases and the burst.
 
-    Raises KeyError or TypeError where the workload printed no rounds or no burst.
+    Raises KeyError or TypeError if the workload printed no rounds or no burst.
     """
     burst, ends = result["burst"], result["round_ends_ms"]
     begin, end = burst["begin_ms"], burst["end_ms"]
@@ -101,17 +102,17 @@ def figures(result: Mapping[str, Any], phases: Mapping[str, Phase]) -> dict[str,
 
 
 def _rounds_to_near(samples: Sequence[Sequence[float]], ends: Sequence[float], since: float) -> int | None:
-    """How many rounds ended from `since` until NEAR_AGAIN of the probed pages were near; None: never."""
+    """Get the number of rounds that ended from `since` until NEAR_AGAIN of the probed pages were near; None: never."""
     at = next((ms for ms, near, known in samples if ms >= since and known and near >= NEAR_AGAIN * known), None)
     return None if at is None else sum(since < end <= at for end in ends)
 
 
 def _rounds(ends: Sequence[float], first: float, last: float) -> list[float]:
-    """How long each round took that lies between these times."""
+    """Get the durations of the rounds between these times."""
     return [end - begin for begin, end in zip([0.0, *ends], ends, strict=False) if begin >= first and end <= last]
 
 
 def _near_pages(samples: Sequence[Sequence[float]], first: float, last: float) -> float | None:
-    """The mean share of the probed pages that lay on the node of their thread, in samples between these times."""
+    """Get the mean share of probed pages on the node of their thread, in samples between these times."""
     shares = [near / known for ms, near, known in samples if first <= ms <= last and known]
     return statistics.fmean(shares) if shares else None

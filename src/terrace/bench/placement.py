@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The oracle: which pages a static placement puts on fast memory. Pure."""
+"""The oracle: the pages that a static placement puts on fast memory. Pure."""
 
 from collections.abc import Iterable
 
 from terrace.bench.policies import FAST_NODE, SLOW_NODE
 
-# Fast memory also holds the load's page tables and stacks; what the kernel keeps free is none of it (guest/ballast.c).
+# Fast memory also holds the load's page tables and stacks; the kernel's own reserve is not included
+# (guest/ballast.c).
 USABLE = 0.94
 
 
 def choose(accesses: Iterable[tuple[int, int]], pages: int, capacity: int) -> set[int]:
-    """The `capacity` pages most accessed; of equals, and of those never seen, the first ones."""
+    """Get the `capacity` pages with most accesses; among equals, and pages without accesses, the first ones."""
     counts = dict(accesses)
     ranked = sorted(range(pages), key=lambda page: (-counts.get(page, 0), page))
     return set(ranked[:capacity])
 
 
 def runs(fast: set[int], pages: int) -> list[tuple[int, int, int]]:
-    """(first page, number of pages, node) for all pages, neighbours of one node together."""
+    """Get (first page, number of pages, node) for all pages, with neighbours of one node joined."""
     found: list[tuple[int, int, int]] = []
     for page in range(pages):
         node = FAST_NODE if page in fast else SLOW_NODE
@@ -30,5 +31,5 @@ def runs(fast: set[int], pages: int) -> list[tuple[int, int, int]]:
 
 
 def as_text(placed: Iterable[tuple[int, int, int]]) -> str:
-    """The file that a workload's --place reads."""
+    """Format the file for --place of a workload."""
     return "".join(f"{first} {count} {node}\n" for first, count, node in placed)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Loads under weighted interleave beside other placements, and the automatic weights beside others. Pure.
+"""Compare weighted interleaving with other placements, and automatic weights with other weights.
+Pure.
 
-From the results of validate.py; published speeds are those of the mempolicy2 series.
+Uses the results of validate.py; published speeds are those of the mempolicy2 series.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ PLACEMENTS = {
 
 @dataclass(frozen=True)
 class _Compared:
-    """A load whose placements are compared: `speed` and the `published` figures are more where it is better."""
+    """A load whose placements are compared: higher values of `speed` and the `published` figures are better."""
 
     what: str
     runs: str
@@ -33,7 +34,7 @@ class _Compared:
     published: Mapping[str, float]
 
 
-# Stream's are means of its four kernels in MB/s, MLC's are GB/s, XS lookup's are lookups a second.
+# Stream: means of its four kernels in MB/s; MLC: GB/s; XS lookup: lookups per second.
 _COMPARED = (
     _Compared("Stream", "stream", "9:1", stream_rate,
               {"dram": 205110.8, "cxl": 23350.4, "interleave": 46694.0, "weighted": 204367.9, "range": 212058.9}),
@@ -45,7 +46,7 @@ _COMPARED = (
 
 
 def placement_lines(results: Results) -> list[str]:
-    """The speed of each load under each placement in percent of DRAM only, the published one in parentheses."""
+    """Get the speed of each load under each placement in percent of DRAM only, the published one in parentheses."""
     lines = [f"| Load | Weights | {' | '.join(PLACEMENTS.values())} |", f"| {' | '.join(['---'] * 7)} |"]
     for load in _COMPARED:
         base = results.get(f"{load.runs}-dram")
@@ -61,7 +62,7 @@ def placement_lines(results: Results) -> list[str]:
 
 
 def automatic_weights(machine: str) -> tuple[int, ...]:
-    """What `terrace exec --weights firmware` gives on a machine, from the bandwidths its HMAT tells."""
+    """Get the weights of `terrace exec --weights firmware` on a machine, from the bandwidths in its HMAT."""
     topology = choose_topology(machine)
     known = {access.target: access.bandwidth for access in topology.accesses if access.source == 0}
     weights = weights_of({node: bandwidth // 1_000_000 for node, bandwidth in known.items()})
@@ -69,7 +70,7 @@ def automatic_weights(machine: str) -> tuple[int, ...]:
 
 
 def sweep_lines(results: Results) -> list[str]:
-    """Stream's rate by the weights of its arrays, and how near the automatic ones come to the best."""
+    """Get Stream's rate by the weights of its arrays, and the distance of the automatic ones from the best."""
     ratios = {run.policy.partition(" ")[2]: run.name for run in RUNS if run.policy.startswith("range")}
     chosen = {text: name for text, name in ratios.items() if name.startswith(("sweep", "stream")) and name in results}
     if len(chosen) < 3:

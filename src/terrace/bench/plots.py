@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One picture for each experiment: gap closed, where the pages are, fast hits, flow, latency."""
+"""One plot for each experiment: gap closed, placement of pages, fast hits, migrations, latency."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ _Panel = Callable[[Axes, Group], None]
 
 
 def draw(item: Experiment, documents: Sequence[Document], path: Path) -> None:
-    """Write the picture as what the suffix of `path` says. Raises TerraceError when that is not possible."""
+    """Write the plot in the format of the suffix of `path`. Raises TerraceError if that is not possible."""
     groups = tables.groups(item, documents)
     shown = _shown(groups)
     panels: list[_Panel] = [_residency, _hits, _flow]
@@ -55,7 +55,9 @@ def draw(item: Experiment, documents: Sequence[Document], path: Path) -> None:
 
 
 def _shown(groups: Sequence[Group]) -> Group:
-    """The group whose course is drawn: of the largest size half of the load in DRAM, else the last."""
+    """Choose the group whose time series is plotted: the largest size with half of the load in
+    DRAM, or the last group.
+    """
     largest = [group for group in groups if group.size == max(group.size for group in groups)]
     return next((group for group in largest if group.dram == "1/2"), largest[-1])
 
@@ -65,7 +67,7 @@ def _competitors(group: Group) -> list[str]:
 
 
 def _gaps(axes: Axes, groups: Sequence[Group]) -> None:
-    """Bars: how much of the way from all-slow to all-DRAM each policy came."""
+    """Plot bars: the part of the gap from all-slow to all-DRAM that each policy closed."""
     policies = list(dict.fromkeys(policy for group in groups for policy in _competitors(group)))
     width = 0.8 / max(1, len(policies))
     for place, policy in enumerate(policies):
@@ -93,7 +95,7 @@ def _gaps(axes: Axes, groups: Sequence[Group]) -> None:
 
 
 def _scale(axes: Axes, groups: Sequence[Group], item: Experiment) -> None:
-    """Lines: instructions per GiB of load against the size of the load."""
+    """Plot lines: instructions per GiB of load against the size of the load."""
     for policy in item.policies:
         for (name, who), dash in zip(FIGURES, ("-", "--"), strict=True):
             points = [(group.size / (1 << 20), per_gib(group, policy, name)) for group in groups]

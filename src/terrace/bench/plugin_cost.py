@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the timing plugin costs: host CPU time of the same guest with and without it.
+"""Cost of the timing plugin: host CPU time of the same guest with and without it.
 
-    python -m terrace.bench.plugin_cost [--json] [--repeat N] [WORKLOAD…]
+python -m terrace.bench.plugin_cost [--json] [--repeat N] [WORKLOAD…]
 
-Each load runs on dram-cxl under -icount: without a plugin, counting instructions, and with the timing model; so does a
-load of next to nothing, whose time (boot, first touches) is subtracted. CPU time of the QEMU process does not depend on
-what else the host does, as far as caches let it.
+Each load runs on dram-cxl under -icount: without a plugin, with a count of instructions, and with
+the timing model. A minimal load does the same; its time (boot, first touches) is subtracted. CPU
+time of the QEMU process does not depend on other load of the host, except through caches.
 """
 
 import argparse
@@ -26,7 +26,8 @@ from terrace.lab.workloads import find_workload
 
 TOPOLOGY = "dram-cxl"
 BUDGET = 3.5
-# Enough work that booting is a small part, little enough for a coffee: about 4e8 instructions.
+# Enough work that booting is a small part, and little enough to finish soon: about 4e8
+# instructions.
 LOADS = {
     "abench": ("--size", "64M", "--threads", "2", "--iterations", "600"),
     "kvzipf": ("--size", "64M", "--threads", "2", "--iterations", "20"),
@@ -38,19 +39,19 @@ _PLUGINS = ("none", "insn_count", "timing")
 
 @dataclass(frozen=True)
 class Cost:
-    """Host CPU seconds of one load with each plugin, and how many times the plain run's they are."""
+    """Host CPU seconds of one load with each plugin, and their ratio to the run without one."""
 
     workload: str
     seconds: dict[str, float]
     boot_seconds: dict[str, float]
 
     def ratio(self, plugin: str = "timing") -> float:
-        """Times the plain run's, without boot."""
+        """Get the ratio to the run without a plugin, without boot."""
         plain = self.seconds["none"] - self.boot_seconds["none"]
         return (self.seconds[plugin] - self.boot_seconds[plugin]) / plain
 
     def whole_ratio(self, plugin: str = "timing") -> float:
-        """The same with boot and first touches."""
+        """Get the ratio with boot and first touches."""
         return self.seconds[plugin] / self.seconds["none"]
 
 
@@ -60,7 +61,7 @@ def _children_cpu_s() -> float:
 
 
 def _run(vmlinux: Path, plugin: str, words: Sequence[str]) -> float:
-    """CPU seconds of one guest."""
+    """Measure the CPU seconds of one guest."""
     topology = choose_topology(TOPOLOGY)
     symbols = read_symbols(vmlinux)
     with tempfile.TemporaryDirectory(prefix="terrace-cost-") as folder:
@@ -79,7 +80,7 @@ def _run(vmlinux: Path, plugin: str, words: Sequence[str]) -> float:
 
 
 def measure(workload: str, vmlinux: Path, repeat: int = 1) -> Cost:
-    """Run the load with every plugin, `repeat` times each; medians."""
+    """Run the load with every plugin, `repeat` times each; return medians."""
     program = str(find_workload(workload).compile())
     seconds: dict[str, float] = {}
     boot: dict[str, float] = {}
@@ -91,7 +92,7 @@ def measure(workload: str, vmlinux: Path, repeat: int = 1) -> Cost:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the costs; 1 when one is over the budget."""
+    """Print the costs; return 1 if one exceeds the budget."""
     parser = argparse.ArgumentParser(prog="python -m terrace.bench.plugin_cost", description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeat", type=int, default=1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every policy that is compared, in one table: which kernel, which of its files are set, where the memory starts.
+"""Every compared policy, in one table: its kernel, its kernel files, and the initial placement of
+the memory.
 
-All have the same limit on promotion, so that none is held back more than another, and demotion on; the rest is as it
-comes.
+All have the same limit for promotions, and demotion on; all other settings are defaults.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,10 @@ from terrace.bench.physical import node_ranges
 from terrace.lab.topology import Topology
 
 RATE_MBPS = 1024
-# The group below /sys/fs/cgroup in which loads run on machines whose every node has CPUs.
+# The group below /sys/fs/cgroup for loads on machines on which every node has CPUs.
 CGROUP = "bench"
-# Seconds from one time that memory follows a task to the next: the least there is, as runs are of seconds.
+# Least time between two migrations of a task's memory, in seconds: the minimum, as runs take
+# seconds.
 FOLLOW_INTERVAL_S = 1
 FAST_NODE = 0
 SLOW_NODE = 1
@@ -24,7 +25,7 @@ EVEN = "even"
 
 
 def machine_kind(machine: Topology) -> str:
-    """Kind of the machine for experiments: TIERS, EVEN, or "" for neither."""
+    """Get the kind of the machine for experiments: TIERS, EVEN, or "" for neither."""
     first, *rest = machine.nodes
     if rest and all(node.cpus for node in machine.nodes):
         return EVEN
@@ -35,11 +36,13 @@ def machine_kind(machine: Topology) -> str:
 class Policy:
     """One row of every table.
 
-    `settings` gives the kernel files to write, in order; `before` those that a task copies when it is forked, which are
-    written before any process of the load exists. `limit` is a bound and no competitor: "fast" has all memory
-    on fast memory, "slow" on slow, "oracle" by a profile, "even" on all nodes in turn, "copies" a copy of what is
-    only read on each node. Fast memory may be short for the oracle only. `machines` are the kinds of
-    machine that it fits: "tiers" of a node with all CPUs and one with none, "even" where every node has CPUs, or both.
+    `settings` gives the kernel files to write, in order; `before` those that a task copies when it
+    is forked, which are written before any process of the load exists. `limit` marks a bound
+    instead of a policy: "fast" has all memory on fast memory, "slow" on slow, "oracle" by a
+    profile, "even" on all nodes in turn, "copies" a copy of read-only memory on each node. Fast
+    memory may be short for the oracle only. `machines` are the kinds of machine that it fits:
+    "tiers" with one node that has all CPUs and one without, "even" with CPUs on every node, or
+    both.
     """
 
     name: str
@@ -81,7 +84,7 @@ def _terrace(_machine: Topology) -> Settings:
 
 
 def _follow(lazy: bool, level: int = 0) -> Callable[[Topology], Settings]:
-    """Memory follows its task; `level` is that of migration in faults."""
+    """Automatic NUMA migration; `level` is that of migration on faults."""
     folder = f"/sys/fs/cgroup/{CGROUP}"
 
     def settings(_machine: Topology) -> Settings:
@@ -101,12 +104,12 @@ def _nothing(_machine: Topology) -> Settings:
 
 
 def _damon(machine: Topology) -> Settings:
-    """One kdamond a node, as damo's example for tiered memory has them.
+    """One kdamond per node, as in damo's example for tiered memory.
 
-    Cold pages of the fast node go down, hot pages of the slow node come up, each decided once a second, with damo's
-    thresholds (no access at all; at least 5 %), its filter by the pages' own Accessed bits, and DAMON's default
-    intervals and numbers of regions. The example's goals for the use of a node are not in 6.12, so the quota is the
-    rate limit that everybody has.
+    Cold pages of the fast node are demoted, hot pages of the slow node promoted, each decided once
+    a second, with damo's thresholds (no access at all; at least 5 %), its filter by the pages' own
+    Accessed bits, and DAMON's default intervals and numbers of regions. The example's goals for the
+    use of a node are not in 6.12, so the quota is the rate limit that all policies have.
     """
     return [
         DEMOTION,

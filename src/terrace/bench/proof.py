@@ -12,9 +12,10 @@ from terrace.errors import TerraceError
 
 # A scan that begins early begins before this; the stock kernel's first scan comes after a second.
 EARLY_S = 0.5
-# Of the probed pages: the load has a few that stay where the kernel or a library put them.
+# Share of the probed pages: the load has a few that stay where the kernel or a library put them.
 _NEARLY_ALL = 0.99
-# Of the accesses where each node has a copy: measured 0.975 and more, on four nodes without copies 0.25 to 0.29.
+# Share of the accesses with a copy on each node: measured 0.975 and more, on four nodes without
+# copies 0.25 to 0.29.
 _NEAR = 0.9
 
 
@@ -121,7 +122,7 @@ PROOFS: Mapping[str, Problem] = {
 
 
 def require_acted(policy: str, seen: Evidence) -> None:
-    """Raise TerraceError, with what was counted, for a policy that did not do what its name promises."""
+    """Raise TerraceError, with the counts, for a policy that did not act as its name states."""
     problem = PROOFS[policy](seen)
     if problem:
         raise TerraceError(f"{policy} ({POLICIES[policy].purpose}) did not act: {problem}")

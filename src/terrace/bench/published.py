@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Published figures beside what the timing model gives, and how far off each is known to be. Pure.
+"""Compare published figures with those of the timing model, with the known deviation of each. Pure.
 
-Rows marked `calibrated` are those from which the machine's unpublished bandwidth was taken: they show that the model
-reproduces its own input, the other rows are predictions.
+Rows marked `calibrated` are those from which the machine's unpublished bandwidth was taken: they
+show that the model reproduces its own input, the other rows are predictions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +13,8 @@ from terrace.bench.loaded_latency import STRETCHES, Stretch
 from terrace.bench.rates import bus_rate, stream_rate, time_of
 from terrace.bench.validate import Results
 
-# What a row may be off by beyond what it is known to be, in percent or points: three times what is known of its noise.
-# Two runs of the same differ by about 1 % (docs/reference/bench.md), where nothing else is said.
+# Allowed change of a row from its known deviation, in percent or points: three times the known
+# noise. Two equal runs differ by about 1 % (docs/reference/bench.md), unless stated otherwise.
 SLACK = 3.0
 # Four runs of each of the first three were within 0.3 of each other's mean.
 _STREAM_SLACK = 1.0
@@ -26,8 +26,9 @@ _MLC_SLACK = 6.0
 class Row:
     """One line of the table: a published figure and ours.
 
-    `error` is the difference in words, `off` the same as a number, in points for what is in percent itself, else in
-    percent; `known` is by how much it was off when that was written down. Either is None where nothing is judged.
+    `error` is the difference in words, `off` the same as a number, in points for a figure in
+    percent, otherwise in percent; `known` is the recorded deviation. Either is None if the row is
+    not judged.
     """
 
     what: str
@@ -43,21 +44,22 @@ class Row:
 
     @property
     def limit(self) -> float | None:
-        """By how much it may be off."""
+        """Get the allowed deviation."""
         return None if self.known is None else self.known + self.slack
 
     @property
     def worse(self) -> bool:
-        """Is it off by more than the table knows of?"""
+        """Whether the deviation is larger than the recorded one."""
         return self.limit is not None and self.off is not None and self.off > self.limit
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published figure: `low` to `high` where a range was given, and by how much ours is known to be off.
+    """A published figure: `low` to `high` if a range was given, and the recorded deviation of ours.
 
-    `known` is what `bench validate table` printed of the results in bench/validate when they were last measured; the
-    note says why, where it is much. None: not measured yet. `slack` is what it may be off beyond that.
+    `known` is what `bench validate table` printed for the results in bench/validate when they were
+    last measured; the note gives the reason if it is large. None: not measured yet. `slack` is the
+    allowed change from it.
     """
 
     what: str
@@ -73,7 +75,7 @@ class Published:
     slack: float = SLACK
 
     def row(self, results: Results) -> Row | None:
-        """The figure beside ours; None without all the results that it needs."""
+        """Get the row with our figure; None if a result is missing."""
         if any(name not in results for name in self.needs):
             return None
         got = self.value(results)
@@ -97,7 +99,7 @@ class Published:
 
 
 def _percent(one: str, other: str, figure: Callable[[Mapping[str, Any]], float]) -> Callable[[Results], float]:
-    """By how many percent the first run's figure differs from the second's."""
+    """Get the difference of the first run's figure from the second's in percent."""
     return lambda results: (figure(results[one]) / figure(results[other]) - 1) * 100
 
 
@@ -118,7 +120,7 @@ _XS_NOTE = (
     "near (topologies/seed-002-xsbench.toml)"
 )
 
-# What it is, machine, unit, by how much ours is known to be off, the published figure, runs, ours.
+# Name, machine, unit, recorded deviation, the published figure, runs, our figure.
 PUBLISHED: tuple[Published, ...] = (
     Published("Stream, DRAM only", _S, "GB/s", 2,
                205.1, 205.1, ("stream-dram",), _rate_of("stream-dram", stream_rate),
@@ -191,14 +193,14 @@ def _curve_row(stretch: Stretch, results: Results) -> Row | None:
 
 
 def validation_table(results: Results) -> list[Row]:
-    """The rows for which there are results."""
+    """Get the rows that have results."""
     rows = [published.row(results) for published in PUBLISHED]
     rows += [_curve_row(stretch, results) for stretch in STRETCHES]
     return [row for row in rows if row]
 
 
 def table_text(rows: Sequence[Row]) -> str:
-    """The table in Markdown."""
+    """Format the table in Markdown."""
     lines = [
         "| Figure | Machine | Published | Modelled | Error | May be off by | |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -216,5 +218,5 @@ def table_text(rows: Sequence[Row]) -> str:
 
 
 def worse_lines(rows: Sequence[Row]) -> list[str]:
-    """What is off by more than the table knows of, a line each."""
+    """List the rows with a larger deviation than recorded."""
     return [f"{row.what}: {row.error}, and may be off by {row.limit:.1f}" for row in rows if row.worse]

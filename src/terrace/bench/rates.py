@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Speeds of the loads that the timing model is judged by, from the result of one run. Pure."""
+"""Speeds of the loads that validate the timing model, from the result of one run. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,15 +12,15 @@ def _cores(result: Mapping[str, Any]) -> float:
 
 
 def bus_rate(result: Mapping[str, Any]) -> float:
-    """GB/s of mlc's generators, in time of their own CPUs: the prober, on the last one, ends a little behind them."""
+    """Get GB/s of mlc's generators, in time of their own CPUs: the prober, on the last one, ends slightly later."""
     traffic = result["workload"]["traffic"]
     moved = traffic["bytes_read"] + traffic["bytes_written"]
     return float(moved * _cores(result) / max(result["region"]["cpu_app_ns"][:-1]))
 
 
 def stream_rate(result: Mapping[str, Any]) -> float:
-    """GB/s as Stream counts them."""
-    # Each of the four kernels names 2, 2, 3 and 3 arrays of a third of the arena; `ops` times.
+    """Get GB/s as Stream counts them."""
+    # The four kernels use 2, 2, 3 and 3 arrays, each a third of the arena; `ops` times.
     options = list(result["run"]["options"])
     arrays = parse_size(options[options.index("--size") + 1]) / 3
     counted = 10 * arrays * int(result["workload"]["ops"])
@@ -28,5 +28,5 @@ def stream_rate(result: Mapping[str, Any]) -> float:
 
 
 def time_of(result: Mapping[str, Any]) -> float:
-    """Modelled ns of the measured part."""
+    """Get the modelled ns of the measured part."""
     return float(result["region"]["modelled_ns"])

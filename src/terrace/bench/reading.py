@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the plugin counted between a workload's two region markers."""
+"""The plugin's counters between a workload's two region markers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,13 +11,14 @@ from terrace.bench.phases import Phase
 @dataclass(frozen=True)
 class Reading:
     """`kinds` has user and kernel instructions of each kind of task, `user_seconds` and
-    `kernel_seconds` modelled time there.
+    `kernel_seconds` its modelled time.
 
-    `series` are steps of modelled time: ms, the application's misses to fast memory in the step, to slow memory.
-    `all_idle_s`: times when no CPU worked, which are not in `modelled_s`. `skew_us`: the furthest that one working
-    CPU's clock was ahead of another's. `phases` are those before, during and after a burst. Where every node has CPUs,
-    none is the fast one: `fast_hit_ratio` is None and `series` is empty; `near_hit_ratio` is there instead, the share
-    of the application's fetches from memory that came from the node of the CPU.
+    `series` are steps of modelled time: ms, the application's misses to fast memory in the step, to
+    slow memory. `all_idle_s`: times when all CPUs were idle, not included in `modelled_s`.
+    `skew_us`: the largest difference between the clocks of two busy CPUs. `phases` are those
+    before, during and after a burst. If every node has CPUs, none is the fast one: `fast_hit_ratio`
+    is None and `series` is empty. Then `near_hit_ratio` is the share of the application's fetches
+    from memory that were from the node of the CPU.
     """
 
     kinds: Mapping[str, tuple[int, int]]
@@ -33,17 +34,17 @@ class Reading:
     near_hit_ratio: float | None = None
 
     def user_insns(self, kind: str) -> int:
-        """User instructions of a kind of task; 0 when there was none."""
+        """Get user instructions of a kind of task; 0 if there was none."""
         return self.kinds.get(kind, (0, 0))[0]
 
     def kernel_insns(self, kind: str) -> int:
-        """Kernel instructions of a kind of task; 0 when there was none."""
+        """Get kernel instructions of a kind of task; 0 if there was none."""
         return self.kinds.get(kind, (0, 0))[1]
 
     def user_s(self, kind: str) -> float:
-        """Modelled seconds of a kind's user part, of all CPUs together."""
+        """Get modelled user seconds of a kind, of all CPUs together."""
         return self.user_seconds.get(kind, 0.0)
 
     def kernel_s(self, kind: str) -> float:
-        """Modelled seconds of a kind's kernel part."""
+        """Get modelled kernel seconds of a kind."""
         return self.kernel_seconds.get(kind, 0.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""docs/results.md and its pictures, from the results alone."""
+"""Write docs/results.md and its pictures, from the results alone."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,38 +17,38 @@ _INTRO = """<!-- SPDX-License-Identifier: GPL-2.0 -->
 # Results
 
 Written by `./terrace bench report` from `bench/*/results/*.json`, one file for each run; never by hand. To measure an
-experiment again: `./terrace bench run NAME`. What each column means, how it is measured and what it cannot show:
+experiment again: `./terrace bench run NAME`. The meaning of each column, its measurement and its limits:
 [bench](reference/bench.md).
 
-All times are of a model (QEMU, no such hardware). Read ratios between rows, not seconds. ± is half of the 95 % interval
+All times are of a model (QEMU, not hardware). Compare ratios between rows, not seconds. ± is half of the 95 % interval
 over n seeds (t distribution); with n = 1 there is none, and small differences mean nothing.
 """
 
 _VALIDATION = """## The timing model beside published figures
 
-One machine for each that the published figures are of (`topologies/seed-*`); again with `./terrace bench validate run`.
-"May be off by" is what is known, in percent or points, with a margin: a row that is off by more fails a check of the
-suite. What the model leaves out: [timing model](explanation/timing-model.md).
+Each machine with published figures has a topology (`topologies/seed-*`); `./terrace bench validate run` measures again.
+"May be off by" is the known deviation, in percent or points, plus a margin: a row with a larger deviation fails a check
+of the suite. The limits of the model: [timing model](explanation/timing-model.md).
 """
 _PLACEMENTS = """## Weighted interleave beside other placements
 
-The loads and machines of the mempolicy2 series (`topologies/seed-002-*`): speed in percent of DRAM only, in parentheses
-what was published. Weights of a load's arrays alone need a kernel of ours, the rest ran on stock.
+The loads and machines of the mempolicy2 series (`topologies/seed-002-*`): speed in percent of DRAM only, the published
+speed in parentheses. Weights of a load's arrays alone need the Terrace kernel; all other rows ran on stock.
 """
 _SWEEP = """### Automatic weights and the best ones
 
-Stream's arrays by other weights (mbind2): "automatic" is what `terrace exec --weights firmware` takes from the
-bandwidths in the machine's HMAT.
+Stream's arrays with other weights (mbind2): "automatic" are the weights of `terrace exec --weights firmware`, computed
+from the bandwidths in the machine's HMAT.
 """
 _FIRST_LOOK_S = 1.0
 _TOO_SHORT = (
-    "**Too short**: all runs ended within their first second, in which the stock kernel does not look for pages unless "
-    "told to. This says how much there is to win (oracle), and little of the others."
+    "**Too short**: all runs ended within their first second, in which the stock kernel does not scan by default. "
+    "The table shows the possible gain (oracle), and little about the other policies."
 )
 
 
 def write_all(path: Path) -> list[Path]:
-    """Write the page and its pictures; returns what was written."""
+    """Write the page and its pictures; return the written paths."""
     from terrace.bench.plots import draw
 
     found = [(item, store.read_all(item.folder / "results")) for item in experiments()]
@@ -65,7 +65,7 @@ def write_all(path: Path) -> list[Path]:
 
 
 def write_excerpts() -> list[Path]:
-    """Write what other pages show of the results; returns what was written."""
+    """Write the blocks of other pages from the results; return the written paths."""
     found = [(item, store.read_all(item.folder / "results")) for item in experiments()]
     wanted = {**behind.pages(found), **blocks.pages(found)}
     for path, page in wanted.items():
@@ -74,19 +74,19 @@ def write_excerpts() -> list[Path]:
 
 
 def experiments() -> list[Experiment]:
-    """All of them, in the order of the page."""
+    """Get all experiments, in the order of the page."""
     names = experiment.names()
     ordered = [name for name in _ORDER if name in names] + [name for name in names if name not in _ORDER]
     return [experiment.load(name) for name in ordered]
 
 
 def picture_name(item: Experiment) -> str:
-    """The file of an experiment's picture, from the page's folder."""
+    """Get the path of an experiment's picture, from the page's folder."""
     return f"{IMAGES}/bench-{item.name}.svg"
 
 
 def has_picture(item: Experiment, documents: Sequence[Document]) -> bool:
-    """Smoke tests have none, nor has what was not measured, nor where no memory is the fast one."""
+    """Whether there is a picture: not for smoke tests, without results, or if no memory is the fast one."""
     return (
         not item.tolerance
         and item.report not in experiment.EVEN_REPORTS
@@ -95,7 +95,7 @@ def has_picture(item: Experiment, documents: Sequence[Document]) -> bool:
 
 
 def validation() -> str:
-    """The timing model beside published figures, from bench/validate/results."""
+    """Format the comparison of the timing model with published figures, from bench/validate/results."""
     results = validate.read_results()
     rows = published.validation_table(results)
     parts = [f"{_VALIDATION}\n{published.table_text(rows)}"] if rows else []
@@ -106,7 +106,7 @@ def validation() -> str:
 
 
 def text(found: Iterable[tuple[Experiment, Sequence[Document]]], *others: str) -> str:
-    """The page: experiments, then `others`. Pure."""
+    """Format the page: experiments, then `others`. Pure."""
     parts = [_INTRO]
     parts += [_section(item, documents) for item, documents in found if tables.groups(item, documents)]
     return "\n".join([*parts, *filter(None, others)])
@@ -138,13 +138,13 @@ def _section(item: Experiment, documents: Sequence[Document]) -> str:
 
 
 def _too_short(group: Group) -> bool:
-    """Did every run end before the stock kernel looks for the first time?"""
+    """Whether every run ended before the stock kernel's first scan."""
     seen = [doc for name in group.by_policy if not POLICIES[name].limit for doc in group.good(name)]
     return bool(seen) and all(tables.figures(doc)["guest_s"] < _FIRST_LOOK_S for doc in seen)
 
 
 def shown_cells(documents: Sequence[Document]) -> set[str]:
-    """Names of the cells; a bound is in several tables."""
+    """Get the names of the cells; a bound is in several tables."""
     return {doc["cell"] for doc in documents}
 
 
@@ -163,7 +163,7 @@ def _checks(item: Experiment, documents: Sequence[Document]) -> list[str]:
 
 
 def _setup(item: Experiment, documents: Sequence[Document]) -> str:
-    """The setup: kernels, machine, clock, load, seeds, days."""
+    """Describe the setup: kernels, machine, clock, load, seeds, days."""
     good = [doc for doc in documents if doc["status"] == store.OK]
     kernels = sorted({f"{doc['kernel']['flavour']} {doc['kernel']['content_hash']}" for doc in good})
     versions = sorted({doc["kernel"]["version"] for doc in good})
@@ -187,7 +187,7 @@ def _command(item: Experiment) -> str:
 
 
 def _beside(item: Experiment) -> str:
-    """The burst, for a person; '' without one."""
+    """Describe the burst; '' without one."""
     burst = item.burst
     if burst is None:
         return ""
@@ -197,7 +197,7 @@ def _beside(item: Experiment) -> str:
 
 
 def _value(value: object) -> str | None:
-    """An option's value for all sizes, as bench.toml has it."""
+    """Get an option's value for all sizes, as bench.toml has it."""
     if isinstance(value, dict):
         return ",".join(f"{format_size(size)}:{each}" for size, each in value.items())
     return None if value is True else str(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What finding and moving costs as the memory grows: instructions per GiB of load, and the line through them. Pure."""
+"""Cost of scans and migration as the memory grows: instructions per GiB of load, and the line through them. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +10,13 @@ from terrace.bench.tables import Group, average, figures, show
 from terrace.units import format_size
 
 _GIB = 1 << 30
-# Some move what they find in threads of their own, others in the load's: only the whole kernel compares those.
+# Some policies migrate in threads of their own, others in those of the load: only the whole kernel
+# is comparable.
 FIGURES = (("scan_insns", "scanner"), ("kernel_insns", "kernel"))
 
 
 def per_gib(group: Group, policy: str, name: str) -> Mean | None:
-    """Millions of instructions for each GiB of the load."""
+    """Get millions of instructions for each GiB of the load."""
     found = average([figures(doc).get(name) for doc in group.good(policy)])
     if found is None or not found.value:
         return None
@@ -24,7 +25,7 @@ def per_gib(group: Group, policy: str, name: str) -> Mean | None:
 
 
 def growth(groups: Sequence[Group], policy: str, name: str) -> Line | None:
-    """The line through log(instructions) against log(size): a slope of 1 is work in proportion to memory."""
+    """Fit a line to log(instructions) against log(size): a slope of 1 is work in proportion to memory."""
     points = []
     for group in groups:
         cost = per_gib(group, policy, name)
@@ -34,7 +35,7 @@ def growth(groups: Sequence[Group], policy: str, name: str) -> Line | None:
 
 
 def scale_text(item: Experiment, groups: Sequence[Group]) -> list[str]:
-    """Tables of costs by size, with the exponent of growth."""
+    """Format tables of costs by size, with the exponent of growth."""
     head = ["policy", "who", *(f"{format_size(group.size)}" for group in groups), "exponent"]
     lines = [
         f"### {item.name}: millions of instructions per GiB of load",

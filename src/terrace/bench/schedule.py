@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who runs when: tasks with needs, on an executor with so many places and so much memory.
+"""Order of the tasks: tasks with dependencies, on an executor with a number of places and an amount
+of memory.
 
-A task whose worker dies is tried once more, alone: what killed it may have been the others' memory, and it must not
-take them with it. Whatever fails takes down only those that need it.
+A task whose worker dies is tried once more, alone: the cause may have been the memory of other
+tasks, and the task must not kill these. A failed task fails only the tasks that depend on it.
 """
 
 import time
@@ -18,7 +19,7 @@ _TRIES = 2
 
 @dataclass(frozen=True)
 class Task:
-    """One guest: `memory` in bytes, `needs` are names of tasks that must have done well before."""
+    """One guest: `memory` in bytes, `needs` are names of tasks that must have succeeded before."""
 
     name: str
     memory: int
@@ -28,7 +29,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a task: a document, or the reason why there is none; `lost` says that its worker died."""
+    """Result of a task: a document, or the reason for none; `lost`: its worker died."""
 
     name: str
     document: dict[str, Any] | None = None
@@ -37,20 +38,20 @@ class Answer:
 
 
 class Executor(Protocol):
-    """Where tasks run."""
+    """Executor of the tasks."""
 
     def takes(self, task: Task) -> bool:
-        """Is there a place for it now, and memory? Workers may come and go."""
+        """Whether there is a free place and memory for it now. Workers may come and go."""
 
     def submit(self, task: Task, payload: Any) -> None:
-        """Start it."""
+        """Start the task."""
 
     def wait(self, timeout_s: float) -> list[Answer]:
-        """Those that ended since."""
+        """Get the tasks that have ended since."""
 
 
 class Plan:
-    """The state of a run: what waits, what runs, what is over."""
+    """State of a run: waiting, running and finished tasks."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.waiting = list(tasks)
@@ -60,8 +61,10 @@ class Plan:
         self._tries: dict[str, int] = {}
 
     def next(self, takes: Callable[[Task], bool]) -> Task | None:
-        """The first that may start now: its needs are met, the executor takes it, and nobody has to be alone."""
-        # A task that runs for the second time, or waits to, has been tried before.
+        """Get the first task that can start now: its dependencies are met, the executor takes it,
+        and no task has to run alone.
+        """
+        # A task in its second try, or waiting for it, has been tried before.
         again = any(self._tries[name] > 1 for name in self.running) or any(t.name in self._tries for t in self.waiting)
         if again and self.running:
             return None
@@ -71,13 +74,13 @@ class Plan:
         return None
 
     def start(self, task: Task) -> None:
-        """It runs."""
+        """Mark the task as running."""
         self.waiting.remove(task)
         self.running[task.name] = task
         self._tries[task.name] = self._tries.get(task.name, 0) + 1
 
     def again(self, name: str) -> bool:
-        """Its worker died: put it first in the line, to run alone; False when that has happened too often."""
+        """After the death of its worker, put it first in the line, to run alone; False after too many tries."""
         task = self.running.pop(name)
         if self._tries[name] >= _TRIES:
             return False
@@ -85,12 +88,12 @@ class Plan:
         return True
 
     def end(self, name: str, good: bool) -> None:
-        """It is over."""
+        """Mark the task as finished."""
         self.running.pop(name, None)
         (self.good if good else self.bad).add(name)
 
     def hopeless(self) -> list[tuple[Task, str]]:
-        """Those that wait for something that failed, with its name; they wait no longer."""
+        """Get the tasks that depend on a failed one, with its name, and remove them."""
         found = [(task, need) for task in self.waiting for need in task.needs if need in self.bad]
         for task, _ in found:
             if task in self.waiting:
@@ -107,9 +110,9 @@ def run_tasks(
     tick: Callable[[Plan], None] = lambda plan: None,
     open_for_s: float | None = None,
 ) -> int:
-    """Run all tasks. `ended` gets each with what came of it and says whether it did well.
+    """Run all tasks. `ended` is called with each result and returns whether it succeeded.
 
-    After `open_for_s` no more are started; returns how many were left for that.
+    After `open_for_s` no further task is started; returns the number of tasks left.
     """
     plan = Plan(tasks)
     by_name = {task.name: task for task in tasks}
@@ -123,7 +126,7 @@ def run_tasks(
             plan.start(task)
             executor.submit(task, payload(task))
         if not plan.running and plan.waiting:
-            time.sleep(_TICK_S)  # no place at all: the workers went away, others may come
+            time.sleep(_TICK_S)  # no place at all: the workers have gone, others may come
         for answer in executor.wait(_TICK_S) if plan.running else ():
             if answer.lost and plan.again(answer.name):
                 warn(f"{answer.name}: {answer.problem}; tried again, alone")

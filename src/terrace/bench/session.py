@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A run of experiments: what is still to do, the first passes that oracles take, and the results as they come."""
+"""A run of experiments: the cells still to measure, the first passes for oracles, and the results."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from terrace.paths import build_dir, cache_dir
 from terrace.progress import Progress
 
 _USUAL_CELL_S = 40.0
-# Of a document, what differs between two runs of the same thing.
+# Version of the measurement: increase it if equal inputs give other results.
 _TOOL = 2
 
 
@@ -38,7 +38,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Pass:
-    """A run before an oracle's: the same load with all of its memory slow, whose fetches are counted by page."""
+    """A run before an oracle's: the same load with all of its memory slow, with fetches counted by page."""
 
     cell: Cell
     fingerprint: str
@@ -51,7 +51,7 @@ class Pass:
 
 @dataclass
 class Session:
-    """Everything about one `bench run`."""
+    """State of one `bench run`."""
 
     kernels: Mapping[str, Kernel]
     todo: list[Planned] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Session:
     _jobs: dict[str, Callable[[], Job]] = field(default_factory=dict)
 
     def plan(self, experiment: Experiment, cells: Sequence[Cell], folder: Path, again: bool = False) -> None:
-        """Add those of `cells` that have no result in `folder` yet, or all with `again`."""
+        """Add those of `cells` without a result in `folder`, or all with `again`."""
         for cell in cells:
             passes = tuple(Pass(first, fingerprint(first, self.kernels, "first pass")) for first in first_passes(cell))
             mine = fingerprint(cell, self.kernels, " ".join(item.fingerprint for item in passes))
@@ -72,9 +72,9 @@ class Session:
                 self.todo.append(Planned(cell, folder, mine, passes))
 
     def run(self, executor: Executor, label: str, open_for_s: float | None = None) -> int:
-        """Measure all cells, or those that can start within `open_for_s`; returns how many are left.
+        """Measure all cells, or those that can start within `open_for_s`; return the number left.
 
-        A cell that fails is a result, too; `failed` has its name and why.
+        The failure of a cell is a result as well; `failed` has its name and the reason.
         """
         tasks = self._tasks()
         by_name = {f"{item.cell.experiment}/{item.cell.name}": item for item in self.todo}
@@ -108,7 +108,7 @@ class Session:
         return list(found.values())
 
     def _pass_task(self, item: Pass, times: Mapping[str, float]) -> Task | None:
-        """The task of a first pass; None when that was run before."""
+        """Get the task of a first pass; None if it was run before."""
         known = self._passes.get(item.name) or _read_pass(item.fingerprint)
         if known:
             self._passes[item.name] = known
@@ -152,19 +152,19 @@ class Session:
 
 
 def first_passes(cell: Cell) -> list[Cell]:
-    """The runs that go before: for an oracle the same load and seed, all on slow memory, to see which pages are hot."""
+    """Get the runs that an oracle needs first: the same load and seed, all on slow memory, to find the hot pages."""
     if POLICIES[cell.policy].limit != "oracle":
         return []
     return [replace(cell, policy="all-slow", dram=None, repetition=1)]
 
 
 def flavours_of(cells: Sequence[Cell]) -> set[str]:
-    """The kernels that these cells and the runs before them need."""
+    """Get the kernels that these cells and their first passes need."""
     return {run.flavour for cell in cells for run in (cell, *first_passes(cell))}
 
 
 def fingerprint(cell: Cell, kernels: Mapping[str, Kernel], after: str) -> str:
-    """A hash of everything that the result of a cell depends on; `after` is that of the run before it."""
+    """Hash all inputs of the result of a cell; `after` is the hash of its first pass."""
     policy = POLICIES[cell.policy]
     programs = loads.compile_for(cell)
     if cell.flavour not in kernels:
@@ -186,7 +186,7 @@ def fingerprint(cell: Cell, kernels: Mapping[str, Kernel], after: str) -> str:
 
 
 def _lost(item: Planned) -> dict[str, Any]:
-    """The document of a cell that nobody answered for."""
+    """Create the document of a cell without an answer."""
     return {
         "schema": store.SCHEMA,
         "version": store.VERSION,
@@ -225,7 +225,7 @@ def _write_pass(document: Mapping[str, Any]) -> None:
 
 
 def expected_s(cell: Cell) -> float:
-    """Host seconds that a cell takes: those of its last run on this machine, or those of most cells."""
+    """Estimate the host seconds of a cell: those of its last run on this machine, or those of most cells."""
     return _times().get(_time_key(cell), _USUAL_CELL_S)
 
 

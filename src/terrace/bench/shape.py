@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The shape that results must have whatever their size: an order of policies, and counters that add up. Pure."""
+"""Relations that results must satisfy at any size: an order of policies, and counters that add up. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that has to be so."""
+    """One relation that has to hold."""
 
     text: str
     met: bool
 
 
 def check(documents: Sequence[Document], tolerance: float) -> list[Check]:
-    """Every check of these results: nothing failed, the order of times, the counters."""
+    """Check these results: no failure, the order of times, the counters."""
     found = [Check(f"{doc['cell']}: measured", doc["status"] == OK) for doc in documents if doc["status"] != OK]
     good = [doc for doc in documents if doc["status"] == OK]
 
@@ -56,7 +56,7 @@ def order(documents: Mapping[str, Document], tolerance: float) -> Iterator[Check
 
 
 def counters(document: Document) -> Iterator[Check]:
-    """What was counted twice, in two ways, agrees."""
+    """Compare values that were counted in two ways."""
     name, vmstat, mine = document["cell"], document["vmstat"], figures(document)
     promoted, moved = vmstat.get("pgpromote_success", 0), vmstat.get("pgmigrate_success", 0)
     demoted = sum(vmstat.get(key, 0) for key in _DEMOTED)

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# The 97.5 % quantile of Student's t for 1, 2, … degrees of freedom; the last stands for all that follow.
+# The 97.5 % quantile of Student's t for 1, 2, … degrees of freedom; the last one is used for all
+# larger numbers.
 _T_975 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
@@ -17,7 +18,7 @@ _T_MANY = 1.960
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of `n` values with the half width of its 95 % interval; `half` is None where one value is all there is."""
+    """A mean of `n` values with the half width of its 95 % interval; `half` is None for a single value."""
 
     value: float
     half: float | None
@@ -25,7 +26,7 @@ class Mean:
 
 
 def mean(values: Sequence[float]) -> Mean | None:
-    """Mean and 95 % interval by the t distribution; None of nothing."""
+    """Get the mean and the 95 % interval by the t distribution; None without values."""
     if not values:
         return None
     n = len(values)
@@ -35,10 +36,12 @@ def mean(values: Sequence[float]) -> Mean | None:
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> Mean | None:
-    """Mean of `ours` less mean of `theirs`, with its 95 % interval; None unless both have at least two values.
+    """Get the mean of `ours` less the mean of `theirs`, with its 95 % interval; None unless both
+    have at least two values.
 
-    Welch's interval for two samples whose variances may differ (B. L. Welch, Biometrika 34, 1947), with the degrees of
-    freedom of Satterthwaite (Biometrics Bulletin 2, 1946), rounded down. `n` is the smaller of the two numbers.
+    Welch's interval for two samples whose variances may differ (B. L. Welch, Biometrika 34, 1947),
+    with the degrees of freedom of Satterthwaite (Biometrics Bulletin 2, 1946), rounded down. `n` is
+    the smaller of the two numbers.
     """
     if min(len(ours), len(theirs)) < 2:
         return None
@@ -59,16 +62,18 @@ def _quantile(freedom: int) -> float:
 
 
 def gap_closed(slow: float, here: float, fast: float) -> float | None:
-    """(T_slow - T) / (T_slow - T_dram): 1 is as good as all memory fast, 0 as bad as all slow, less is worse.
+    """(T_slow - T) / (T_slow - T_dram): 1 is as fast as all-DRAM, 0 as slow as all-slow, less is
+    slower.
 
-    None where all-slow is hardly slower than all-DRAM (by less than 2 %): there is no gap to close.
+    None if all-slow is less than 2 % slower than all-DRAM: there is no gap to close.
     """
     gap = slow - fast
     return None if gap < 0.02 * fast else (slow - here) / gap
 
 
 def time_to(samples: Sequence[Sequence[float]], share: float) -> float | None:
-    """Seconds until `share` of the pages was on fast memory, between two samples by a straight line; None: never.
+    """Get the seconds until `share` of the pages was on fast memory, interpolated between two
+    samples; None: never.
 
     `samples` are pairs of milliseconds and share.
     """
@@ -85,14 +90,14 @@ def time_to(samples: Sequence[Sequence[float]], share: float) -> float | None:
 
 @dataclass(frozen=True)
 class Line:
-    """The slope of a line, and how much of the spread it explains."""
+    """The slope of a line, and the share of the variance that it explains."""
 
     slope: float
     r2: float
 
 
 def fit(points: Sequence[tuple[float, float]]) -> Line | None:
-    """The least-squares line through the points; None with fewer than two different x."""
+    """Get the least-squares line through the points; None with fewer than two different x."""
     if len({x for x, _ in points}) < 2:
         return None
     mid_x = statistics.fmean(x for x, _ in points)
@@ -105,7 +110,7 @@ def fit(points: Sequence[tuple[float, float]]) -> Line | None:
 
 
 def thin(samples: Sequence[Sequence[float]], points: int) -> list[Sequence[float]]:
-    """At most about `points` of the samples: all where the share changes, fewer where it does not."""
+    """Reduce the samples to about `points`: all with changes of the share, fewer without."""
     changing = [i for i in range(1, len(samples)) if samples[i][1] != samples[i - 1][1]]
     kept = {0, len(samples) - 1}
     for group in (changing, range(len(samples))):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Results as files: one small JSON a cell, complete or not there."""
+"""Results as files: one small JSON for each cell, complete or absent."""
 
 import json
 import os
@@ -17,17 +17,18 @@ FAILED = "failed"
 _POINTS = 40
 # Documents of earlier days have no date.
 _FIRST_DATE = "2026-11-29"
-# One line a key, so that a change shows as a few lines; of these each key of the next level has a line.
+# One line per key, so that a change has a diff of a few lines; these keys have a line for each
+# nested key.
 _TALL = ("figures",)
 
 
 def path_of(folder: Path, cell: str) -> Path:
-    """The file of a cell."""
+    """Get the file of a cell."""
     return folder / f"{cell}.json"
 
 
 def write(folder: Path, document: Mapping[str, Any]) -> Path:
-    """Write a cell's document under its name: whole, or not at all."""
+    """Write a cell's document: completely, or not at all."""
     small = dict(document)
     if small.get("timeline_ms_share"):
         small["timeline_ms_share"] = thin(small["timeline_ms_share"], _POINTS)
@@ -40,7 +41,7 @@ def write(folder: Path, document: Mapping[str, Any]) -> Path:
 
 
 def measured(documents: Iterable[Mapping[str, Any]]) -> str:
-    """The days of these measurements in words."""
+    """Format the days of these measurements."""
     found = sorted({document.get("date", "") for document in documents})
     days = [day for day in found if day]
     known = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}" if days else ""
@@ -49,7 +50,7 @@ def measured(documents: Iterable[Mapping[str, Any]]) -> str:
 
 
 def compact(document: Mapping[str, Any]) -> str:
-    """The document as JSON, small, and still fit for a diff."""
+    """Format the document as JSON, small and suitable for diffs."""
     lines = []
     for key, value in document.items():
         if key in _TALL and isinstance(value, dict):
@@ -61,7 +62,7 @@ def compact(document: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> Any:
-    """Numbers with seven digits that count: nobody measures more."""
+    """Round numbers to seven significant digits, more than any measurement has."""
     if isinstance(value, float):
         return float(f"{value:.7g}")
     if isinstance(value, dict):
@@ -72,7 +73,7 @@ def _short(value: Any) -> Any:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """One cell's document. Raises UsageError, naming the file, for anything else."""
+    """Read one cell's document. Raises UsageError with the file for anything else."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -89,12 +90,12 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def read_all(folder: Path) -> list[dict[str, Any]]:
-    """All documents of a folder by the names of their files; none where there is no folder."""
+    """Read all documents of a folder, by file name; empty without a folder."""
     return [read(path) for path in sorted(folder.glob("*.json"))]
 
 
 def is_finished(folder: Path, cell: str, fingerprint: str) -> bool:
-    """Was this very cell measured: same kernel, configuration, machine, workload, tools?"""
+    """Whether this very cell was measured: same kernel, configuration, machine, workload, tools."""
     path = path_of(folder, cell)
     if not path.exists():
         return False

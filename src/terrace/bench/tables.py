@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Results put side by side: one table for each size and amount of DRAM, one row a policy. Pure."""
+"""Tables of results: one table for each size and amount of DRAM, one row per policy. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ Figures = Mapping[str, Any]
 
 @dataclass
 class Group:
-    """All results of one size and amount of DRAM; the bounds that know no limit of DRAM belong to every one."""
+    """All results of one size and amount of DRAM; bounds without a limit of DRAM belong to every group."""
 
     size: int
     dram: str
@@ -27,22 +27,22 @@ class Group:
 
     @property
     def title(self) -> str:
-        """What the results of it have in common."""
+        """Format the parameters common to its results."""
         if not self.tiers:
             return format_size(self.size)
         spare = "DRAM to spare" if self.dram == SPARE else f"DRAM for {self.dram} of it"
         return f"{format_size(self.size)}, {spare}"
 
     def good(self, policy: str) -> list[Document]:
-        """Its measured cells."""
+        """Get its measured cells."""
         return [document for document in self.by_policy.get(policy, []) if document["status"] == OK]
 
     def bad(self) -> list[Document]:
-        """The cells that failed."""
+        """Get the cells that failed."""
         return [doc for documents in self.by_policy.values() for doc in documents if doc["status"] != OK]
 
     def twin(self, policy: str, document: Document) -> Document | None:
-        """The result of that policy with the seed and repetition of `document`."""
+        """Get the result of that policy with the seed and repetition of `document`."""
         for other in self.good(policy):
             if all(other["key"][name] == document["key"][name] for name in ("seed", "repetition")):
                 return other
@@ -50,23 +50,23 @@ class Group:
 
 
 def figures(document: Document) -> Figures:
-    """A document's figures."""
+    """Get a document's figures."""
     found: Figures = document["figures"]
     return found
 
 
 def time_of(document: Document) -> float:
-    """What counts as the run's time: modelled seconds in which the CPUs worked, of all of them, by their number.
+    """Get the run's time: the sum of the CPUs' modelled busy seconds, divided by their number.
 
-    That is how long the work takes when it is spread evenly. The time of the slowest CPU (modelled_s) depends on which
-    of the two threads shares its CPU with a daemon.
+    This is the time of the work if it is spread evenly. The time of the slowest CPU (modelled_s)
+    depends on which thread shares its CPU with a daemon.
     """
     cpus = document["ledger"]["vcpu_ns"]
     return float(sum(clock - idle for clock, idle in cpus)) / len(cpus) / 1e9
 
 
 def groups(experiment: Experiment, documents: Sequence[Document]) -> list[Group]:
-    """The results of an experiment in the order of its bench.toml; what that no longer names is left out."""
+    """Get the results of an experiment in the order of its bench.toml, without cells that it does not list."""
     known = {cell.name for cell in experiment.cells()}
     mine = [document for document in documents if document["cell"] in known]
     found = []
@@ -88,12 +88,12 @@ def groups(experiment: Experiment, documents: Sequence[Document]) -> list[Group]
 
 
 def _is_bound(policy: str) -> bool:
-    """Is it measured once for all amounts of DRAM?"""
+    """Whether it is measured once for all amounts of DRAM."""
     return POLICIES[policy].limit in ("fast", "slow")
 
 
 def gap_of(group: Group, document: Document) -> float | None:
-    """The gap that a cell closed, against the bounds of its own seed; None without both."""
+    """Get the gap that a cell closed, against the bounds of its own seed; None without both."""
     slow, fast = group.twin("all-slow", document), group.twin("all-dram", document)
     if slow is None or fast is None:
         return None
@@ -101,23 +101,26 @@ def gap_of(group: Group, document: Document) -> float | None:
 
 
 def hits_of(group: Group, document: Document) -> float | None:
-    """The share of accesses that fast memory served, as a part of the oracle's; None without one."""
+    """Get the share of accesses that fast memory served, relative to the oracle's; None without one."""
     other, mine = group.twin("oracle", document), figures(document)["fast_hit_ratio"]
     best = other and figures(other)["fast_hit_ratio"]
     return None if not best or mine is None else float(mine / best)
 
 
 def time_of_still(group: Group, document: Document) -> float | None:
-    """A cell's time as a part of that of who moves nothing, on the stock kernel and of the same seed; None without."""
+    """Get a cell's time relative to a run without migration, on the stock kernel and with the same
+    seed; None without one.
+    """
     other = group.twin("stock-0", document)
     return None if other is None else time_of(document) / time_of(other)
 
 
 def late_hits(document: Document) -> float | None:
-    """The share of accesses that fast memory served in the second half of the measured time; None without any there.
+    """Get the share of accesses that fast memory served in the second half of the measured time;
+    None without any.
 
-    How a policy does when it has found its way: `series_ms_fast_slow` has the end of each step in ms, and what either
-    tier served in it.
+    This is the quality of a policy after it has adapted: `series_ms_fast_slow` has the end of each
+    step in ms, and the accesses that each tier served in it.
     """
     series: Sequence[tuple[float, int, int]] = document["series_ms_fast_slow"]
     late = [step for step in series if step[0] > series[-1][0] / 2]
@@ -126,31 +129,31 @@ def late_hits(document: Document) -> float | None:
 
 
 def late_hits_of(group: Group, document: Document) -> float | None:
-    """The same as a part of the oracle's, which is static: it goes by the accesses of the whole run."""
+    """Get the same relative to the oracle's, which is static: it uses the accesses of the whole run."""
     other, mine = group.twin("oracle", document), late_hits(document)
     best = other and late_hits(other)
     return None if not best or mine is None else mine / best
 
 
 def _tail_of(document: Document) -> float | None:
-    """p99.9 in ns; None where CPUs' clocks were as far apart: the guest cannot tell shorter times."""
+    """Get p99.9 in ns; None if the CPUs' clocks differed by as much: the guest cannot measure shorter times."""
     found = figures(document)
     tail = found.get("p999_ns")
     return tail if tail is not None and tail > (found["skew_us"] or 0.0) * 1000 else None
 
 
 def average(values: Sequence[float | None]) -> Mean | None:
-    """The mean of those that are there."""
+    """Get the mean of the existing values."""
     return mean([value for value in values if value is not None])
 
 
 def figure(documents: Sequence[Document], name: str) -> Mean | None:
-    """The mean of one figure."""
+    """Get the mean of one figure."""
     return average([figures(document).get(name) for document in documents])
 
 
 def show(value: Mean | None, form: str, scale: float = 1.0, of: int | None = None) -> str:
-    """A mean with its interval; `of` is how many there could have been."""
+    """Format a mean with its interval; `of` is the possible number of values."""
     if value is None:
         return "-"
     text = format(value.value * scale, form)
@@ -161,7 +164,7 @@ def show(value: Mean | None, form: str, scale: float = 1.0, of: int | None = Non
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its head, and what it shows of a policy's cells in a group."""
+    """One column: its head, and a function that formats a policy's cells in a group."""
 
     head: str
     cell: Callable[[Group, list[Document]], str]
@@ -199,7 +202,7 @@ COLUMNS = (
 
 
 def _phase(head: str, phase: str, name: str, form: str, scale: float = 1.0) -> Column:
-    """A figure of one phase of a run with a burst."""
+    """Get a figure of one phase of a run with a burst."""
 
     def cell(group: Group, docs: list[Document]) -> str:
         return show(average([doc["phases"][phase][name] for doc in docs]), form, scale, len(docs))
@@ -208,7 +211,7 @@ def _phase(head: str, phase: str, name: str, form: str, scale: float = 1.0) -> C
 
 
 def burst_of_still(group: Group, document: Document) -> float | None:
-    """The time of a burst as a part of that where nobody moves anything, of the same seed; None without."""
+    """Get the time of a burst relative to a run without migration, with the same seed; None without one."""
     other = group.twin("stock-0", document)
     return None if other is None else float(document["phases"]["burst_s"] / other["phases"]["burst_s"])
 
@@ -241,7 +244,9 @@ FOLLOW_COLUMNS = (
 
 
 def saved_of_copies(group: Group, document: Document) -> float | None:
-    """The time saved since all lay on one node, as a part of what a copy on each saves; None without both."""
+    """Get the time saved compared with all pages on one node, relative to the saving of a copy on
+    each; None without both.
+    """
     still, best = group.twin("stock-0", document), group.twin("copies", document)
     if still is None or best is None:
         return None
@@ -265,12 +270,12 @@ NODES_COLUMNS = (
     _plain("kernel M insns", "kernel_insns", ",.0f", 1e-6),
     _plain("clock", "clock_ratio", ".2f"),
 )
-# By what bench.toml says of its report.
+# Columns by the report of bench.toml.
 BY_REPORT = {"policies": COLUMNS, "scale": COLUMNS, "follow": FOLLOW_COLUMNS, "nodes": NODES_COLUMNS}
 
 
 def rows(group: Group, columns: Sequence[Column] = COLUMNS) -> list[list[str]]:
-    """One row for each policy that was measured."""
+    """Get one row for each measured policy."""
     found = []
     for policy, documents in group.by_policy.items():
         good = group.good(policy)
@@ -282,12 +287,12 @@ def rows(group: Group, columns: Sequence[Column] = COLUMNS) -> list[list[str]]:
 
 
 def head(columns: Sequence[Column] = COLUMNS) -> list[str]:
-    """The head of `rows`."""
+    """Get the head of `rows`."""
     return ["policy", *(column.head for column in columns)]
 
 
 def plain(experiment: Experiment, documents: Sequence[Document]) -> list[tuple[str, list[list[str]], list[str]]]:
-    """Title, rows and head of each table; columns that are empty in all rows are left out."""
+    """Get title, rows and head of each table; columns that are empty in all rows are left out."""
     columns = BY_REPORT[experiment.report]
     return [
         (group.title, *without_empty(rows(group, columns), head(columns))) for group in groups(experiment, documents)
@@ -295,13 +300,13 @@ def plain(experiment: Experiment, documents: Sequence[Document]) -> list[tuple[s
 
 
 def markdown(table: Sequence[Sequence[str]], names: Sequence[str]) -> list[str]:
-    """The lines of a table in Markdown; rows that end early (a failure) are filled up."""
+    """Format a table in Markdown; short rows (a failure) are padded."""
     rows = [names, ["---"] * len(names), *([*row, *[""] * (len(names) - len(row))] for row in table)]
     return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
 
 
 def without_empty(table: list[list[str]], names: list[str]) -> tuple[list[list[str]], list[str]]:
-    """The same without columns that say nothing."""
+    """Drop columns without contents."""
     kept = [
         place
         for place in range(len(names))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The runs that the timing model is judged by, and measuring them; published.py has what they are compared with.
+"""The runs that validate the timing model, and their measurement; published.py has the figures to
+compare with.
 
-One topology file for each machine named in the sources; no parameter differs between the runs of a machine.
+One topology file for each machine named in the sources; no parameter differs between the runs of a
+machine.
 """
 
 import json
@@ -31,10 +33,11 @@ _TIMEOUT_S = 1200.0
 
 @dataclass(frozen=True)
 class Run:
-    """One VM: a workload on a machine under a memory policy: "bind 0", "interleave 0,1", "weighted 9,1", "range 9,1".
+    """One VM: a workload on a machine under a memory policy: "bind 0", "interleave 0,1", "weighted
+    9,1", "range 9,1".
 
-    A weighted one uses the weights that hold for everybody; "range" gives the workload's arrays weights of their own,
-    with all else on node 0, and needs our kernel.
+    "weighted" uses the global weights; "range" gives the workload's arrays their own weights, with
+    all other memory on node 0, and needs the Terrace kernel.
     """
 
     name: str
@@ -45,21 +48,23 @@ class Run:
 
     @property
     def flavour(self) -> str:
-        """The kernel it needs."""
+        """Get the kernel it needs."""
         return "terrace" if self.policy.startswith("range") else "stock"
 
 
-# Weights that are tried beside those of the sources, to find the best ones.
+# Weights to try in addition to those of the sources, to find the best ones.
 _SWEEP = ("4,1", "6,1", "8,1", "29,3", "11,1", "14,1", "20,1")
 _STREAM = ("--size", "48M", "--threads", "2", "--pin", "--iterations", "3")
 _MLC = ("--size", "48M", "--threads", "4", "--pin", "--iterations", "2", "--probe-size", "4M")
 _XS = ("--size", "96M", "--threads", "2", "--pin", "--ops", "40000")
-# Turns of an empty loop behind each line, for the curve of latency over bandwidth.
+# Turns of an empty loop after each line, for the curve of latency over bandwidth.
 DELAYS = (0, 3, 6, 10, 16, 24, 50, 150)
 
 
 def _lines(delay: int) -> tuple[str, ...]:
-    """Fewer where each takes longer: the prober needs some ms for a point (loaded_latency.py says how many misses)."""
+    """Get the number of lines, smaller for longer delays: a point takes some ms of the prober
+    (loaded_latency.py has the number of misses).
+    """
     return ("--ops", str(3_600_000 // (1 + delay // 20)))
 
 
@@ -98,7 +103,7 @@ Results = Mapping[str, Mapping[str, Any]]
 
 
 def find_runs(names: Sequence[str]) -> list[Run]:
-    """The runs of these names in the order of RUNS; all without any. Raises UsageError for a name there is not."""
+    """Get the runs of these names in the order of RUNS; all without names. Raises UsageError for an unknown name."""
     unknown = sorted(set(names) - {run.name for run in RUNS})
     if unknown:
         known = [run.name for run in RUNS]
@@ -108,7 +113,7 @@ def find_runs(names: Sequence[str]) -> list[Run]:
 
 
 def results_folder() -> Path:
-    """Where the results are."""
+    """Get the folder of the results."""
     return repo_root() / "bench" / "validate" / "results"
 
 
@@ -116,7 +121,7 @@ def results_folder() -> Path:
 
 
 def _policy_words(policy: str) -> tuple[list[str], list[str]]:
-    """Words before the program, and options of the program, for a policy."""
+    """Get the words before the program, and the program's options, for a policy."""
     mode, _, what = policy.partition(" ")
     if mode == "range":
         return ["bind", "0"], ["--weights", what]
@@ -128,7 +133,7 @@ def _policy_words(policy: str) -> tuple[list[str], list[str]]:
 
 
 def measure(run: Run, vmlinux: Path) -> tuple[dict[str, Any], Region, Mapping[str, Any]]:
-    """The workload's JSON, the region, and the machine's parameters. Raises TerraceError when the guest failed."""
+    """Get the workload's JSON, the region, and the machine's parameters. Raises TerraceError if the guest failed."""
     topology = choose_topology(run.machine)
     program = find_workload(run.workload).compile()
     before, behind = _policy_words(run.policy)
@@ -151,7 +156,7 @@ def measure(run: Run, vmlinux: Path) -> tuple[dict[str, Any], Region, Mapping[st
 
 
 def _summary(region: Region) -> dict[str, Any]:
-    """What the table needs of a region, and what says why."""
+    """Get the values of a region that the table needs, and those that explain them."""
     probe = region.vcpus[-1].kinds.get("app")
     return {
         "modelled_ns": region.modelled_ns,
@@ -170,13 +175,13 @@ def _summary(region: Region) -> dict[str, Any]:
 
 
 def is_finished(run: Run, folder: Path) -> bool:
-    """Is there a result of this very run, options and all?"""
+    """Whether there is a result of this very run, with the same options."""
     path = folder / f"{run.name}.json"
     return path.exists() and _read(path)["run"] == json.loads(json.dumps(asdict(run)))
 
 
 def run_and_write(run: Run, folder: Path, flavour: str) -> Path:
-    """Measure, again with the shift that fits when the first one did not, and write the result."""
+    """Measure, again with a suitable shift if the first one did not fit, and write the result."""
     kernel = build(flavour)
     workload, region, machine = measure(run, kernel.vmlinux)
     document = {
@@ -197,7 +202,7 @@ def run_and_write(run: Run, folder: Path, flavour: str) -> Path:
 
 
 def read_results(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """All results by the name of their run. Raises UsageError for a file of another schema."""
+    """Read all results by run name. Raises UsageError for a file of another schema."""
     found = [_read(path) for path in sorted((folder or results_folder()).glob("*.json"))]
     return {document["run"]["name"]: document for document in found}
 
