@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Columns of the live view of `terrace top`: what is in them, how wide they are, and which are left out first."""
+"""Columns of the live view of `terrace top`: contents, widths, and the order in which they are dropped."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from terrace.ops import top
 from terrace.ops.residents import Resident
 from terrace.ops.topology import Node
 
-#: The name has at least so many cells.
+#: Least number of cells of the name.
 NAME_CELLS = 12
 _SIZE_CELLS = 7
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column; ``key`` is what `terrace.ops.order` calls it."""
+    """One column; ``key`` is its name in `terrace.ops.order`."""
 
     key: str
     title: str
     cells: int
-    #: The style of its cells.
+    #: Style of its cells.
     style: str
-    #: Where there is no room for all, those with the lowest go first.
+    #: Columns with the lowest weight are dropped first.
     weight: int
     text: Callable[[top.Row], str]
     numbers: bool = True
 
 
 def columns(kind: str, nodes: Sequence[Node]) -> list[Column]:
-    """All of them, in the order in which they are shown; the name comes last and takes what is left."""
+    """Get all columns in display order; the name is last and takes the rest of the line."""
     fast = {node.node for node in nodes if node.top}
     slow = {node.node for node in nodes if not node.top}
     shown = [_pid(), _user()] if kind == "process" else []
     shown.append(Column("total", "TOTAL", _SIZE_CELLS, "plain", 7, lambda row: top.size_text(row.resident.total)))
-    # With one slow node its column is the sum of the slow ones.
+    # With one slow node, its column is the sum of the slow nodes.
     shown += [_node(node, "slow" if slow == {node.node} else f"node{node.node}") for node in nodes]
     if len(slow) > 1:
         shown.append(Column("slow", "SLOW", _SIZE_CELLS, "slow", 9, lambda row: _slow(row.resident, slow)))
@@ -72,9 +72,9 @@ def _slow(own: Resident, slow: set[int]) -> str:
 
 
 def that_fit(every: Sequence[Column], cells: int) -> list[Column]:
-    """Those for which a line has room, one cell between two."""
+    """Get the columns that fit on a line, with one cell between two."""
     kept = list(every)
     while len(kept) > 1 and sum(column.cells + 1 for column in kept) - 1 > cells:
-        # Of several alike the last one.
+        # Of several equal weights, drop the last column.
         kept.remove(min(reversed(kept), key=lambda column: column.weight))
     return kept

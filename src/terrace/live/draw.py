@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The screen of the live view of `terrace top`, as lines of text and styles; no terminal is needed for it."""
+"""The screen of the live view of `terrace top`, as lines of text and styles; independent of a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PANEL_CELLS = 12
 
 
 def draw(state: State, width: int, height: int, encoding: str = "utf-8") -> list[Line]:
-    """At most ``height`` lines of at most ``width`` cells. Characters that ``encoding`` has not are replaced."""
+    """Format at most ``height`` lines of at most ``width`` cells. Characters missing in ``encoding`` are replaced."""
     if width < 1 or height < 1:
         return []
     if state.mode == "help":
@@ -32,10 +32,10 @@ def _in(encoding: str, text: str) -> str:
 
 
 def layout(state: State, width: int, height: int) -> tuple[list[Line], int, list[Line]]:
-    """Lines above the table, lines of the table without its head, lines below it."""
+    """Divide the screen: lines above the table, lines of the table without its head, lines below it."""
     below = [*_notes(state)[: max(0, height - 6)], _footer(state, width)] if height > 2 else []
     room = height - 1 - len(below)
-    # Half of the screen is the table's.
+    # The table gets at least half of the screen.
     above = header.lines(state, width)[: max(0, room // 2)]
     if above and len(above) < room // 2:
         above.append([])
@@ -54,7 +54,7 @@ def _notes(state: State) -> list[Line]:
 
 
 def _table(state: State, width: int, body: int, encoding: str) -> list[Line]:
-    """Head and lines; the list of columns to sort by at its left when one is picked."""
+    """Format head and lines; with the list of columns on the left while the sort column is chosen."""
     beside = _PANEL_CELLS + 1 if state.mode == "columns" and width > 2 * _PANEL_CELLS else 0
     fitting = that_fit(state.columns(), width - beside)
     lines = [_head(state, fitting, width - beside)]
@@ -78,7 +78,7 @@ def _nothing(state: State) -> str:
 
 
 def _width(column: Column, fitting: list[Column], width: int) -> int:
-    """The last column, the name, takes what the others leave."""
+    """Get the width of the last column, the name: the rest of the line."""
     return column.cells if column is not fitting[-1] else width - sum(other.cells + 1 for other in fitting[:-1])
 
 
@@ -87,7 +87,7 @@ def _head(state: State, fitting: list[Column], width: int) -> Line:
     for column in fitting:
         pad = cells.right if column.numbers else cells.left
         chosen = column.key == state.want.order.column
-        # As in htop: the column that one sorts by stands out, and says which way.
+        # As in htop: the sort column is highlighted, with the direction.
         mark = ("^" if state.want.order.inverted else "v") if chosen else ""
         apart = " " if chosen and len(column.title) + 2 <= column.cells else ""
         title = f"{column.title}{apart}{mark}"
@@ -111,7 +111,7 @@ def _row(shown: Shown, fitting: list[Column], width: int, selected: bool, encodi
 
 
 def _name(text: str, shown: Shown, room: int) -> str:
-    """Of a path that is too long the end, which tells it from others; in a tree the rest is above it."""
+    """Shorten a long path to its end, which identifies it; in a tree the rest is on the lines above."""
     if shown.level:
         return "  " * shown.level + text.rpartition("/")[2]
     rest = text
@@ -160,7 +160,7 @@ def _labels(keys: list[tuple[str, str]]) -> Line:
 
 
 def _filled(line: Line, width: int) -> Line:
-    """With the colour of the labels up to the edge."""
+    """Fill with the colour of the labels up to the edge."""
     return [*line, (" " * max(0, width - sum(cells.width(text) for text, _ in line)), "label")]
 
 

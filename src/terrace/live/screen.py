@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The live view of `terrace top` on a terminal, with curses; what is on it is decided in `state` and `draw`."""
+"""The live view of `terrace top` on a terminal, with curses; `state` and `draw` determine its contents."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from terrace.ops.look import Want
 
 try:
     import curses
-except ImportError:  # Some builds of Python have none.
+except ImportError:  # Some builds of Python do not have curses.
     curses = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from curses import window as Window  # noqa: N812
 
-#: How long a key, or the end of a look, may stay unnoticed at most.
+#: Longest delay of a key, or of a new result.
 _POLL_MS = 50
 
-#: Style -> colours of text and ground (-1: the terminal's), and attributes with and without colours.
+#: Style -> colours of text and background (-1: the terminal's), and attributes with and without
+#: colours.
 _STYLES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "plain": ("", "", (), ()),
     "name": ("", "", (), ()),
@@ -66,7 +67,7 @@ _NAMES = {
 
 
 def possible() -> bool:
-    """Whether there is a terminal on both sides that a screen can be drawn on."""
+    """Whether input and output are a terminal with a screen."""
     if curses is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     if os.environ.get("TERM", "dumb") == "dumb":
@@ -79,7 +80,7 @@ def possible() -> bool:
 
 
 def run(root: Path | str, want: Want, interval_s: float) -> int:
-    """Show it until somebody quits; the terminal is afterwards as it was, whatever ends it."""
+    """Show the view until the user quits; the terminal is restored in any case."""
     locale.setlocale(locale.LC_ALL, "")
     lookout = Lookout(root)
     try:
@@ -93,17 +94,17 @@ def run(root: Path | str, want: Want, interval_s: float) -> int:
 
 
 class _Stops:
-    """Ctrl-Z, which is noted when it comes and obeyed between two pictures.
+    """Handles Ctrl-Z: notes the signal, and stops between two redraws.
 
-    The library has a handler of its own unless there is one before it starts. It ignores the signal while it draws, so
-    that a Ctrl-Z is lost then, and draws in the middle of whatever it interrupts.
+    The library installs its own handler unless there is one before it starts. That handler ignores
+    the signal during a redraw, which loses the Ctrl-Z, and redraws in the middle of any other code.
     """
 
     def __init__(self) -> None:
         self.asked = False
 
     def __enter__(self) -> _Stops:
-        # Whoever started this without Ctrl-Z shall have it so.
+        # If the caller had disabled Ctrl-Z, it stays disabled.
         self._ours = signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
         if self._ours:
             signal.signal(signal.SIGTSTP, self._note)
@@ -117,17 +118,18 @@ class _Stops:
         self.asked = True
 
     def obey(self) -> bool:
-        """Stop if that was asked for; true when it was and goes on, and all has to be drawn again."""
+        """Stop if requested; true after a stop, when everything has to be redrawn."""
         if not self.asked:
             return False
         self.asked = False
-        # A parent that stopped before has given the terminal back to the shell; it is told all the same.
+        # A parent that stopped first has returned the terminal to the shell, which still gets the
+        # message.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         curses.endwin()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        # Here it goes on. A new size was told to who was in the foreground.
+        # Execution continues here. Only the foreground process was notified of a new size.
         signal.signal(signal.SIGTSTP, self._note)
         curses.reset_prog_mode()
         columns, lines = os.get_terminal_size()
@@ -138,9 +140,10 @@ class _Stops:
 
 @contextlib.contextmanager
 def _terminal() -> Iterator[Window]:
-    """The whole screen, without echo and line editing; put back in the end, also by SIGTERM, which raises SystemExit.
+    """Use the whole screen, without echo and line editing; restored at the end, also after SIGTERM,
+    which raises SystemExit.
 
-    A new size is seen to by the library.
+    The library handles a new size.
     """
     window = curses.initscr()
     try:
@@ -187,11 +190,11 @@ def _loop(window: Window, lookout: Lookout, state: State, stops: _Stops) -> None
 
 
 def _keys(window: Window, stops: _Stops) -> Iterator[str]:
-    """What was pressed: one key is waited for, those behind it are taken along."""
+    """Get the pressed keys: wait for one key, and take the following ones as well."""
     start = time.monotonic()
     key = _key(window)
     if key is None and not stops.asked and time.monotonic() - start < _POLL_MS / 5000:
-        # Another signal came, or nobody is at the other end any more.
+        # Another signal arrived, or the other end of the terminal is closed.
         if not sys.stdin.isatty():
             yield "ctrl-c"
         time.sleep(_POLL_MS / 1000)
@@ -205,7 +208,7 @@ def _keys(window: Window, stops: _Stops) -> Iterator[str]:
 
 
 def _key(window: Window) -> str | None:
-    """The name of the next key as `state.press` knows it."""
+    """Get the name of the next key, as `state.press` expects it."""
     try:
         key = window.get_wch()
     except curses.error:
@@ -228,7 +231,7 @@ def _key(window: Window) -> str | None:
 
 
 def _attributes() -> dict[str, int]:
-    """Each style for this terminal."""
+    """Get each style for this terminal."""
     colours = False
     if output.colour_wanted(sys.stdout):
         with contextlib.suppress(curses.error):
@@ -259,7 +262,8 @@ def _paint(window: Window, state: State, width: int, height: int, attributes: di
     for y, line in enumerate(draw(state, width, height, window.encoding)):
         x = 0
         for text, style in line:
-            # The library complains of the last cell of the screen, behind which its cursor has no place.
+            # The library reports an error for the last cell of the screen, because its cursor
+            # cannot move past it.
             with contextlib.suppress(curses.error):
                 window.addstr(y, x, text, attributes[style])
             x += cells.width(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the live view of `terrace top` is about, and what each key makes of it."""
+"""State of the live view of `terrace top`, and the effect of each key."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from terrace.ops.look import Look, Want
 from terrace.ops.order import Order
 from terrace.ops.report import Report
 
-#: Seconds between two looks that + and - step through.
+#: Refresh intervals in seconds, which + and - step through.
 INTERVALS_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A line of the table; in a tree it is ``level`` steps to the right and shows only the end of its name."""
+    """A line of the table; in a tree it is indented by ``level`` steps and shows only the end of its name."""
 
     row: top.Row
     level: int = 0
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """What stays the same from look to look."""
+        """Get the identity of the line, which is the same after each refresh."""
         return self.row.resident.name, self.row.resident.pid
 
 
 @dataclass(frozen=True)
 class State:
-    """All that decides what is on the screen."""
+    """All values that determine the screen."""
 
     want: Want
     interval_s: float
@@ -43,31 +43,33 @@ class State:
     selected: int = 0
     offset: int = 0
     tree: bool = False
-    #: What keys go to: the table (``""``), ``search``, ``filter``, ``columns`` or ``help``.
+    #: Receiver of keys: the table (``""``), ``search``, ``filter``, ``columns`` or ``help``.
     mode: str = ""
     typed: str = ""
     picked: int = 0
     #: A line about the last key.
     message: str = ""
-    #: Grows when somebody does not want to wait for the next look.
+    #: Incremented to request an immediate refresh.
     asked: int = 0
     ended: bool = False
-    #: The least number of processes to look at, whatever the screen is like.
+    #: Least number of processes to read, for any size of the screen.
     least: int = field(default=0)
 
     def columns(self) -> list[Column]:
-        """Of the table, for the machine that was seen."""
+        """Get the columns of the table for this machine."""
         return columns(self.want.kind, self.look.nodes if self.look else [])
 
 
 def wanted(state: State) -> Want:
-    """What the next look has to find: the lines up to the end of the screen, and a screen more once one has moved."""
+    """Get what the next refresh has to read: the lines up to the end of the screen, and one more
+    screen after scrolling.
+    """
     ahead = state.body if state.offset or state.selected >= state.body - 1 else 0
     return replace(state.want, most=max(state.least, state.offset + state.body + ahead))
 
 
 def outdated(state: State, asked: Want) -> bool:
-    """Whether a look for ``asked`` does not find what is wanted now, so that it is not worth waiting for."""
+    """Whether a refresh for ``asked`` would lack parts that are wanted now, and can be cancelled."""
     want, look = wanted(state), state.look
     if want.kind == "cgroup" or want.kind != asked.kind:
         return want.kind != asked.kind
@@ -76,19 +78,21 @@ def outdated(state: State, asked: Want) -> bool:
 
 
 def see(state: State, look: Look, report: Report | None) -> State:
-    """After a look; the selection stays with its line, but at the top of the list it stays there."""
+    """Update after a refresh; the selection stays with its line, but a selection at the top stays at the top."""
     if look.want.kind != state.want.kind:
         return state
     return _arrange(replace(state, look=look, report=report))
 
 
 def fit(state: State, body: int) -> State:
-    """For a screen that has room for so many lines of the table."""
+    """Update for a screen with this number of table lines."""
     return _bounded(replace(state, body=max(1, body)))
 
 
 def press(state: State, key: str) -> State:
-    """After a key: one character, or a name such as ``up``, ``pgdn``, ``f6``, ``enter``, ``esc``. Others do nothing."""
+    """Process a key: one character, or a name such as ``up``, ``pgdn``, ``f6``, ``enter``, ``esc``.
+    Other keys do nothing.
+    """
     if key in ("ctrl-c", "f10"):
         return replace(state, ended=True)
     state = replace(state, message="")
@@ -103,7 +107,7 @@ def press(state: State, key: str) -> State:
 
 
 def _arrange(state: State) -> State:
-    """Lines in their order, from what was seen last."""
+    """Sort the lines of the last result."""
     look = state.look
     if look is None or look.want.kind != state.want.kind:
         return _bounded(replace(state, look=None, shown=()))
@@ -117,7 +121,7 @@ def _arrange(state: State) -> State:
 
 
 def _tree(rows: list[top.Row]) -> tuple[Shown, ...]:
-    """Each control group below the one that it is in, or the nearest that is shown; brothers in the order of rows."""
+    """Sort each control group below its parent, or the nearest one shown; siblings in the order of rows."""
     names = {row.resident.name for row in rows}
     below: dict[str | None, list[top.Row]] = {}
     for row in rows:
@@ -134,7 +138,7 @@ def _tree(rows: list[top.Row]) -> tuple[Shown, ...]:
 
 
 def _bounded(state: State) -> State:
-    """The selection within the list and on the screen."""
+    """Limit the selection to the list and the screen."""
     selected = max(0, min(state.selected, len(state.shown) - 1))
     offset = max(0, min(state.offset, len(state.shown) - state.body))
     return replace(state, selected=selected, offset=min(max(offset, selected - state.body + 1), selected))
@@ -149,7 +153,7 @@ def _sort(state: State, order: Order) -> State:
 
 
 def _column(step: int) -> Callable[[State], State]:
-    """The next column to the right or left."""
+    """Select the next column to the right or left."""
 
     def act(state: State) -> State:
         names = [column.key for column in state.columns()]
@@ -160,7 +164,7 @@ def _column(step: int) -> Callable[[State], State]:
 
 
 def _kind(kind: str) -> Callable[[State], State]:
-    """Control groups or processes, or those that are not shown now."""
+    """Switch between control groups and processes."""
 
     def act(state: State) -> State:
         new = kind or ("process" if state.want.kind == "cgroup" else "cgroup")
@@ -197,7 +201,7 @@ def _pick(state: State) -> State:
 
 
 def _picking(state: State, key: str) -> State:
-    """Keys of the list of columns."""
+    """Process a key in the list of columns."""
     every = state.columns()
     picked = max(0, min(state.picked, len(every) - 1))
     if key in ("up", "down"):
@@ -208,7 +212,7 @@ def _picking(state: State, key: str) -> State:
 
 
 def _typing(state: State, key: str) -> State:
-    """Keys of a word that is searched or filtered for, which takes effect with each."""
+    """Process a key of a search or filter word, which takes effect at each key."""
     if key == "esc":
         state = replace(state, typed="")
         return replace(_typed(state), mode="")
@@ -228,7 +232,7 @@ def _typed(state: State) -> State:
 
 
 def _find(state: State, start: int) -> State:
-    """Select the first line from ``start`` on, and around the end, whose name has what was typed."""
+    """Select the first line from ``start`` on, cyclically, whose name contains the typed text."""
     count, word = len(state.shown), state.typed.lower()
     if not word or not count:
         return state
@@ -246,7 +250,8 @@ def _invert(state: State) -> State:
     return _sort(state, replace(state.want.order, inverted=not state.want.order.inverted))
 
 
-#: What each key does to the table; docs/reference/top.md and the help screen say the same (`HELP`).
+#: Effect of each key on the table; docs/reference/top.md and the help screen (`HELP`) describe the
+#: same keys.
 _KEYS: dict[str, Callable[[State], State]] = {
     "up": _move(lambda state: -1),
     "down": _move(lambda state: 1),
@@ -276,7 +281,7 @@ _KEYS: dict[str, Callable[[State], State]] = {
     "q": lambda state: replace(state, ended=True),
 }
 
-#: Keys and what they do, for people.
+#: Keys and their descriptions.
 HELP = (
     ("Up Down PgUp PgDn Home End", "move the selection"),
     ("c p Tab", "control groups, processes, the other of them"),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The thread that looks at the machine while the live view takes keys.
+"""The thread that reads the machine's state while the live view handles keys.
 
-A look at processes walks page tables, which may take seconds where there are many. The thread holds its lock only to
-take an order and to hand over a result, so that neither keys nor the screen ever wait for a look. A look that nobody
-wants any more ends at the next process.
+Reading processes walks page tables, which may take seconds if there are many. The thread holds its
+lock only to take a request and to return a result, so keys and the screen never wait for it. A read
+without a request ends at the next process.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from terrace.ops.look import Look, Want, Watcher
 from terrace.ops.report import Report
 from terrace.sysfs import KernelFiles
 
-#: Rates over less than this say little; looks that follow each other faster show the last ones.
+#: Rates over a shorter time mean little; faster refreshes show the last ones.
 _RATES_S = 0.5
-#: Seconds until the devices behind nodes are read again: that takes long, and they seldom change.
+#: Seconds until the devices of nodes are read again: that is slow, and they seldom change.
 _DEVICES_S = 60.0
 
 Seen = tuple[Look, Report]
 
 
 class Lookout:
-    """Looks below ``root``, one for each order; a new order takes the place of the one before."""
+    """Reads the state below ``root`` for each request; a new request replaces the one before."""
 
     def __init__(self, root: Path | str) -> None:
         self._root = root
@@ -36,22 +36,23 @@ class Lookout:
         self._devices_until_s = 0.0
         self._changed = threading.Condition()
         self._order: Want | None = None
-        #: Counts orders: what was seen for an earlier one is not shown.
+        #: Number of requests: a result for an earlier one is not shown.
         self._number = 0
         self._seen: Seen | None = None
         self._error: Exception | None = None
-        # A process that does not give its mmap_lock away keeps the thread, and must not keep the program.
+        # A process that holds its mmap_lock blocks the thread, which must not block the exit of the
+        # program.
         self._thread = threading.Thread(target=self._run, name="look", daemon=True)
         self._thread.start()
 
     def ask(self, want: Want | None) -> None:
-        """Look for this, and leave off whatever is looked for now; None: for nothing any more."""
+        """Request a read, and cancel the one in progress; None: cancel only."""
         with self._changed:
             self._order, self._number, self._seen = want, self._number + 1, None
             self._changed.notify()
 
     def seen(self) -> Seen | None:
-        """What was seen, once; None as long as the look goes on. Raises what made the look fail."""
+        """Get a new result, once; None while the read is in progress. Raises the exception of a failed read."""
         with self._changed:
             if self._error:
                 raise self._error
@@ -59,7 +60,7 @@ class Lookout:
             return seen
 
     def wait(self, seconds: float) -> bool:
-        """Wait until something was seen; false when that takes longer. For tests."""
+        """Wait for a result; false after a timeout. For tests."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._seen or self._error), seconds)
 
@@ -71,7 +72,7 @@ class Lookout:
                 want, number, self._order = self._order, self._number, None
             try:
                 seen = self._look(want, number)
-            except Exception as error:  # It is raised where somebody can tell of it.
+            except Exception as error:  # Raised in the main thread, which can report it.
                 with self._changed:
                     self._error = error
                     self._changed.notify_all()
@@ -91,7 +92,7 @@ class Lookout:
         return look, self._report
 
     def _known_devices(self) -> Devices | None:
-        """The devices of the last report, read again once a minute; None: read them now."""
+        """Get the devices of the last report, read again once a minute; None: read them now."""
         now = time.monotonic()
         if self._report is not None and now < self._devices_until_s:
             return self._report.now.devices

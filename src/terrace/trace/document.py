@@ -12,7 +12,7 @@ JSON_VERSION = 1
 
 
 def as_json(summary: Summary) -> dict[str, Any]:
-    """The document: every fact, no line left out."""
+    """Create the document with every fact and all rows."""
     document = {"version": JSON_VERSION, "kind": "report", **asdict(summary)}
     for wait in document["waits"]:
         wait["distribution"] = [{"up_to_ns": time, "pages": pages} for time, pages in wait["distribution"]]

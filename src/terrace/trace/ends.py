@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What became of the TLB flushes of pages that moved: the events of tlb_defer, by its counters' rules."""
+"""Results of the TLB flushes of migrated pages: the events of tlb_defer, by the rules of its counters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from terrace.trace.lines import Event
 
 WAITED, NO_NEED, JOINED = "waited", "no_need", "joined"
-#: Ends that are no refusal.
+#: Results that are no refusal.
 FINE = (WAITED, NO_NEED, JOINED)
 
 
 def ends(events: Iterable[Event]) -> Counter[str]:
-    """Pages by the end of their flush: one of `FINE`, or why it could not wait."""
+    """Count pages by the result of their flush: one of `FINE`, or the reason why it was not deferred."""
     found: Counter[str] = Counter()
     for event in events:
         if event.name == "tlb_defer_folio":
@@ -31,7 +31,7 @@ def _folio(event: Event) -> str:
 
 
 def _flight(event: Event) -> Counter[str]:
-    """Pages of an address space that went together: each by the first reason, and the others go along."""
+    """Count the pages of a flight: each writable page by its reason, the others as merged."""
     pages, writable, why = event.number("pages"), event.number("writable"), event.word("refused")
     if event.number("waits"):
         return Counter({WAITED: pages})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `terrace report` says of a recording, as data; as JSON these are the fields of docs/reference/report.md."""
+"""The facts of `terrace report` about a recording; in JSON they are the fields of docs/reference/report.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Moved:
-    """Pages that moved one way; ``batches`` and ``tried`` folios where the trace tells of them, else None."""
+    """Pages migrated by one kind of migration; ``batches`` and ``tried`` folios if the trace has
+    them, otherwise None.
+    """
 
     what: str
     pages: int
@@ -20,18 +22,18 @@ class Moved:
 
 @dataclass(frozen=True)
 class Check:
-    """What the trace has, against what the kernel counted in the same time."""
+    """Number of pages in the trace, compared with the kernel's counters for the same time."""
 
     what: str
     trace_pages: int
     counted_pages: int
-    #: They differ by no more than what was under way at the beginning and at the end.
+    #: They differ by no more than the migrations in progress at the start and at the end.
     agree: bool
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Pages that moved in each of the equal parts of the time."""
+    """Pages migrated in each of the equal parts of the time."""
 
     part_s: float
     up: list[int]
@@ -41,7 +43,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Route:
-    """Pages from a node to a node; None: the trace does not tell."""
+    """Pages from a node to a node; None: not in the trace."""
 
     way: str
     source: int | None
@@ -51,31 +53,31 @@ class Route:
 
 @dataclass
 class Process:
-    """Whose pages moved; ``pid`` 0 is nobody's any more."""
+    """A process with migrated pages; ``pid`` 0: it has ended."""
 
     pid: int
     name: str
     cgroup: str | None
     up_pages: int = 0
     down_pages: int = 0
-    #: After the task, or after mbind() asked for it.
+    #: Moved with the task, or by mbind().
     followed_pages: int = 0
-    #: In hint faults of NUMA balancing.
+    #: Migrated in hint faults of NUMA balancing.
     balanced_pages: int = 0
-    #: Some of the batches had pages of others, too, and what moved was shared out by folios.
+    #: Some batches also had pages of other processes; migrated pages are divided by folios.
     shared: bool = False
     node_bytes_before: dict[str, int] | None = None
     node_bytes_after: dict[str, int] | None = None
 
     @property
     def pages(self) -> int:
-        """All of them."""
+        """Get all migrated pages."""
         return self.up_pages + self.down_pages + self.followed_pages + self.balanced_pages
 
 
 @dataclass(frozen=True)
 class Group:
-    """What the kernel counted of a control group and those below it; None where it does not count."""
+    """The kernel's counters of a control group and its descendants; None if not counted."""
 
     name: str
     promoted_pages: int | None
@@ -86,7 +88,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Wait:
-    """How long pages waited: half of them no longer than ``p50_ns``, and so on."""
+    """Waiting times of pages: half of the pages waited no longer than ``p50_ns``, and so on."""
 
     what: str
     meaning: str
@@ -95,13 +97,13 @@ class Wait:
     p90_ns: int
     p99_ns: int
     max_ns: int
-    #: Waiting time and how many pages had it, by time, in no more than `WAIT_STEPS` steps.
+    #: Waiting time and number of pages, by time, in at most `WAIT_STEPS` steps.
     distribution: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why pages did not move, and how often; ``group`` says who says so."""
+    """A reason why pages did not migrate, with its count; ``group`` is its source."""
 
     group: str
     reason: str
@@ -112,7 +114,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One reason why nothing moves, as `terrace status` reports it, and at which end of the time it was found."""
+    """A reason of `terrace status` why no pages migrate, and the end of the time at which it was found."""
 
     id: str
     severity: str
@@ -124,7 +126,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Migration:
-    """Everything that the kernel migrated for a reason of its own list (include/trace/events/migrate.h)."""
+    """Pages migrated for a reason of the kernel's list (include/trace/events/migrate.h)."""
 
     reason: str
     moved_pages: int
@@ -133,25 +135,25 @@ class Migration:
 
 @dataclass(frozen=True)
 class Bursts:
-    """Bursts of looks."""
+    """Bursts of scans."""
 
     count: int
     looks: int
     ranges: int
     spent_ns: int
     gain_ns: int
-    #: Time between two looks of the last one.
+    #: Interval between two scans of the last burst.
     tau_ns: int
 
 
 @dataclass(frozen=True)
 class Flushes:
-    """Pages that moved, by what became of their TLB flush, and the interrupts that ended waiting before its time."""
+    """Migrated pages by the result of their TLB flush, and the interrupts that forced deferred flushes."""
 
     waited_pages: int
     #: No other CPU could have their translation.
     no_need_pages: int
-    #: They could have waited, and went along with those that could not.
+    #: They could be deferred, and were merged into the flush of other pages.
     joined_pages: int
     refused_pages: int
     flushes: int
@@ -160,7 +162,7 @@ class Flushes:
 
 @dataclass(frozen=True)
 class Scans:
-    """Scans for hint faults, by where they were done."""
+    """Scans for hint faults, by context."""
 
     mode: str
     count: int
@@ -173,19 +175,19 @@ class Scans:
 
 @dataclass(frozen=True)
 class WorkingSet:
-    """The memory of a process in one tier that is accessed within a window, as the engine's samples estimate it."""
+    """The memory of a process in one tier that is accessed within a window, estimated from samples."""
 
     pid: int
     name: str
     tier: str
-    #: Windows in which it was sampled, and pages that were looked at in all of them.
+    #: Windows in which it was sampled, and pages scanned in all of them.
     samples: int
     looked_pages: int
     window_ns: int
-    #: Medians: memory in all tiers, and memory of the tier that samples can look at.
+    #: Medians: memory in all tiers, and memory of the tier that can be sampled.
     mapped_bytes: int
     present_bytes: int
-    #: Bytes in use: a quarter of the time no more than ``p25_bytes``, and so on.
+    #: Bytes in use: at most ``p25_bytes`` for a quarter of the time, and so on.
     min_bytes: int
     p25_bytes: int
     p50_bytes: int
@@ -193,7 +195,7 @@ class WorkingSet:
     max_bytes: int
     #: Standard error of an estimate, the median.
     error_bytes: int
-    #: Bytes in use in each of the equal parts of the time; None: not sampled then.
+    #: Bytes in use in each of the equal parts of the time; None: not sampled.
     over_time: list[int | None]
 
 
@@ -214,7 +216,7 @@ class Summary:
     strange_events: int
     checks: list[Check]
     moved: list[Moved]
-    #: None: the recording does not have it.
+    #: None: not in the recording.
     diagnosis: list[Diagnosis] | None
     rates: Rates
     routes: list[Route]
@@ -226,11 +228,11 @@ class Summary:
     flushes: Flushes
     scans: list[Scans]
     migrations: list[Migration]
-    #: Why no cgroup was counted; None where they were.
+    #: The reason why no cgroup was counted; None if there is none.
     cgroups_problem: str | None = None
-    #: The processes, and the cgroup, that the page is narrowed to; empty: all.
+    #: The processes, and the cgroup, of the page; empty: all.
     pids: list[int] = field(default_factory=list)
     cgroup: str = ""
     working_sets: list[WorkingSet] = field(default_factory=list)
-    #: Why there is no working set; None where there is one.
+    #: The reason why there is no working set; None if there is one.
     working_sets_problem: str | None = None

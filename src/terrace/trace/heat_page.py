@@ -12,7 +12,7 @@ from terrace.units import format_size
 #: Two standard errors, as in `terrace status --heat`.
 _ERRORS = 2
 _NAME_CELLS = 16
-#: Characters of a row over time: each shows the largest of so many parts.
+#: Characters of a row over time: each shows the maximum of its parts.
 _CHARACTERS = 20
 _LEGEND = (
     "Estimates, from samples, of the memory that is accessed within WINDOW; +- is {errors} standard errors.",
@@ -23,7 +23,7 @@ _LEGEND = (
 
 
 def as_text(summary: Summary, limit: int, encoding: str = "utf-8") -> str:
-    """The page with the first ``limit`` processes, in characters that ``encoding`` has."""
+    """Format the page with the first ``limit`` processes, in characters of ``encoding``."""
     bars = bars_of(encoding)
     lines = [head_text(summary), ""]
     if summary.working_sets_problem:
@@ -67,7 +67,7 @@ def _table(shown: list[WorkingSet], bars: str, seconds: float) -> str:
 
 
 def _bar(one: WorkingSet, bars: str) -> str:
-    """The working set over time: the highest character is the row's own maximum."""
+    """Format the working set over time: the highest character is the row's own maximum."""
     parts = [used or 0 for used in one.over_time]
     step = max(1, len(parts) // _CHARACTERS)
     return bar([max(parts[at : at + step]) for at in range(0, len(parts), step)], one.max_bytes, bars)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The picture of `terrace report --heat --plot`: working sets by process and tier, over the recorded time."""
+"""The plot of `terrace report --heat --plot`: working sets by process and tier, over the recorded time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from terrace.trace.facts import Summary, WorkingSet
 from terrace.trace.plot import caption, nothing
 from terrace.units import format_size
 
-#: Lines of the picture: the largest working sets, by their median.
+#: Lines of the plot: the largest working sets, by their median.
 _LINES = 8
 _COLOURS = ("#1b7f5c", "#c96a28", "#5b8db8", "#8a5a9e", "#b8a02b", "#6b7f92", "#b04a5a", "#3d6f3d")
 _STYLES = {"fast": "-", "slow": "--"}
 
 
 def draw(summary: Summary, path: Path) -> None:
-    """Write the picture as what the suffix of ``path`` says. Raises TerraceError when that is not possible."""
+    """Write the plot in the format of the suffix of ``path``. Raises TerraceError if that is not possible."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 5), dpi=150, layout="constrained")
         axes = figure.add_subplot()
@@ -46,7 +46,7 @@ def _draw_lines(axes: Axes, summary: Summary, shown: list[WorkingSet]) -> None:
         label = f"{name} ({one.pid}), {one.tier}: median {format_size(one.p50_bytes)}"
         colour = _COLOURS[names.index((one.pid, one.name)) % len(_COLOURS)]
         style = _STYLES.get(one.tier, ":")
-        # A value with none on either side has no line.
+        # A value without neighbours has no line.
         axes.plot(times, sizes, style, drawstyle="steps-mid", color=colour, label=label, marker=".", markersize=2)
     axes.set_xlim(0, summary.seconds)
     axes.set_ylim(bottom=0)

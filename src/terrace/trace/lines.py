@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Events as `trace-cmd report -t` prints them, and which of their fields are kept."""
+"""Parse events of `trace-cmd report -t`, and select the fields to keep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-#: Fields of each event that are kept: those that are numbers, and those that are words.
+#: Fields to keep of each event: numbers, and words.
 _FIELDS: dict[str, tuple[str, str]] = {
     "mtier:mtier_burst": ("ranges mms looks tau_ns pairs gain_ns spent_ns", "why"),
     "mtier:mtier_migrate": ("source target tried moved waited_ns", "outcome"),
@@ -25,21 +25,21 @@ _FIELDS: dict[str, tuple[str, str]] = {
     "numa_scan:numa_scan_end": ("pid ptes updates skipped ns", "mode"),
     "migrate:mm_migrate_pages": ("nr_succeeded nr_failed", "reason"),
 }
-#: A number that a kernel of ours did not tell once.
+#: A number that older Terrace kernels do not print.
 _LATER = {"waited_ns"}
-#: Takes the rest of the line: a process names itself, with blanks if it likes.
+#: The last field, which takes the rest of the line: a process name may contain blanks.
 _LAST = "comm"
 
-#: Every event that is recorded where the kernel has it, as system:name.
+#: Every event to record if the kernel has it, as system:name.
 EVENTS = tuple(_FIELDS)
-#: The systems that are ours: without one of them there is nothing to record.
+#: The systems of the overlay: without any of them there is nothing to record.
 OWN_SYSTEMS = ("mtier", "numa_follow", "tlb_defer", "numa_scan")
 
 _LINE = re.compile(
     r"\s*(?P<comm>\S.{0,14}|)-(?P<pid>[0-9]{1,10})\s+\[[0-9]+\]\s+(?:[^\s\d]\S*\s+)?(?P<seconds>[0-9]{1,12})\.(?P<fraction>[0-9]{6,9}):\s+"
     r"(?:\w+:)?(?P<name>\w+):(?:\s+(?P<fields>.*))?"
 )
-#: What trace-cmd puts before the lines of an instance.
+#: The prefix that trace-cmd prints before the lines of an instance.
 _INSTANCE = re.compile(r"\s*terrace-[\d-]+:\s")
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _NUMBER = re.compile(r"-?[0-9]{1,20}|0x[0-9a-fA-F]{1,16}")
@@ -53,23 +53,23 @@ Value = int | str
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One of `EVENTS`: when, in ns of a clock that says nothing else, in which thread, and the fields that are kept."""
+    """One of `EVENTS`: its time in ns of a clock with an arbitrary start, its thread, and the kept fields."""
 
     at_ns: int
     pid: int
     comm: str
-    #: Without its system.
+    #: Without the system.
     name: str
     fields: Mapping[str, Value]
 
     def number(self, field_name: str) -> int:
-        """A field that is a number; 0 for one that the kernel did not tell once."""
+        """Get a field that is a number; 0 if an older kernel does not print it."""
         value = self.fields.get(field_name, 0)
         assert isinstance(value, int)
         return value
 
     def word(self, field_name: str) -> str:
-        """A field that is a word."""
+        """Get a field that is a word."""
         return str(self.fields[field_name])
 
 
@@ -89,17 +89,17 @@ BY_NAME: dict[str, Wanted] = {
 
 @dataclass
 class Reader:
-    """Reads lines, and keeps count of what it could not have."""
+    """Reads lines, and counts lost events."""
 
-    #: Events that trace-cmd says were dropped; at least one for each place where it does not know.
+    #: Events that trace-cmd reports as dropped; at least one for each place without a number.
     lost: int = 0
-    #: Lines of events that are ours, with another form than we know.
+    #: Lines of known events in an unknown format.
     strange: int = 0
-    #: The first of them.
+    #: The first such line.
     example: str = field(default="")
 
     def read(self, lines: Iterable[str]) -> Iterator[Event]:
-        """Every event in them that is one of ours."""
+        """Parse all lines, and yield the known events."""
         for line in lines:
             text = line.rstrip("\n")
             if instance := _INSTANCE.match(text):
@@ -121,7 +121,7 @@ class Reader:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """The fields of an event as text: `name=value`, blanks between them."""
+    """Split the fields of an event: `name=value`, separated by blanks."""
     found: dict[str, str] = {}
     head, mark, rest = text.partition(f"{_LAST}=")
     if mark and (not head or head.endswith(" ")):
@@ -132,7 +132,7 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def kept(wanted: Wanted, given: Mapping[str, object]) -> dict[str, Value] | None:
-    """The fields that are kept, as numbers and words; None when one is not there or is none."""
+    """Get the kept fields, as numbers and words; None if one is missing or invalid."""
     fields: dict[str, Value] = {}
     for name in wanted.numbers:
         value = given.get(name)

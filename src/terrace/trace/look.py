@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel counts and who lies where, as `terrace status` and `terrace top` read it, at one moment."""
+"""Read the kernel's counters and the placement of memory at one moment, like `terrace status` and `terrace top`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from terrace.ops.processes import Processes
 from terrace.ops.snapshot import Snapshot, take
 from terrace.sysfs import KernelFiles
 
-#: Levels of control groups, and processes whose nodes are looked up.
+#: Levels of control groups, and number of processes whose nodes are read.
 _DEPTH = 5
 _PROCESSES = 30
 
@@ -25,7 +25,7 @@ _TGID = re.compile(r"^Tgid:\s+(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Owner:
-    """A control group or a process: bytes on each node, and pages it had promoted and demoted (None: not counted)."""
+    """A control group or a process: bytes on each node, and pages promoted and demoted (None: not counted)."""
 
     name: str
     pid: int | None = None
@@ -36,7 +36,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Counts:
-    """Counters of /proc/vmstat and of the control groups, of the moment ``at_ns`` of CLOCK_MONOTONIC."""
+    """Counters of /proc/vmstat and of the control groups, at ``at_ns`` of CLOCK_MONOTONIC."""
 
     at_ns: int
     snapshot: Snapshot
@@ -44,13 +44,13 @@ class Counts:
 
     @property
     def counters(self) -> dict[str, int]:
-        """The counters of /proc/vmstat."""
+        """Get the counters of /proc/vmstat."""
         return self.snapshot.counters
 
 
 @dataclass(frozen=True)
 class Task:
-    """Whose a thread is: process, its name and its control group."""
+    """Owner of a thread: process, its name and its control group."""
 
     process: int
     name: str
@@ -58,7 +58,9 @@ class Task:
 
 
 def counts(files: KernelFiles, last: bool = False) -> Counts:
-    """Take them; ``last``: it is the end of a time, else its beginning. Nothing that takes long lies inside it."""
+    """Read all counters; ``last``: at the end of the time, otherwise at its start. Nothing slow is
+    inside of the time.
+    """
     groups = [] if last else _cgroups(files)
     devices = read_devices(files)
     before_ns = time.monotonic_ns()
@@ -72,7 +74,7 @@ def _cgroups(files: KernelFiles) -> list[Owner]:
 
 
 def processes(files: KernelFiles) -> list[Owner]:
-    """The largest: their page tables are walked for it."""
+    """Get the largest processes; this walks their page tables."""
     return [_owner(found) for found in Processes(files).first(files, _PROCESSES, frozenset(), Order("total")).residents]
 
 
@@ -82,7 +84,7 @@ def _owner(found: residents.Resident) -> Owner:
 
 
 def tasks(files: KernelFiles, threads: Iterable[int]) -> dict[str, Task]:
-    """Whose these threads are, of those that are still there; by number."""
+    """Get the owners of these threads by number, if they still exist."""
     found: dict[str, Task] = {}
     for thread in threads:
         match = _TGID.search(files.get(f"proc/{thread}/status") or "")

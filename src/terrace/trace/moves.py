@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Events put together to moves: what went where at which time, whose it was, and how long it had waited."""
+"""Combine events into migrations, with source and target, time, owners, and waiting time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from terrace.trace.lines import Event
 from terrace.trace.look import Task
 
 UP, DOWN, FOLLOWED = "up", "down", "followed"
-#: Walks of a process that a use of a marked page is looked for in.
+#: Number of walks of a process that are searched for the mark of an accessed page.
 _WALKS_MAX = 1024
 
 
 @dataclass(frozen=True)
 class Share:
-    """A process's part of a move."""
+    """A process's part of a migration."""
 
     pid: int
     name: str
@@ -27,7 +27,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Move:
-    """Pages that moved together, or folios that were to."""
+    """Pages that migrated together, or folios selected for it."""
 
     at_ns: int
     way: str
@@ -35,25 +35,25 @@ class Move:
     target: int | None
     pages: int
     shares: tuple[Share, ...]
-    #: Since they were chosen, or marked; None where the trace does not tell.
+    #: Time since they were selected or marked; None if the trace does not have it.
     waited_ns: int | None = None
-    #: Of the engine alone.
+    #: For promotion only.
     tried: int | None = None
     outcome: str | None = None
-    #: Other processes had a share, which is left out here.
+    #: Other processes had a part, which is left out.
     others: bool = False
 
 
 @dataclass
 class Mover:
-    """Takes events in their order, and gives moves."""
+    """Processes events in order, and yields migrations."""
 
     tasks: Mapping[str, Task]
     _owners: dict[int, list[Event]] = field(default_factory=dict)
     _walks: dict[int, list[Event]] = field(default_factory=dict)
 
     def moves(self, events: Iterable[Event]) -> list[Move]:
-        """All moves that the events tell of."""
+        """Get all migrations of the events."""
         return [move for event in events for move in [self._take(event)] if move is not None]
 
     def _take(self, event: Event) -> Move | None:
@@ -71,7 +71,7 @@ class Mover:
         return None
 
     def _batch(self, event: Event) -> Move:
-        """A batch of the engine: whose it was the same thread has said just before."""
+        """Process a batch of promotion: earlier events of the same thread have its owners."""
         down = event.name == "mtier_demote"
         route = (event.number("source"), event.number("target"), int(down))
         owners = [
@@ -119,17 +119,17 @@ class Mover:
         return self._own(event, event.number("pages"), None, _node(event, "nid"), waited_ns)
 
     def _own(self, event: Event, pages: int, source: int | None, target: int | None, waited_ns: int | None) -> Move:
-        """What the thread did to its own memory."""
+        """Process the migration of a thread's own memory."""
         share = Share(self.process(event.pid), self.name(event), pages)
         return Move(event.at_ns, FOLLOWED, source, target, pages, (share,), waited_ns)
 
     def process(self, thread: int) -> int:
-        """The process of a thread; itself where that is not known."""
+        """Get the process of a thread; the thread itself if it is not known."""
         task = self.tasks.get(str(thread))
         return task.process if task else thread
 
     def name(self, event: Event) -> str:
-        """How the process is called that an event happened in."""
+        """Get the name of the process of an event."""
         task = self.tasks.get(str(event.pid))
         return task.name if task else event.comm
 
@@ -140,7 +140,7 @@ def _node(event: Event, name: str) -> int | None:
 
 
 def split(pages: int, weights: list[int]) -> list[int]:
-    """Pages shared out by weights, to the last page."""
+    """Divide pages by weights, without a remainder."""
     weights = [max(0, weight) for weight in weights]
     total = sum(weights)
     if not total:
@@ -150,7 +150,9 @@ def split(pages: int, weights: list[int]) -> list[int]:
 
 
 def quantile(values: list[tuple[int, int]], share: float) -> int:
-    """The smallest value that ``share`` of all do not exceed, of (value, how many), ascending; 0 of none."""
+    """Get the smallest value that at least ``share`` of all do not exceed, of (value, count),
+    ascending; 0 without values.
+    """
     sums = list(accumulate(count for _, count in values))
     if not sums or not sums[-1]:
         return 0

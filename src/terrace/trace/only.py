@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Narrow a recording to some processes, or to the processes of a cgroup.
 
-Events of a batch of the engine are kept whole when one of its owners is wanted: the pages of a batch are shared out
-among all of its owners. The counters of the kernel are of the whole machine, and are left out.
+Events of a promotion batch are kept completely if one of its owners is wanted: the pages of a batch
+are divided among all owners. The kernel's counters are for the whole machine, and are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BATCHES = ("mtier_migrate", "mtier_demote")
 
 @dataclass(frozen=True)
 class Only:
-    """Processes by number, and a cgroup with those below it; what is empty excludes nothing."""
+    """Processes by number, and a cgroup with its descendants; empty fields exclude nothing."""
 
     pids: frozenset[int] = frozenset()
     cgroup: str = ""
@@ -39,7 +39,7 @@ class Only:
         return known is not None and is_below(known.cgroup, self.cgroup)
 
     def head(self, head: Head) -> Head:
-        """The head without what is of the whole machine."""
+        """Get the head without values of the whole machine."""
         groups = [
             [one for one in owners if self.cgroup and not self.pids and is_below(one.name, self.cgroup)]
             for owners in (head.cgroups_before, head.cgroups_after)
@@ -47,14 +47,14 @@ class Only:
         return replace(head, counters_before={}, counters_after={}, cgroups_before=groups[0], cgroups_after=groups[1])
 
     def moves(self, moves: Iterable[Move], tasks: Mapping[str, Task]) -> list[Move]:
-        """Each move with the shares of wanted processes alone."""
+        """Get each migration with the parts of wanted processes only."""
         found = []
         for move in moves:
             shares = tuple(share for share in move.shares if self.wants(share.pid, tasks))
             if shares == move.shares and shares:
                 found.append(move)
             elif shares:
-                # How many folios of a process were tried is not in the trace.
+                # The trace does not have the number of selected folios of one process.
                 pages = sum(share.pages for share in shares)
                 found.append(replace(move, shares=shares, pages=pages, tried=None, outcome=None, others=True))
         return found

@@ -13,9 +13,9 @@ from terrace.output import format_duration
 from terrace.trace.facts import Check, Diagnosis, Process, Route, Summary
 from terrace.units import format_nodes, format_size
 
-#: Columns that no line is longer than.
+#: Longest line in columns.
 COLUMNS = 120
-#: Most lines of a part; what is left out is said.
+#: Most lines of each part; the page prints the number of omitted lines.
 _ROUTES, _PROCESSES, _CGROUPS, _REASONS, _MIGRATIONS = 6, 8, 4, 12, 4
 
 _DIAGNOSIS = "DIAGNOSIS, as `terrace status` gives it at start and end"
@@ -26,7 +26,7 @@ _PLAIN_BARS = " .:-=+*#%"
 
 
 def as_text(summary: Summary, encoding: str = "utf-8") -> str:
-    """All of it, in characters that ``encoding`` has."""
+    """Format the page in characters of ``encoding``."""
     bars = bars_of(encoding)
     parts = [
         head_text(summary),
@@ -41,14 +41,14 @@ def as_text(summary: Summary, encoding: str = "utf-8") -> str:
         _work(summary),
         _migrations(summary),
     ]
-    # A line of a table has its limit already; the width of a picture does not depend on the terminal.
+    # A line of a table is limited already; the width of a picture does not depend on the terminal.
     lines = "\n\n".join(part for part in parts if part).splitlines()
     shown = [line.rstrip() for whole in lines for line in (fold(whole, COLUMNS) if width(whole) > COLUMNS else [whole])]
     return "\n".join(shown).encode(encoding, "replace").decode(encoding)
 
 
 def bars_of(encoding: str) -> str:
-    """The characters of bars, from none to full, that an encoding has."""
+    """Get the characters of bars, from none to full, in an encoding."""
     try:
         _BARS.encode(encoding)
     except UnicodeEncodeError:
@@ -61,7 +61,7 @@ def _table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
 
 
 def head_text(summary: Summary) -> str:
-    """The first lines: what was recorded, and whether all of it is there."""
+    """Format the first lines: what was recorded, and whether it is complete."""
     lines = [
         f"{format_duration(summary.seconds)} on {printable(summary.host)}, Linux {printable(summary.kernel)}, "
         f"from {printable(summary.started)}; nodes of the top tier: {format_nodes(summary.top_nodes)}"
@@ -83,7 +83,7 @@ def _narrowed(summary: Summary) -> str:
 
 
 def _trust(summary: Summary) -> str:
-    """Whether the trace is all there."""
+    """Format whether the trace is complete."""
     if not summary.lost_events:
         text = f"{summary.events} events, none lost"
     else:
@@ -118,7 +118,7 @@ def _moved(summary: Summary) -> str:
 
 
 def _diagnosis(summary: Summary) -> str:
-    """Why nothing moves, with what to do about it; nothing where pages were promoted and there is no reason."""
+    """Format the reasons why no pages migrate, with next steps; empty if pages were promoted and there is no reason."""
     if summary.diagnosis is None:
         return ""
     lines = [line for one in summary.diagnosis for line in _diagnosis_lines(one)]
@@ -134,7 +134,7 @@ def _diagnosis_lines(one: Diagnosis) -> list[str]:
 
 
 def _wrapped(first: str, indent: int, text: str) -> list[str]:
-    """Lines of `COLUMNS` at most: a command to copy is not cut off."""
+    """Wrap to `COLUMNS`, without cutting off a command to copy."""
     return textwrap.wrap(text, COLUMNS, initial_indent=first, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
@@ -152,7 +152,7 @@ def _rates(summary: Summary, bars: str) -> str:
 
 
 def bar(pages: Iterable[int], top: int, bars: str = _BARS) -> str:
-    """A character for each number: the last one for ``top``, the first for none at all."""
+    """Format a character for each number: the last one for ``top``, the first for 0."""
     steps = len(bars) - 1
     return "".join(bars[min(steps, -(-count * steps // top))] if count > 0 and top > 0 else bars[0] for count in pages)
 
@@ -192,13 +192,13 @@ def _process_row(summary: Summary, one: Process) -> list[object]:
 
 
 def _short(cgroup: str) -> str:
-    """The end of its path, which tells them apart."""
+    """Shorten a path to its end, which identifies it."""
     name = "/" + printable(cgroup)
     return name if width(name) <= 28 else "…" + name[-27:]
 
 
 def _fast(summary: Summary, before: dict[str, int] | None, after: dict[str, int] | None) -> str:
-    """Which share lay on nodes of the top tier before, and does afterwards."""
+    """Format the share on nodes of the top tier before and after."""
     shares = [_share(summary, nodes) for nodes in (before, after)]
     return "-" if shares == ["-", "-"] else " -> ".join(shares)
 
@@ -249,7 +249,7 @@ def _reasons(summary: Summary) -> str:
 
 
 def _work(summary: Summary) -> str:
-    """What the engine and the others did beside moving."""
+    """Format other work of promotion and of the other mechanisms."""
     lines = []
     if (bursts := summary.bursts).count:
         lines.append(
@@ -280,7 +280,7 @@ def _migrations(summary: Summary) -> str:
 
 
 def _part(rows: Sequence[Sequence[object]], headers: Sequence[str], left_out: int = 0) -> str:
-    """A table with a line that says what it does not show; nothing without rows."""
+    """Format a table, and a line with the number of omitted rows; empty without rows."""
     if not rows:
         return ""
     text = _table(rows, headers)
@@ -288,7 +288,7 @@ def _part(rows: Sequence[Sequence[object]], headers: Sequence[str], left_out: in
 
 
 def time_text(ns: int) -> str:
-    """A time with three digits: 850 ns, 12.3 us, 4.56 ms, 7.89 s."""
+    """Format a time with three digits: 850 ns, 12.3 us, 4.56 ms, 7.89 s."""
     for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")):
         if ns >= unit:
             return f"{ns / unit:.3g} {name}" if ns < 1000 * unit else f"{ns // unit} {name}"

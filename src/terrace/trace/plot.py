@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The picture of `terrace report --plot`: moves over time, how long they waited, and why the rest did not."""
+"""The plot of `terrace report --plot`: migrations over time, waiting times, and reasons for pages that stayed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REASONS = 8
 
 
 def draw(summary: Summary, path: Path) -> None:
-    """Write the picture as what the suffix of ``path`` says. Raises TerraceError when that is not possible."""
+    """Write the plot in the format of the suffix of ``path``. Raises TerraceError if that is not possible."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 7), dpi=150, layout="constrained")
         grid = figure.add_gridspec(2, 2, height_ratios=(1.15, 1))
@@ -36,17 +36,17 @@ def draw(summary: Summary, path: Path) -> None:
 
 
 def caption(summary: Summary) -> str:
-    """The line below a picture: what was recorded, where and when."""
+    """Format the line below a plot: what was recorded, where and when."""
     lost = f"{summary.lost_events} events lost" if summary.lost_events else "no event lost"
     where = f"{summary.host}, Linux {summary.kernel}, {summary.started}"
     return printable(f"{where}: {summary.seconds:.1f} s, {summary.events} events, {lost}").replace("$", r"\$")
 
 
 def nothing(axes: Axes, text: str) -> None:
-    """Write a text where there is nothing to draw."""
+    """Write a text if there is nothing to plot."""
     axes.text(0.5, 0.5, text, ha="center", va="center", color=_GREY, transform=axes.transAxes)
     axes.set_axis_off()
-    # With the axes its title would go.
+    # Hiding the axes would hide the title.
     axes.title.set_visible(True)
 
 
@@ -106,7 +106,7 @@ def _draw_waits(axes: Axes, waits: Sequence[Wait]) -> None:
     axes.set_yticks([0, 50, 90, 100], ["0 %", "50 %", "90 %", "100 %"])
     axes.xaxis.set_major_formatter(lambda value, _: time_text(round(value * 1e9)))
     axes.grid(axis="y", color="#eeeeee")
-    # It may be wider than the axes, which are not to shrink for it; a label keeps its place free.
+    # The text may be wider than the axes, which must not shrink for it; a label reserves its space.
     axes.set_xlabel(" ")
     below = axes.legend(
         loc="upper left",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A time that is recorded: the trace, a look at the counters at either end, and the file of both."""
+"""Record for a time: the trace, the counters at both ends, and the file with all of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from terrace.trace.only import kept
 from terrace.trace.session import Session, events_of, tracefs
 from terrace.trace.store import Head, Writer
 
-#: A program that was told to end may take that long, and no longer.
+#: Time limit for a program after the request to end.
 _GRACE_S = 5.0
 _POLL_S = 0.05
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -40,37 +40,37 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be recorded: ``command`` as long as it runs, else ``seconds`` (None: as long as ``pids`` run)."""
+    """A recording: ``command`` while it runs, otherwise ``seconds`` (None: while ``pids`` run)."""
 
     path: Path
     seconds: float | None
     buffer_kb: int
     command: tuple[str, ...] = ()
-    #: Record these processes alone, until they have ended; empty: all.
+    #: Record only these processes, until they have ended; empty: all.
     pids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of it; ``exit_code`` is the program's."""
+    """Result of a recording; ``exit_code`` is the program's."""
 
     head: Head
     size: int
 
     @property
     def exit_code(self) -> int:
-        """What `terrace record` ends with."""
+        """Get the exit code of `terrace record`."""
         return self.head.exit_code or 0
 
 
 class Ending:
-    """While it is entered, a signal that ends others is only noted: what was recorded until then is kept."""
+    """While this is entered, signals that end programs are only noted, and what was recorded so far is kept."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     def __enter__(self) -> Self:
-        # Not where nohup set it to be ignored.
+        # Not if nohup has set the signal to be ignored.
         wanted = [number for number in _ENDINGS if signal.getsignal(number) is not signal.SIG_IGN]
         self._old = {number: signal.signal(number, self._note) for number in wanted}
         return self
@@ -84,14 +84,14 @@ class Ending:
 
 
 def record(request: Request, files: KernelFiles) -> Result:
-    """Record, and write the file. Raises TerraceError; then there is no file, or the one before."""
+    """Record, and write the file. Raises TerraceError; then there is no file, or the old one is unchanged."""
     place = tracefs(files)
     events = events_of(files, place)
     folder = request.path.absolute().parent
     try:
         for left in leftovers.clean(files, place, folder):
             say(f"terrace: removed {left}, which a killed `terrace record` has left")
-        # Beside the file: there is room where it is wanted.
+        # Next to the file, where space is needed in any case.
         with leftovers.Folder(request.path) as aside:
             return _record(request, files, Session(files, place, events, aside.path, request.buffer_kb), events)
     except OSError as error:
@@ -142,7 +142,7 @@ def _record(request: Request, files: KernelFiles, session: Session, events: Sequ
 
 
 class Threads:
-    """Threads of the processes that are recorded, as far as they were seen while these ran."""
+    """Threads of the recorded processes, as far as they were found while these ran."""
 
     def __init__(self, files: KernelFiles, pids: frozenset[int]) -> None:
         self._files = files
@@ -152,7 +152,7 @@ class Threads:
         self.update()
 
     def update(self) -> bool:
-        """Read them again; false when none of the processes is left, true without processes."""
+        """Read them again; false if none of the processes is left, true without processes."""
         left = not self._pids
         for pid in self._pids:
             names = [name for name in self._files.names(f"proc/{pid}/task") if name.isdecimal()]
@@ -166,13 +166,13 @@ class Threads:
         return not self._pids or task in self._pids or task in self._seen
 
     def tasks(self, threads: set[int]) -> dict[str, Task]:
-        """What is known of these threads."""
+        """Get the known data of these threads."""
         known = {str(thread): task for thread, task in self._seen.items() if thread in threads}
         return known | look.tasks(self._files, sorted(threads))
 
 
 def _meanwhile(request: Request, session: Session, ending: Ending, threads: Threads) -> int | None:
-    """Let the time pass, or the program run; returns its exit code."""
+    """Wait for the end of the time or of the program; return its exit code."""
     if request.command:
         return _run(request.command, ending, threads)
     _wait(request.seconds, ending, session, threads)
@@ -180,7 +180,7 @@ def _meanwhile(request: Request, session: Session, ending: Ending, threads: Thre
 
 
 def _keep(session: Session, reader: Reader, writer: Writer, span: tuple[int, int], wanted: Threads) -> set[int]:
-    """The wanted events between both looks; returns the threads and processes that are in them."""
+    """Keep the wanted events between both reads of the counters; return the threads and processes in them."""
     threads: set[int] = set()
     for event in kept(session.events(reader), wanted.wants) if wanted.narrow else session.events(reader):
         if span[0] <= event.at_ns <= span[1]:
@@ -194,7 +194,7 @@ def _threads(event: Event) -> set[int]:
 
 
 def _wait(seconds: float | None, ending: Ending, session: Session, threads: Threads) -> None:
-    """Wait for the end of the time or of the processes, or for a signal. Raises TerraceError when trace-cmd ends."""
+    """Wait for the end of the time or of the processes, or for a signal. Raises TerraceError if trace-cmd ends."""
     until = math.inf if seconds is None else time.monotonic() + seconds
     while ending.number is None and threads.update() and (left := until - time.monotonic()) > 0:
         session.check()
@@ -202,7 +202,7 @@ def _wait(seconds: float | None, ending: Ending, session: Session, threads: Thre
 
 
 def _run(command: Sequence[str], ending: Ending, threads: Threads) -> int:
-    """A program, from its beginning to its end; returns its exit code as a shell has it."""
+    """Run a program to its end; return its exit code as a shell does."""
     with _started(command) as process:
         deadline = float("inf")
         while True:
@@ -212,7 +212,7 @@ def _run(command: Sequence[str], ending: Ending, threads: Threads) -> int:
             threads.update()
             if ending.number is not None and deadline == float("inf"):
                 deadline = time.monotonic() + _GRACE_S
-                # A terminal tells it of Ctrl-C itself.
+                # The terminal sends Ctrl-C to the program itself.
                 if ending.number != signal.SIGINT:
                     process.send_signal(ending.number)
             elif time.monotonic() > deadline:

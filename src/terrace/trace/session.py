@@ -24,7 +24,8 @@ from terrace.trace.lines import EVENTS, OWN_SYSTEMS, Event, Reader
 
 TRACE_CMD = "trace-cmd"
 _PLACES = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
-#: Until trace-cmd has switched on all events, and until it has written what is left in the buffers.
+#: Time limits: until trace-cmd has enabled all events, and until it has written the rest of the
+#: buffers.
 _START_S, _STOP_S = 60.0, 300.0
 _POLL_S = 0.02
 _OVERRUN = re.compile(r"^(?:overrun|commit overrun|dropped events): ([0-9]+)$", re.MULTILINE)
@@ -45,7 +46,7 @@ def tracefs(files: KernelFiles) -> str:
 
 
 def events_of(files: KernelFiles, place: str) -> list[str]:
-    """Those of `EVENTS` that the kernel has. Raises MissingError when none of them is ours."""
+    """Get those of `EVENTS` that the kernel has. Raises MissingError if none of them is of the overlay."""
     found = [name for name in EVENTS if files.exists(f"{place}/events/{name.replace(':', '/')}/enable")]
     if not any(name.startswith(tuple(f"{system}:" for system in OWN_SYSTEMS)) for name in found):
         raise MissingError(
@@ -56,7 +57,7 @@ def events_of(files: KernelFiles, place: str) -> list[str]:
 
 
 def program() -> str:
-    """trace-cmd's path. Raises MissingError where it is not installed."""
+    """Get the path of trace-cmd. Raises MissingError if it is not installed."""
     found = shutil.which(TRACE_CMD)
     if found is None:
         raise MissingError(f"`terrace record` needs {TRACE_CMD}: apt-get install {TRACE_CMD}")
@@ -64,7 +65,9 @@ def program() -> str:
 
 
 class Session:
-    """A trace from `with` until `stop`, in files in ``folder``. Afterwards no event is on, and no instance is left."""
+    """A trace from `with` until `stop`, in files in ``folder``. Afterwards no event is enabled, and
+    no instance is left.
+    """
 
     def __init__(self, kernel: KernelFiles, place: str, events: Sequence[str], folder: Path, buffer_kb: int) -> None:
         self._files = kernel
@@ -121,22 +124,22 @@ class Session:
             time.sleep(_POLL_S)
 
     def _is_on(self) -> bool:
-        """It switches on one event after the other, and then all of tracing."""
+        """It enables one event after the other, and then tracing as a whole."""
         last = self._events[-1].replace(":", "/")
         return all(
             self._files.get(f"{self._instance}/{name}") == "1" for name in (f"events/{last}/enable", "tracing_on")
         )
 
     def check(self) -> None:
-        """Raise TerraceError if trace-cmd does not record any more, or has no room to."""
+        """Raise TerraceError if trace-cmd has stopped recording, or has no space left."""
         if self._process is None or self._process.poll() is not None:
             raise self._failure(f"{TRACE_CMD} has ended before its time")
-        # Its recorders end when they cannot write, and trace-cmd goes on without them.
+        # Its recorders end when they cannot write, and trace-cmd continues without them.
         if os.statvfs(self._folder).f_bfree == 0 and (full := self._full()):
             raise full
 
     def _full(self) -> TerraceError | None:
-        """The error of a full disk, or of a used up quota, where the data are written; None if there is room."""
+        """Get the error of a full disk, or of an exceeded quota, of the folder of the data; None if there is space."""
         number = self._number_of_full()
         if number is None:
             return None
@@ -144,22 +147,23 @@ class Session:
         return TerraceError(f"{reason}: nothing was recorded; make room, or name a file elsewhere with -o FILE")
 
     def _number_of_full(self) -> int | None:
-        """ENOSPC or EDQUOT if that ended trace-cmd: by exit code or output, or if a small file fails with it."""
+        """Get ENOSPC or EDQUOT if that ended trace-cmd: by exit code or output, or if a small file fails with it."""
         said = self._said.read_text(encoding="utf-8", errors="replace") if self._said.exists() else ""
         code = None if self._process is None else self._process.poll()
         probed = files.probe(self._folder)
         for number in (errno.ENOSPC, errno.EDQUOT):
-            # trace-cmd ends with the number of the error that it met. It then removes its files: there is room again.
+            # trace-cmd exits with the number of its error, and removes its files: then there is
+            # space again.
             if code == number or os.strerror(number) in said or (probed and probed.errno == number):
                 return number
         return None
 
     def _failure(self, what: str) -> TerraceError:
-        """The reason why trace-cmd failed: a full disk, or else its last message."""
+        """Get the reason why trace-cmd failed: a full disk, otherwise its last message."""
         return self._full() or TerraceError(f"{what}: {self._last_words()}")
 
     def stop(self) -> None:
-        """End the trace, and wait until it is in its file. Raises TerraceError when it is not."""
+        """End the trace, and wait until it is in its file. Raises TerraceError if it is not."""
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
@@ -189,7 +193,7 @@ class Session:
             raise self._failure(f"{TRACE_CMD} report has failed")
 
     def overruns(self) -> int:
-        """Events that the kernel's buffers had no room for."""
+        """Get the number of events that did not fit into the kernel's buffers."""
         words = [program(), "report", "-i", str(self._data), "--stat"]
         done = subprocess.run(words, check=False, capture_output=True, encoding="utf-8", errors="replace")
         return sum(int(found[1]) for found in _OVERRUN.finditer(done.stdout))

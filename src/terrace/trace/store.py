@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The file of `terrace record`: lines of JSON, compressed by gzip; the first is the head, each other one an event.
+"""The file of `terrace record`: lines of JSON, compressed by gzip; the first is the head, each
+other one an event.
 
-An event is a list: ns since the first look at the counters, number and name of the thread, name of the event, its
-fields. The head says how many there are: a file that was cut off is known as such.
+An event is a list: ns since the first read of the counters, number and name of the thread, name of
+the event, its fields. The head has their number, so that a truncated file is detected.
 """
 
 from __future__ import annotations
@@ -27,38 +28,40 @@ from terrace.units import to_whole
 
 FORMAT = "terrace.trace"
 VERSION = 1
-#: A line longer than that was not written by us.
+#: Longest line that `terrace record` writes.
 _LINE_MAX = 64 << 20
-#: Times shorter and longer are none, and numbers that do not fit into 64 bits were not written by us.
+#: Valid times; shorter and longer ones, and numbers of more than 64 bits, are not written by
+#: `terrace record`.
 _SECONDS = (1e-6, 1e9)
 _MOST = 1 << 64
 
 
 @dataclass(frozen=True)
 class Head:
-    """All of a recording but its events."""
+    """All of a recording except its events."""
 
     kernel: str
     host: str
-    #: As ISO 8601 has it, in UTC.
+    #: In ISO 8601, UTC.
     started: str
     seconds: float
     page_bytes: int
-    #: None: none was run.
+    #: None: no program was run.
     command: list[str] | None
     exit_code: int | None
     #: Events that were recorded, as system:name.
     enabled: list[str]
-    #: Events in the file; those that did not fit into the kernel's buffers; those that could not be read.
+    #: Numbers of events in the file, of those that did not fit into the kernel's buffers, and of
+    #: unreadable ones.
     events: int
     lost: int
     strange: int
     top_nodes: list[int]
     nodes: list[int]
-    #: Counters of /proc/vmstat at the beginning and at the end.
+    #: Counters of /proc/vmstat at the start and at the end.
     counters_before: dict[str, int]
     counters_after: dict[str, int]
-    #: The reasons of `terrace status` at the beginning and at the end. None: recorded by an older tool.
+    #: The reasons of `terrace status` at the start and at the end. None: recorded by an older tool.
     reasons_before: list[Reason] | None = None
     reasons_after: list[Reason] | None = None
     cgroups_before: list[Owner] = field(default_factory=list)
@@ -67,7 +70,8 @@ class Head:
     processes_after: list[Owner] = field(default_factory=list)
     #: The processes of the threads at the end, by number.
     tasks: dict[str, Task] = field(default_factory=dict)
-    #: Why the kernel's counts of cgroups are missing; None where they are there, and in files of earlier versions.
+    #: The reason why the counters of cgroups are missing; None if they are present, and in files of
+    #: earlier versions.
     cgroups_problem: str | None = None
     #: The processes that were recorded; empty: all.
     pids: list[int] = field(default_factory=list)
@@ -82,7 +86,7 @@ class Recording:
 
 
 class Writer:
-    """Takes events one by one, and the head when all are there."""
+    """Takes events one by one, and then the head."""
 
     def __init__(self, since_ns: int) -> None:
         self._since_ns = since_ns
@@ -91,16 +95,16 @@ class Writer:
         self.count = 0
 
     def add(self, event: Event) -> None:
-        """One more event."""
+        """Add one event."""
         line = [event.at_ns - self._since_ns, event.pid, event.comm, event.name, dict(event.fields)]
         self._packed.write(_line(line))
         self.count += 1
 
     def write(self, path: Path, head: Head) -> int:
-        """The file, in one step; returns its size. Raises OSError, and then it is as it was."""
+        """Write the file in one step; return its size. Raises OSError, and then the old file is unchanged."""
         self._packed.close()
         first = gzip.compress(_line({"format": FORMAT, "version": VERSION, **asdict(head)}), mtime=0)
-        # Two members of gzip one after the other are one file to whoever reads it.
+        # Two consecutive gzip members are one file for a reader.
         data = first + self._data.getvalue()
         replace(path, data)
         return len(data)
@@ -111,9 +115,10 @@ def _line(content: object) -> bytes:
 
 
 def read(path: Path) -> Recording:
-    """The recording in a file.
+    """Read a recording.
 
-    Raises UsageError when it is none, TerraceError when it is damaged or cannot be read.
+    Raises UsageError if the file is not a recording, TerraceError if it is damaged or cannot be
+    read.
     """
     try:
         with open_regular(path) as file:
@@ -168,7 +173,7 @@ def _head(path: Path, line: bytes) -> Head:
 
 
 def _make(given: dict[str, Any]) -> Head:
-    """The head; each part has its type."""
+    """Create the head, with the type of each part checked."""
     command = given["command"]
     code = given["exit_code"]
     return Head(
@@ -266,7 +271,7 @@ def _owners(given: list[dict[str, Any]]) -> list[Owner]:
 
 
 def _events(path: Path, lines: gzip.GzipFile) -> Iterator[Event]:
-    # A few bytes of gzip can be a line of gigabytes.
+    # A few bytes of gzip can expand to a line of gigabytes.
     for number, line in enumerate(iter(lambda: lines.readline(_LINE_MAX), b""), start=2):
         event = _event(_parse(line))
         if event is None:
@@ -275,7 +280,7 @@ def _events(path: Path, lines: gzip.GzipFile) -> Iterator[Event]:
 
 
 def _parse(line: bytes) -> object:
-    """The value of a line of JSON; None if it is no JSON."""
+    """Parse a line of JSON; None if it is invalid."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The working set of each process by tier over the recorded time: the events mtier_heat of the engine's samples."""
+"""The working set of each process by tier over the recorded time, from the events mtier_heat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_SAMPLED = (
 
 
 def working_sets(head: Head, events: Iterable[Event]) -> list[WorkingSet]:
-    """One for each process and tier; the processes with the largest working sets first.
+    """Get one working set for each process and tier; the processes with the largest ones first.
 
     Address spaces whose process had ended (pid 0) are left out, since their names are not known.
     """
@@ -34,7 +34,7 @@ def working_sets(head: Head, events: Iterable[Event]) -> list[WorkingSet]:
             found.setdefault((event.number("pid"), event.word("comm"), event.word("tier")), []).append(event)
     made = [_working_set(head, *key, own) for key, own in found.items()]
     made = [one for one in made if one.present_bytes]
-    # Of a process: its medians in all tiers, and where these are alike its largest.
+    # Sort keys of a process: the sum of its medians, then the sum of its maxima.
     total: dict[tuple[int, str], tuple[int, int]] = {}
     for one in made:
         median, largest = total.get((one.pid, one.name), (0, 0))
@@ -53,7 +53,7 @@ def _working_set(head: Head, pid: int, name: str, tier: str, events: Sequence[Ev
     weights = _weights(head, events)
 
     def share(field_name: str, part: float) -> int:
-        """The value that the field does not exceed for ``part`` of the time."""
+        """Get the value that the field does not exceed for ``part`` of the time."""
         values = sorted((event.number(field_name), weight) for event, weight in zip(events, weights, strict=True))
         return quantile(values, part)
 
@@ -81,14 +81,16 @@ def _working_set(head: Head, pid: int, name: str, tier: str, events: Sequence[Ev
 
 
 def _weights(head: Head, events: Sequence[Event]) -> list[int]:
-    """The ns that each estimate holds: until the next one; the last one holds as long as the one before it."""
+    """Get the duration of each estimate in ns: until the next one; the last one has the duration of
+    the one before it.
+    """
     gaps = [max(1, later.at_ns - event.at_ns) for event, later in zip(events, events[1:], strict=False)]
     last = gaps[-1] if gaps else max(1, events[-1].number("window_ns"))
     return [*gaps, min(last, max(1, round(head.seconds * 1e9)))]
 
 
 def _over_time(head: Head, events: Sequence[Event], weights: Sequence[int]) -> list[int | None]:
-    """The estimate in force in the middle of each part of the time; None before the first and after the last."""
+    """Get the estimate in force in the middle of each part of the time; None before the first and after the last."""
     times = [event.at_ns for event in events]
     part_ns = head.seconds * 1e9 / PARTS
     found: list[int | None] = []
