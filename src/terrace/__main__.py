@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The `terrace` command: picks the verb, makes sure of what it needs, runs it, and turns errors into messages."""
+"""The `terrace` command: select the subcommand, install what it needs, run it, and turn errors into messages."""
 
 import contextlib
 import errno
@@ -24,13 +24,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "_ARGCOMPLETE" in os.environ:
         _complete()
     words = list(sys.argv[1:] if argv is None else argv)
-    # Closed by who started us, the streams are None.
+    # The streams are None if the caller has closed them.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         output.print_anything(stream)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # Not where nohup set it to be ignored.
+        # Not if nohup has set the signal to be ignored.
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)
     try:
@@ -40,19 +40,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complete() -> None:
-    """Answer the shell that completes a command; silent where there is no argcomplete."""
+    """Complete a command for the shell; silent without argcomplete."""
     with contextlib.suppress(ImportError):
         importlib.import_module("terrace.complete").answer()
     sys.exit(1)
 
 
 def _outcome(words: list[str]) -> int:
-    """The exit code; every error is told here."""
+    """Get the exit code; all errors are reported here."""
     try:
         try:
             code = _run(words)
         except SystemExit as done:
-            # Help was printed, or a word refused: what is still in the buffer can meet a closed pipe, too.
+            # Help was printed, or a word rejected: the rest of the buffer can also meet a closed
+            # pipe.
             code = done.code if isinstance(done.code, int) else 1
         sys.stdout.flush()
         return code
@@ -64,7 +65,7 @@ def _outcome(words: list[str]) -> int:
         _tell("terrace: interrupted")
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader of the output has closed it.
         return 128 + signal.SIGPIPE
     except OSError as error:
         if os.environ.get("TERRACE_DEBUG"):
@@ -74,20 +75,20 @@ def _outcome(words: list[str]) -> int:
 
 
 def _explained(error: OSError) -> str:
-    """The error in words: a full disk and a cache that cannot be used with the folder and what to do."""
+    """Get the message of the error: for a full disk and an unusable cache with the folder and a fix."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return files.why(error)
     with contextlib.suppress(TerraceError):
         cache = cache_path()
         name = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
-        # An error of the folder itself may name the one that it would be made in.
+        # An error of the folder itself may name its parent.
         if name and (name.is_relative_to(cache) or cache.is_relative_to(name)):
             return f"the cache {cache} cannot be used ({error.strerror}): name another with TERRACE_CACHE=/some/path"
     return f"{error} (TERRACE_DEBUG=1 shows where)"
 
 
 def _tell_of_full_disks(error: TerraceError) -> None:
-    """Name what is full if a program that was run, such as a compiler, may have failed for that."""
+    """Name a full file system if a program, such as a compiler, may have failed because of it."""
     if not isinstance(error, UsageError) and " left in " not in str(error):
         for folder in files.full_folders():
             _tell(f"terrace: there is no space left in {folder}")
@@ -98,13 +99,13 @@ def _nowhere() -> TextIO:
 
 
 def _tell(text: str) -> None:
-    """A last message; when nobody listens there is still the exit code."""
+    """Print a last message; without a reader there is still the exit code."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 
 
 def _leave_nothing_to_write() -> None:
-    """Keep the interpreter, which flushes as it ends, from complaining of a closed pipe."""
+    """Prevent the interpreter's error for a closed pipe at exit, when it flushes."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -113,7 +114,7 @@ def _leave_nothing_to_write() -> None:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """End in order, so that what was started (make, QEMU) ends too."""
+    """End in order, so that child processes (make, QEMU) end too."""
     sys.exit(128 + number)
 
 
@@ -136,7 +137,7 @@ def _run(words: list[str]) -> int:
         print(_help(verbs), file=sys.stderr)
         return 2
     if words[0] == "help":
-        # `help VERB …` is `VERB … --help`, which also says what is wrong with a VERB that there is not.
+        # `help VERB …` is `VERB … --help`, which also reports an unknown VERB.
         words = [*words[1:], "--help"]
         if len(words) == 1:
             print(_help(verbs))
@@ -162,7 +163,7 @@ def _run(words: list[str]) -> int:
 
 
 def _enter(verb: cli.Verb, words: list[str]) -> None:
-    """Go on with the packages of a verb. Raises MissingError where they have to be Debian's."""
+    """Continue with the packages of a subcommand. Raises MissingError if they have to be Debian's."""
     assert verb.needs
     if not has_lab():
         raise MissingError(

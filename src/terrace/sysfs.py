@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The one place that touches files of the kernel (/proc, /sys).
+"""All access to files of the kernel (/proc, /sys).
 
-Everything goes below a root folder, so that a unit test (or a copy of another machine's
-/proc and /sys) stands in for the running kernel. Reading never fails on a file that is
-missing or may not be read: the value is None and ``unreadable`` says why. Writing notes
-each write in ``log``; with ``dry_run`` nothing reaches the file.
+All paths are below a root folder, so that a unit test (or a copy of another machine's /proc and
+/sys) can replace the running kernel. Reading never fails for a file that is missing or may not be
+read: the value is None and ``unreadable`` has the reason. Each write is noted in ``log``; with
+``dry_run`` nothing is written.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from terrace.errors import TerraceError
 from terrace.files import read_regular
 from terrace.units import to_whole
 
-#: No kernel numbers its nodes higher.
+#: No kernel has a higher node number.
 NODE_MAX = 1 << 16
 
 _REAL = Path("/")
-#: No file of another machine is read beyond this.
+#: No more bytes of a file are read.
 _MOST_BYTES = 64 << 20
 
-#: Where the kernel's promotion engine has its files.
+#: Directory of promotion in sysfs.
 MTIER = "sys/kernel/mm/mtier"
 
 
 class KernelFileError(TerraceError):
-    """The kernel refused to read or take a value; ``errno`` is its answer."""
+    """The kernel rejected a read or a write; ``errno`` is its error."""
 
     def __init__(self, path: str, number: int, doing: str) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class KernelFileError(TerraceError):
 
 @dataclass(frozen=True)
 class Write:
-    """One value handed to the kernel: the file as a person sees it, and the text."""
+    """One value written to the kernel: the file as shown to users, and the text."""
 
     path: str
     value: str
@@ -53,24 +53,24 @@ class KernelFiles:
     def __init__(self, root: Path | str = "/", *, dry_run: bool = False) -> None:
         self.root = Path(root)
         self.dry_run = dry_run
-        #: Every write so far, in order; in a dry run those that would have been made.
+        #: Every write so far, in order; in a dry run those that would have been done.
         self.log: list[Write] = []
-        #: Files that exist but could not be read, with the kernel's answer.
+        #: Files that exist but could not be read, with the kernel's error.
         self.unreadable: dict[str, str] = {}
 
     def real_path(self, name: str) -> Path:
-        """Where ``name`` really lies on this machine."""
+        """Get the real path of ``name`` on this machine."""
         return self.root / name.lstrip("/")
 
     @staticmethod
     def shown_path(name: str) -> str:
-        """How ``name`` is called in messages: always the kernel's own absolute path."""
+        """Get the path of ``name`` for messages: always the kernel's own absolute path."""
         return "/" + name.lstrip("/")
 
     def read(self, name: str) -> str:
-        """Text of the file without the trailing newline.
+        """Read the file without the trailing newline.
 
-        Raises KernelFileError when it is missing or may not be read.
+        Raises KernelFileError if it is missing or may not be read.
         """
         try:
             data = self._bytes(name)
@@ -82,7 +82,8 @@ class KernelFiles:
         path = self.real_path(name)
         if self.root == _REAL:
             return path.read_bytes()
-        # In a copy of another machine's files anything can have the name. Raises OSError for a pipe as for a folder.
+        # In a copy of another machine's files the name can be anything. Raises OSError for a pipe
+        # as for a folder.
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
@@ -90,7 +91,7 @@ class KernelFiles:
         return read_regular(path, _MOST_BYTES)
 
     def get(self, name: str) -> str | None:
-        """Text of the file, or None; why it could not be read is noted in ``unreadable``."""
+        """Read the file, or return None; the reason is noted in ``unreadable``."""
         try:
             return self.read(name)
         except KernelFileError as error:
@@ -99,11 +100,11 @@ class KernelFiles:
             return None
 
     def get_int(self, name: str) -> int | None:
-        """The file's one integer, or None when it cannot be read or holds something else."""
+        """Read the file's only integer; None if it cannot be read or has other contents."""
         return to_int(self.get(name))
 
     def get_bytes(self, name: str) -> bytes | None:
-        """Raw content (``proc/config.gz``), or None as in get()."""
+        """Read raw content (``proc/config.gz``); None as in get()."""
         try:
             return self._bytes(name)
         except OSError as error:
@@ -112,14 +113,14 @@ class KernelFiles:
             return None
 
     def exists(self, name: str) -> bool:
-        """Whether the file or folder is there (False also when its folder is closed to us)."""
+        """Whether the file or folder exists (also False if its folder may not be read)."""
         try:
             return self.real_path(name).exists()
         except OSError:
             return False
 
     def names(self, folder: str) -> list[str]:
-        """Names in a folder, sorted; empty when it is missing or closed (then noted)."""
+        """List the names in a folder, sorted; empty if it is missing or may not be read (then noted)."""
         try:
             return sorted(entry.name for entry in self.real_path(folder).iterdir())
         except OSError as error:
@@ -128,16 +129,16 @@ class KernelFiles:
             return []
 
     def link(self, name: str) -> str | None:
-        """What a symbolic link says, as it is written; None when there is none."""
+        """Read a symbolic link; None if there is none."""
         try:
             return str(self.real_path(name).readlink())
         except OSError:
             return None
 
     def write(self, name: str, value: str) -> None:
-        """Hand the kernel a value in one system call, as ``echo value > file`` does.
+        """Write a value to the kernel in one system call, like ``echo value > file``.
 
-        Raises KernelFileError with the kernel's errno; the file is then as it was.
+        Raises KernelFileError with the kernel's errno; the file is then unchanged.
         """
         self.log.append(Write(self.shown_path(name), value))
         if self.dry_run:
@@ -153,12 +154,12 @@ class KernelFiles:
 
 
 def to_int(text: str | None) -> int | None:
-    """The integer a kernel file holds, or None."""
+    """Parse the integer of a kernel file; None if it is none."""
     return None if text is None else to_whole(text.strip(), -(1 << 64), 1 << 64)
 
 
 def parse_table(text: str | None) -> dict[str, int]:
-    """``name value`` lines (/proc/vmstat, nodeN/vmstat, memory.stat) as a dictionary."""
+    """Parse ``name value`` lines (/proc/vmstat, nodeN/vmstat, memory.stat)."""
     table: dict[str, int] = {}
     for line in (text or "").splitlines():
         name, _, number = line.strip().partition(" ")
@@ -169,7 +170,7 @@ def parse_table(text: str | None) -> dict[str, int]:
 
 
 def parse_meminfo(text: str | None) -> dict[str, int]:
-    """``[Node N] Name: value kB`` lines as bytes by name."""
+    """Parse ``[Node N] Name: value kB`` lines to bytes by name."""
     sizes: dict[str, int] = {}
     for line in (text or "").splitlines():
         head, colon, rest = line.partition(":")
@@ -181,7 +182,7 @@ def parse_meminfo(text: str | None) -> dict[str, int]:
 
 
 def parse_nodes(text: str | None) -> list[int]:
-    """A kernel list such as ``0,2-3`` as numbers; empty for None, '' or nonsense."""
+    """Parse a kernel list such as ``0,2-3``; empty for None, '' or invalid text."""
     nodes: list[int] = []
     for part in (text or "").strip().split(","):
         first, dash, last = part.partition("-")

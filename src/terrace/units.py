@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sizes, times and node sets as people write them."""
+"""Parse and format sizes, times and node sets."""
 
 import math
 import re
@@ -21,16 +21,16 @@ _SIZE = re.compile(_NUMBER + r"\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 _TIME = re.compile(_NUMBER + r"\s*(ns|us|ms|s|min|h)", re.ASCII)
 #: The largest number of bytes or nanoseconds, as for the kernel.
 _MOST = (1 << 63) - 1
-#: More digits behind the point cannot change a whole number of bytes or nanoseconds.
+#: More digits after the point cannot change a whole number of bytes or nanoseconds.
 _FRACTION_DIGITS = 60
-#: Characters of a wrong value that a message has.
+#: Most characters of an invalid value in a message.
 _SHOWN = 60
 _INTERVAL_MAX_S = 24 * 3600.0
 _SIZE_STEPS = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
 def clipped(text: str) -> str:
-    """A value in a message: on one line, and short whatever it is."""
+    """Shorten a value for a message to one line."""
     shown = "".join(char if char.isprintable() else "?" for char in text[:_SHOWN])
     return shown if len(text) <= _SHOWN else f"{shown}… ({len(text)} characters)"
 

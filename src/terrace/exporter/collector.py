@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A page of metrics in the hands of prometheus_client, which writes the text."""
+"""A collector of prometheus_client, which formats a page of metrics."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _Prometheus = CounterMetricFamily | GaugeMetricFamily | InfoMetricFamily
 
 
 class Look(Collector):
-    """Asks ``look`` for a page, once for each scrape."""
+    """Calls ``look`` for a page, once per scrape."""
 
     def __init__(self, look: Callable[[], Page]) -> None:
         self._look = look
 
     def collect(self) -> Iterator[_Prometheus]:
-        """The families of a new page."""
+        """Get the families of a new page."""
         for family in self._look().families.values():
             yield _convert(family)
 
@@ -42,18 +42,18 @@ def _convert(family: Family) -> _Prometheus:
 
 
 def registry(look: Callable[[], Page]) -> CollectorRegistry:
-    """A registry with this collector alone: nothing of the exporter's own process."""
+    """Create a registry with this collector alone, without metrics of the exporter's own process."""
     own = CollectorRegistry()
     own.register(Look(look))
     return own
 
 
 def as_text(look: Callable[[], Page]) -> bytes:
-    """One look in the text format that the textfile collector and promtool read."""
+    """Format a new page in the text format of the textfile collector and promtool."""
     return bytes(generate_latest(registry(look)))
 
 
 def as_accepted(look: Callable[[], Page], accept: str) -> tuple[bytes, str]:
-    """One look in the format that an Accept header prefers, and the value of Content-Type."""
+    """Format a new page in the format that an Accept header prefers; return it with its Content-Type."""
     encode, content_type = choose_encoder(accept)
     return bytes(encode(registry(look))), content_type

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One look at the machine as a page of metrics: what `terrace status` and `terrace top` know, in base units."""
+"""Read the machine into a page of metrics: the data of `terrace status` and `terrace top`, in base units."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from terrace.ops.snapshot import Place, Snapshot
 from terrace.ops.topology import NODES, Node, page_size
 from terrace.sysfs import KernelFiles, parse_nodes, to_int
 
-#: What mtier/state may say (docs/reference/counters.md); a word that is not here is told all the same.
+#: Values of mtier/state (docs/reference/counters.md); an unknown value is exported too.
 STATES = ("off", "no_slow_tier", "idle", "looking", "moving", "throttled", "resting")
 _MIB = 1 << 20
 _MILLI, _MICRO, _PERCENT, _BP = (Fraction(1, parts) for parts in (1000, 1_000_000, 100, 10_000))
-#: Unit of a knob -> the metric that has it, and how many of the metric's unit one of the knob's is.
+#: Unit of a knob -> its metric, and the factor from the knob's unit to the metric's.
 _UNITS: dict[str, tuple[str, Unit]] = {
     "ms": ("knob_seconds", _MILLI),
     "s": ("knob_seconds", 1),
@@ -31,7 +31,7 @@ _UNITS: dict[str, tuple[str, Unit]] = {
     "MiB/s": ("knob_bytes_per_second", _MIB),
 }
 _TRUTH = {"true": 1, "false": 0}
-#: Numbers of place/ -> metric, and how many of its unit one of the file's is.
+#: Numbers of place/ -> metric, and the factor from the file's unit to the metric's.
 _PLACE = (
     ("tau_us", "last_burst_look_interval_seconds", _MICRO),
     ("share_ppm", "last_burst_cpu_share_ratio", _MICRO),
@@ -43,7 +43,8 @@ _PLACE = (
 
 
 def look(files: KernelFiles, most_cgroups: int, depth: int) -> Page:
-    """Read everything once. No page table is walked; of control groups the ``most_cgroups`` with the most slow memory.
+    """Read everything once. No page table is walked; for control groups the ``most_cgroups`` with
+    the most slow memory.
 
     Takes a few milliseconds, and about 0.1 ms for each control group down to ``depth`` levels.
     """
@@ -117,7 +118,7 @@ def _put_place(page: Page, place: Place) -> None:
 
 
 def _put_word(page: Page, metric: str, label: str, word: str | None, known: tuple[str, ...]) -> None:
-    """One of some words: 1 for it, 0 for the others, so that a graph shows each as a line."""
+    """Add one value of several words: 1 for it, 0 for the others, so that a graph shows each as a line."""
     if word is not None:
         for other in dict.fromkeys((*known, word)):
             page.put(metric, other == word, **{label: other})

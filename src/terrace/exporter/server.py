@@ -17,7 +17,7 @@ from terrace.output import warn
 
 DEFAULT = "127.0.0.1:9784"
 _ALLOWED = "use ADDRESS:PORT, such as 127.0.0.1:9784, [::1]:9784 or, for all addresses, :9784; ports are 0 to 65535"
-#: No scraper takes so long to send its few lines.
+#: Time limit for a client to send its request.
 _REQUEST_LIMIT_S = 10
 _HOME = b"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>terrace exporter</title></head>
@@ -26,12 +26,12 @@ _HOME = b"""<!DOCTYPE html>
 </body></html>
 """
 
-#: The body of a page, and its Content-Type, for the value of an Accept header.
+#: Get the body of a page, and its Content-Type, for the value of an Accept header.
 Render = Callable[[str], tuple[bytes, str]]
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of ``text``; the host is empty for all addresses. Raises UsageError."""
+    """Parse host and port of ``text``; the host is empty for all addresses. Raises UsageError."""
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:\s]*)):(\d{1,5})", text.strip(), re.ASCII)
     if not match or int(match[3]) > 65535:
         raise UsageError(f"--listen {text}: {_ALLOWED}")
@@ -39,17 +39,17 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class Server(ThreadingHTTPServer):
-    """Bound to its address when it is made; `serve_forever` answers."""
+    """Bound to its address when it is created; `serve_forever` answers."""
 
     daemon_threads = True
     #: Connections that the kernel completes before they are accepted; beyond them a client waits 1 s to send SYN again.
     request_queue_size = 128
 
     def __init__(self, listen: str, render: Render) -> None:
-        """Raises UsageError for a wrong address, TerraceError when it cannot be had."""
+        """Raises UsageError for an invalid address, TerraceError if it is not available."""
         host, port = parse_address(listen)
         self.render = render
-        #: Scrapes come one after the other: two at a time would only share the CPU.
+        #: Scrapes run one after the other: two at a time would only share the CPU.
         self.lock = threading.Lock()
         try:
             self.address_family, address = _resolve(host, port)
@@ -62,7 +62,7 @@ class Server(ThreadingHTTPServer):
             raise TerraceError(f"--listen {listen}: {_refused(error)}") from error
 
     def server_bind(self) -> None:
-        """As ever, but `::` takes IPv4 as well, and no name server is asked for our name."""
+        """Bind as the base class, except that `::` accepts IPv4 as well, and no name server is asked."""
         if self.address_family == socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -72,12 +72,12 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page of metrics is."""
+        """Address of the page of metrics."""
         name = f"[{self.server_name}]" if ":" in self.server_name else self.server_name
         return f"http://{name}:{self.server_port}/metrics"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that went away."""
+        """Ignore a client that has disconnected."""
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """A page, or 404."""
+        """Send a page, or 404."""
         path = self.path.partition("?")[0]
         if path == "/metrics":
             self._metrics()
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
             with self.server.lock:
                 body, kind = self.server.render(self.headers.get("Accept") or "")
         except Exception as error:
-            # One bad scrape is Prometheus' `up` 0; the next may be a good one.
+            # One failed scrape is Prometheus' `up` 0; the next may succeed.
             warn(f"a scrape failed: {type(error).__name__}: {error}")
             body = f"the machine could not be read: {type(error).__name__}: {error}\n".encode("utf-8", "replace")
             self._answer(500, body, "text/plain; charset=utf-8")
@@ -141,4 +141,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """A line for each scrape helps nobody."""
+        """Do not log every scrape."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The table of metrics (docs/reference/metrics.md is checked against it), and a page of them with values."""
+"""The table of metrics (docs/reference/metrics.md is compared with it), and a page of them with values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 Kind = Literal["counter", "gauge", "info"]
-#: Of a unit of the kernel's, how many of the metric's it is.
+#: Factor from a unit of the kernel to the metric's.
 Unit = Fraction | int
 NS = Fraction(1, 1_000_000_000)
 
@@ -174,7 +174,8 @@ _VMSTAT = (
     _counter("numa_scan_entries", "Page table entries that walks of NUMA balancing looked at"),
 )
 
-#: Every metric whose name is known before a kernel is read; what else /proc/vmstat has: `terrace.exporter.vmstat`.
+#: Every metric whose name is known before a kernel is read; other counters of /proc/vmstat:
+#: `terrace.exporter.vmstat`.
 METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*_MACHINE, *_ENGINE, *_SETTINGS, *_CGROUPS, *_SCRAPE, *_VMSTAT)
 }
@@ -189,17 +190,17 @@ class Family:
 
 
 class Page:
-    """All values of one look. What the kernel does not say is not put, and so is not on the page."""
+    """All values of one read. Values that the kernel does not report are not on the page."""
 
     def __init__(self) -> None:
         self.families: dict[str, Family] = {}
 
     def put(self, name: str, value: float | None, /, **labels: object) -> None:
-        """A value of the metric ``terrace_NAME``; None puts nothing."""
+        """Set the metric ``terrace_NAME``; None sets nothing."""
         self.add(METRICS[f"terrace_{name}"], value, **labels)
 
     def add(self, metric: Metric, value: float | None, /, **labels: object) -> None:
-        """The same of any metric. The same labels again add up, as two threads of a name do."""
+        """Add to any metric. Values with the same labels are summed, as for two threads of one name."""
         if value is None or not math.isfinite(value):
             return
         if set(labels) != set(metric.labels):
@@ -210,11 +211,11 @@ class Page:
 
 
 def scaled(value: int, unit: Unit) -> float:
-    """``value`` times ``unit``, rounded once: 250 ns are 2.5e-07 s, which ``250 * 1e-9`` is not."""
+    """Multiply ``value`` by ``unit``, rounded once: 250 ns are 2.5e-07 s, which ``250 * 1e-9`` is not."""
     product = value * unit
     return product if isinstance(product, int) else float(product)
 
 
 def printable(text: str) -> str:
-    r"""``text`` as UTF-8 can have it: a byte of a file's name that is none is shown as ``\xff``."""
+    r"""Make ``text`` valid UTF-8: an invalid byte of a file's name is shown as ``\xff``."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

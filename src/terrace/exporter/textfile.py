@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A file for node_exporter's textfile collector: whole at any moment, and there for its user to read."""
+"""A file for node_exporter's textfile collector: complete at any moment, and readable for its user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MODE = 0o644
 
 
 def check(path: Path) -> None:
-    """Raise UsageError when ``path`` is no place for such a file."""
+    """Raise UsageError if ``path`` cannot be such a file."""
     if path.suffix != ".prom":
         raise UsageError(f"--textfile {path}: node_exporter reads only names that end in .prom; - is stdout")
     if path.is_dir():
@@ -26,7 +26,7 @@ def check(path: Path) -> None:
 
 
 def write(path: Path, text: bytes) -> None:
-    """Put ``text`` in the place of the file in one step, mode 0644. Raises TerraceError; the old file is then there."""
+    """Replace the file by ``text`` in one step, mode 0644. Raises TerraceError; the old file is then unchanged."""
     try:
         files.replace(path, text, _MODE)
     except OSError as error:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-r"""Counters of /proc/vmstat as metrics: those of a kind are one metric with a label, any other goes by one rule.
+r"""Counters of /proc/vmstat as metrics: related ones are one metric with a label, all others follow
+one rule.
 
-A counter that no line below knows, as one of a later kernel, is ``terrace_NAME_total``; ``_ns`` in its name becomes
-``_seconds``, and its value seconds.
+A counter without a line below, for instance of a later kernel, is ``terrace_NAME_total``; ``_ns``
+in its name becomes ``_seconds``, and its value seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _REFERENCE = "docs/reference/counters.md"
 
 @dataclass(frozen=True)
 class _Rule:
-    """Counters whose names match; groups with a name are labels of that name."""
+    """Counters whose names match; named groups are labels of that name."""
 
     pattern: str
     metric: str
@@ -74,7 +75,7 @@ _RULES = (
 
 
 def put_counters(page: Page, counters: Mapping[str, int]) -> None:
-    """Every counter of a snapshot."""
+    """Add every counter of a snapshot."""
     for name, value in counters.items():
         for rule in _RULES:
             if match := re.fullmatch(rule.pattern, name):
@@ -82,13 +83,13 @@ def put_counters(page: Page, counters: Mapping[str, int]) -> None:
                 break
         else:
             metric, unit = by_rule(name)
-            # Never two metrics of a name, whatever a kernel calls its counters.
+            # Never two metrics of one name, for any name of a counter.
             if metric.name not in METRICS and metric.name not in page.families:
                 page.add(metric, scaled(value, unit))
 
 
 def by_rule(counter: str) -> tuple[Metric, Unit]:
-    """The metric of a counter that has no line of its own, and what its value is multiplied by."""
+    """Get the metric of a counter without a line, and the factor of its value."""
     bare = re.sub(r"\W", "_", counter, flags=re.ASCII)
     seconds = re.sub(r"_ns(?=_|$)", "_seconds", bare)
     help_text = f"Counter {counter} of /proc/vmstat, see {_REFERENCE}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the operator's verbs (status, set, features, doctor) know and decide.
+"""The logic of the operator's subcommands (status, set, features, doctor).
 
-Standard library only: these verbs run on a bare server with the system's python3.
+Standard library only: these subcommands run on a bare server with the system's python3.
 """

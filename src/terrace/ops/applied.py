@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `terrace apply` changed since boot, and the values before: a file below /run, which no reboot outlives.
+"""Knobs that `terrace apply` has changed since boot, with their old values: a file below /run,
+which a reboot removes.
 
-By it a knob that has gone from the file of settings gets its value back, and `apply --undo` gives all of them theirs.
+It restores the value of a knob that was removed from the file of settings, and all values for
+`apply --undo`.
 """
 
 from __future__ import annotations
@@ -27,16 +29,16 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Entry:
-    """A knob and the value it had before the first write; None where that could not be read."""
+    """A knob and its value before the first write; None if that could not be read."""
 
     knob: Knob
     before: str | None
-    #: It was in the file; the others changed with one that was.
+    #: The knob was in the file; other knobs changed together with such a knob.
     named: bool
 
 
 class Applied:
-    """The knobs that were changed, in the order in which they are put back."""
+    """The changed knobs, in the order in which they are restored."""
 
     def __init__(self, files: KernelFiles) -> None:
         self._path = files.real_path(f"{FOLDER}/applied.json")
@@ -56,7 +58,7 @@ class Applied:
             ) from None
 
     def keep(self, entries: Sequence[Entry]) -> None:
-        """Write the file, or remove it when nothing is to be put back. Raises TerraceError."""
+        """Write the file, or remove it if there is nothing to restore. Raises TerraceError."""
         self.entries = list(entries)
         known = [
             {"knob": one.knob.name, "path": one.knob.path, "before": one.before, "named": one.named} for one in entries
@@ -71,14 +73,14 @@ class Applied:
             raise TerraceError(f"cannot write {self._path}: {why(error, self._path)}") from error
 
     def with_more(self, more: Sequence[Entry], named: Set[str]) -> list[Entry]:
-        """``more`` in front of those known, of which each keeps its value; ``named``: paths that the file has."""
+        """Put ``more`` before the known entries, which keep their values; ``named``: paths in the file."""
         known = {one.knob.path for one in self.entries}
         kept = [Entry(one.knob, one.before, one.named or one.knob.path in named) for one in self.entries]
         return [*(one for one in more if one.knob.path not in known), *kept]
 
 
 def _entry(given: Any) -> Entry:
-    """An entry of the file. Raises TypeError, KeyError, UsageError if it is none."""
+    """Parse an entry of the file. Raises TypeError, KeyError, UsageError if it is invalid."""
     name, path, before, named = (given[key] for key in ("knob", "path", "before", "named"))
     if not (isinstance(name, str) and isinstance(path, str) and isinstance(before, str | None)):
         raise TypeError("knob, path and value are texts")
@@ -86,7 +88,7 @@ def _entry(given: Any) -> Entry:
 
 
 def _knob(name: str, path: str) -> Knob:
-    """The knob of an entry; those of cgroups are known by their path. Raises UsageError."""
+    """Get the knob of an entry; knobs of cgroups are identified by path. Raises UsageError."""
     folder, _, file = path.rpartition("/")
     for knob in CGROUP_KNOBS:
         if knob.path == file and folder.startswith(f"{CGROUPS}/"):
@@ -96,9 +98,9 @@ def _knob(name: str, path: str) -> Knob:
 
 @contextlib.contextmanager
 def alone(files: KernelFiles) -> Iterator[None]:
-    """One after the other: who changes knobs by a file, or the file. Raises TerraceError when that may not be."""
+    """Lock out other processes that change knobs by a file, or the file. Raises TerraceError if that is not allowed."""
     folder = files.real_path(FOLDER)
-    # The lock is for root alone: whoever may open it can hold it.
+    # The lock is for root only: any user who could open it could hold it.
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)

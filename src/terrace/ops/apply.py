@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bringing the kernel to what a file of settings says, and back to what it was before."""
+"""Apply a file of settings to the kernel, and undo it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from terrace.sysfs import KernelFiles
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done; nothing of it is done yet."""
+    """The steps to apply a file; none is done yet."""
 
     #: All settings that can be in force, in the order in which they are written.
     settings: list[Setting]
-    #: Those whose value is another one now.
+    #: Settings whose present value differs.
     differ: list[Setting]
-    #: What an earlier file set, and this one does not any more: to be put back, in this order.
+    #: Knobs set by an earlier file, and not by this one: to be restored in this order.
     withdrawn: list[Entry]
-    #: Settings of cgroups that are not there.
+    #: Settings of cgroups that do not exist.
     without_cgroup: list[Setting]
 
     @property
     def writes(self) -> list[tuple[Knob, str]]:
-        """Knobs and what to write: old values first, since putting them back may touch others."""
+        """Get knobs and values to write: restored values first, since these writes may change other knobs."""
         back = [(entry.knob, entry.before) for entry in self.withdrawn if entry.before is not None]
         return [*back, *((one.knob, one.value) for one in self.differ)]
 
 
 def of_cgroup(settings: Sequence[Setting], cgroup: str) -> list[Setting]:
-    """The settings of one cgroup. Raises UsageError with those that have some when it has none."""
+    """Get the settings of one cgroup. Raises UsageError with the cgroups that have settings if it has none."""
     own = [one for one in settings if one.cgroup == cgroup]
     if not own:
         others = sorted({one.cgroup for one in settings if one.cgroup is not None})
@@ -48,9 +48,10 @@ def of_cgroup(settings: Sequence[Setting], cgroup: str) -> list[Setting]:
 def plan(
     files: KernelFiles, path: Path, settings: Sequence[Setting], applied: Applied, cgroup: str | None = None
 ) -> Plan:
-    """What brings the kernel to ``settings``, from the file ``path``; with ``cgroup`` they are of that one alone.
+    """Plan the steps for ``settings``, from the file ``path``; with ``cgroup`` for that cgroup
+    only.
 
-    Raises MissingError, with a line for each, when the kernel has not all of the knobs.
+    Raises MissingError, with a line for each, if the kernel lacks knobs.
     """
     gone = [one for one in settings if one.cgroup is not None and not files.exists(f"{CGROUPS}/{one.cgroup}")]
     here = [one for one in settings if one not in gone]
@@ -85,7 +86,9 @@ def carry_out(
     tell: Callable[[Change], None],
     tell_back: Callable[[Change], None],
 ) -> list[Change]:
-    """Do it; when the kernel refuses a value all is as it was. Raises what `knobs.apply` does."""
+    """Carry out the plan; if the kernel rejects a value, everything is restored. Raises the
+    exceptions of `knobs.apply`.
+    """
     named = {one.knob.path for one in planned.settings}
     more = [
         Entry(knob, before, knob.path in named)
@@ -95,7 +98,7 @@ def carry_out(
     if files.dry_run:
         return changes.write(files, planned.writes, tell, tell_back)
     known = applied.entries
-    # Before the writes: what a machine that stops in between has changed can be put back.
+    # Written before the knobs, so that the changes can be undone after a crash.
     applied.keep([*planned.withdrawn, *later])
     try:
         return changes.write(files, planned.writes, tell, tell_back, lambda: applied.keep(later))
@@ -105,9 +108,10 @@ def carry_out(
 
 
 def undo(files: KernelFiles, applied: Applied, tell: Callable[[Change], None]) -> list[Change]:
-    """Give every knob the value from before the first `carry_out`, as far as it is still there.
+    """Restore the value that every existing knob had before the first `carry_out`.
 
-    What cannot be written is tried once more by the next call. Raises TerraceError for it, after all others.
+    The next call tries knobs that cannot be written again. Raises TerraceError for them, after all
+    others.
     """
     done: list[Change] = []
 

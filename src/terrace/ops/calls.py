@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""System calls that Python has no function for: the engine's prctl, and probes of policy calls."""
+"""System calls without a Python function: the prctl of promotion, and probes of policy calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import errno
 import os
 import platform
 
-#: Scan scale of a task, how often its memory is looked at: 0 = never, 5 = as usual, 10 = twice as often.
+#: Scan scale of a task, the rate of scans of its memory: 0 = none, 5 = normal, 10 = twice as often.
 PR_MTIER_SCAN_SCALE_SET = 0x4D540001
 PR_MTIER_SCAN_SCALE_GET = 0x4D540002
 
@@ -18,7 +18,7 @@ _GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236, "riscv64": 236, "loongarch64": 
 
 
 class Calls:
-    """The calls of the running kernel; tests put another object in its place."""
+    """System calls of the running kernel; tests replace this object."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)

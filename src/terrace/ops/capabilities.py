@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every capability of the kernel in one look: is it there, is it on, how is it set, how many pages was it about."""
+"""State of every capability of the kernel: presence, switch, settings, number of pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from terrace.ops.counters import DEMOTED
 from terrace.ops.knob_table import KNOBS, WEIGHTS, Knob
 from terrace.sysfs import MTIER, KernelFiles
 
-#: Control groups that are named; the others are counted.
+#: Number of control groups that are named; the others are counted.
 _NAMED = 3
 _ON = ("1", "true")
 _FAULTED = tuple(f"numa_follow_faulted_{kind}" for kind in ("anon", "shmem", "file"))
@@ -22,25 +22,27 @@ _BALANCING = "numa_balancing"
 
 @dataclass(frozen=True)
 class Capability:
-    """One of them. ``on`` is None where it is not in this kernel or may not be read."""
+    """One capability. ``on`` is None if this kernel lacks it or it may not be read."""
 
-    #: As its knobs begin.
+    #: Prefix of its knobs.
     name: str
     present: bool
     on: bool | None
-    #: Knobs of `terrace set` that say how it is set, with their values; those of a control group are in `cgroups`.
+    #: Knobs of `terrace set` with its settings, and their values; those of a control group are in
+    #: `cgroups`.
     settings: dict[str, str] = field(default_factory=dict)
-    #: Control groups, below /sys/fs/cgroup, that have it on, with what holds there (`cpuset.….effective`);
-    #: of NUMA balancing those that have opted out, with 0, but for what is below them.
+    #: Control groups below /sys/fs/cgroup in which it is on, with the effective value
+    #: (`cpuset.….effective`). For NUMA balancing the groups that have opted out, with 0, without
+    #: their descendants.
     cgroups: dict[str, str] = field(default_factory=dict)
-    #: Pages since boot: moved, or left for a later flush; None where nothing is counted.
+    #: Pages since boot: migrated, or deferred; None without a counter.
     pages: int | None = None
-    #: Why it cannot be switched on here although the kernel has it; None where it can.
+    #: The reason why it cannot be switched on although the kernel has it; None if it can.
     problem: str | None = None
 
 
 def read_capabilities(files: KernelFiles, counters: Mapping[str, int]) -> list[Capability]:
-    """All of them; ``counters`` are those of /proc/vmstat."""
+    """Read all of them; ``counters`` are those of /proc/vmstat."""
 
     def pages(*names: str) -> int | None:
         known = [counters[name] for name in names if name in counters]
@@ -62,7 +64,7 @@ def read_capabilities(files: KernelFiles, counters: Mapping[str, int]) -> list[C
 def _by_knob(
     files: KernelFiles, name: str, switch: str, pages: int | None, is_on: Callable[[str], bool] = _ON.__contains__
 ) -> Capability:
-    """What one knob switches on; the knobs of its group that are not at their defaults are told with it."""
+    """Get a capability with one switch, and the knobs of its group that differ from their defaults."""
     own = knobs.find(switch)
     value = knobs.current(files, own)
     if not files.exists(own.path):
@@ -73,7 +75,7 @@ def _by_knob(
 
 
 def _numa_balancing(files: KernelFiles, pages: int | None) -> Capability:
-    """As its knobs set it, with the control groups that have opted out."""
+    """Get NUMA balancing: its knobs, and the control groups that have opted out."""
     own = _by_knob(files, _BALANCING, _BALANCING, pages, lambda mode: mode != "0")
     folder = hierarchy.find(files).folder
     found = _opted_out(files, folder) if folder else []
@@ -81,7 +83,7 @@ def _numa_balancing(files: KernelFiles, pages: int | None) -> Capability:
 
 
 def _opted_out(files: KernelFiles, folder: str) -> list[str]:
-    """The topmost of a branch; those without a cpuset controller have none below that has one."""
+    """Get the topmost opted-out group of each branch; descendants of a group without a cpuset controller have none."""
     found: list[str] = []
     for name in hierarchy.folders(files, folder):
         path = f"{folder}/{name}"
@@ -94,7 +96,7 @@ def _opted_out(files: KernelFiles, folder: str) -> list[str]:
 
 
 def _beside(switch: Knob) -> list[Knob]:
-    """The other knobs of what a knob switches."""
+    """Get the other knobs of a switch."""
     group = {"enabled": MTIER, "tlb_defer.mode": "sys/kernel/mm/tlb_defer/"}.get(switch.name, f"{switch.path}_")
     return [knob for knob in KNOBS if knob.path.startswith(group) and knob is not switch]
 
@@ -114,7 +116,7 @@ def _weights(files: KernelFiles) -> Capability:
 
 
 def _in_cgroups(files: KernelFiles, name: str, present: bool, pages: int | None) -> Capability:
-    """What is switched on in control groups, which inherit it when they are made."""
+    """Get a capability of control groups, which new groups inherit."""
     if not present:
         return Capability(name, False, None)
     found: dict[str, str] = {}
@@ -130,7 +132,9 @@ def _in_cgroups(files: KernelFiles, name: str, present: bool, pages: int | None)
 
 
 def _walk(files: KernelFiles, folder: str, file: str, found: dict[str, str]) -> None:
-    """Whoever is off, or has no cpuset controller, is so for all below: no more folders are read than have it on."""
+    """Get groups in which it is on. If it is off, or without a cpuset controller, it is off in all
+    descendants, which are not read.
+    """
     for name in files.names(folder):
         path = f"{folder}/{name}"
         value = files.get(f"{path}/{file}")
@@ -140,7 +144,7 @@ def _walk(files: KernelFiles, folder: str, file: str, found: dict[str, str]) -> 
 
 
 def settings_text(capability: Capability) -> str:
-    """How it is set, in a line for people; empty for what is off, unless something prevents it from being on."""
+    """Format the settings in one line; empty if it is off, unless it cannot be switched on."""
     if capability.problem:
         return f"needs cgroup v2: {capability.problem}"
     if not capability.on:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Several knobs written as one: when one is refused, those before it get their values back."""
+"""Write several knobs as one change: if one is rejected, the earlier ones are restored."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from terrace.ops import knobs
 from terrace.ops.knob_table import Knob
 from terrace.sysfs import KernelFiles
 
-#: A knob and the value it had.
+#: A knob and its old value.
 Before = tuple[Knob, str | None]
 
 
 @dataclass(frozen=True)
 class Change:
-    """One write: the value before and the one in force; None where it cannot be read."""
+    """One write: the old value and the value in force; None if it cannot be read."""
 
     knob: Knob
     before: str | None
     after: str | None
 
     def as_json(self) -> dict[str, object]:
-        """As documents have it (docs/reference/schema/set.schema.json)."""
+        """Get the fields of the document (docs/reference/schema/set.schema.json)."""
         knob = self.knob
         return {
             "knob": knob.name,
@@ -36,7 +36,7 @@ class Change:
 
 
 def touched(files: KernelFiles, wanted: Sequence[Knob]) -> list[Before]:
-    """Every knob that writes to ``wanted`` may change, with its value now, in the order in which they are put back."""
+    """Get every knob that writes to ``wanted`` may change, with its present value, in the order of the restore."""
     found: dict[str, Before] = {}
     for knob in reversed(wanted):
         for other in knobs.affected(files, knob):
@@ -53,15 +53,16 @@ def write(
 ) -> list[Change]:
     """Write all, in this order, then call ``finish``.
 
-    When one is refused, or ``finish`` fails, what was written is put back, each told to ``tell_back``, and the error
-    goes on: see `knobs.apply`.
+    If a write is rejected, or ``finish`` fails, the written knobs are restored, each reported to
+    ``tell_back``, and the error is raised: see `knobs.apply`.
     """
     done: list[Before] = []
     changes: list[Change] = []
     try:
         for knob, value in wanted:
             before = knobs.current(files, knob)
-            # Before the write: what it did is undone even if the kernel takes another value than the one asked for.
+            # Before the write: it is undone even if the kernel has accepted another value than the
+            # requested one.
             done = [*touched(files, [knob]), *done]
             changes.append(Change(knob, before, knobs.apply(files, knob, value)))
             tell(changes[-1])
@@ -75,10 +76,10 @@ def write(
 
 
 def put_back(files: KernelFiles, done: Sequence[Before], tell: Callable[[Change], None]) -> dict[str, TerraceError]:
-    """Give knobs the values they had, in this order: the last one written comes first.
+    """Restore knobs, in this order: the last one written comes first.
 
-    Those that are not there any more, as with their cgroup, and those that have that value are passed over. Returns
-    what the kernel refused, by the path of the knob: the others have their values all the same.
+    Knobs that no longer exist, for instance with their cgroup, and knobs with the old value are
+    skipped. Returns errors of the kernel by path of the knob; all other knobs are restored.
     """
     failed: dict[str, TerraceError] = {}
     for knob, before in done:

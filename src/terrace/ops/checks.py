@@ -22,7 +22,7 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at. ``role``: ``machine`` (runs the kernel) or ``lab`` (runs QEMU)."""
+    """One check. ``role``: ``machine`` (runs the kernel) or ``lab`` (runs QEMU)."""
 
     id: str
     role: str
@@ -32,7 +32,7 @@ class Check:
 
 
 def machine_checks(files: KernelFiles, prober: Prober, now: Snapshot) -> list[Check]:
-    """Is this machine fit to promote, and is it set up for it?"""
+    """Check whether this machine can promote, and is set up for it."""
     grown = change(None, now)
     reasons = {reason.id: reason for reason in diagnose(now, grown)}
     checks = [_kernel(now), _tiers(now, reasons)]
@@ -105,7 +105,7 @@ def _engine_parts(now: Snapshot, features: dict[str, Feature]) -> Iterator[Check
 
 
 def _balance(taken: int, lost: int) -> Check:
-    """Does every folio that was to go up have its one end? A batch may be under way while counters are read."""
+    """Check that every selected folio has one result. A batch may be in progress while counters are read."""
     if abs(lost) <= counters.BATCH_FOLIOS:
         return Check("balance", "machine", "ok", f"each of the {taken} folios that were to go up has its counted end")
     message = f"{taken} folios were to go up, and {taken - lost} ends are counted (promoted, drop and fail)"
@@ -142,7 +142,7 @@ def _demotion(now: Snapshot) -> Check:
 
 
 def _devices(now: Snapshot, reasons: dict[str, Reason]) -> Iterator[Check]:
-    """Name the devices behind nodes and the zones of their memory, then each fault of those."""
+    """List the devices of nodes and the zones of their memory, then their problems."""
     zones = {one.node: one for one in now.devices.zones}
     for node in now.devices.nodes:
         names = ", ".join(one.title for one in now.devices.of_node(node))

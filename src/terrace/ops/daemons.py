@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from terrace.sysfs import KernelFiles, to_int
 
-#: The engine's thread, which looks at pages and moves them.
+#: The thread of promotion, which scans and migrates pages.
 ENGINE = "kmtierd"
-#: Names of the threads: that one, and reclaim (which demotes).
+#: Names of the threads: promotion, and reclaim (which demotes).
 NAMES = (ENGINE, "kswapd")
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """One kernel thread and the CPU time it has used since it was started."""
+    """One kernel thread and the CPU time it has used since its start."""
 
     name: str
     pid: int
@@ -24,7 +24,7 @@ class Daemon:
 
 
 def read_daemons(files: KernelFiles) -> list[Daemon]:
-    """The threads that run now, by name; empty inside a PID namespace (a container)."""
+    """Read the running threads, by name; empty inside a PID namespace (a container)."""
     daemons = []
     for pid in _kernel_threads(files):
         name = files.get(f"proc/{pid}/comm")
@@ -37,7 +37,7 @@ def read_daemons(files: KernelFiles) -> list[Daemon]:
 
 
 def _kernel_threads(files: KernelFiles) -> list[int]:
-    """Children of kthreadd (PID 2); every process where the kernel keeps no such list."""
+    """List children of kthreadd (PID 2); every process if the kernel has no such list."""
     children = [
         pid for word in (files.get("proc/2/task/2/children") or "").split() if (pid := to_int(word)) is not None
     ]

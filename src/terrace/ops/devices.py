@@ -13,7 +13,8 @@ DAX = "sys/bus/dax/devices"
 CXL = "sys/bus/cxl/devices"
 BLOCKS = "sys/devices/system/memory"
 NODES = "sys/devices/system/node"
-#: The kernel's policy for memory that is added later; memhp_default_state= on its command line sets the same.
+#: The kernel's policy for memory that is added later; memhp_default_state= on the command line sets
+#: it too.
 AUTO_ONLINE = f"{BLOCKS}/auto_online_blocks"
 
 _MODES = {"kmem": "system-ram", "device_dax": "devdax"}
@@ -34,12 +35,12 @@ class DaxDevice:
     mode: str
     node: int | None
     size_bytes: int | None
-    #: CXL region that it is made from.
+    #: The CXL region that it consists of.
     region: str | None
 
     @property
     def title(self) -> str:
-        """Its name, and what it is made from."""
+        """Get its name, and the devices that it consists of."""
         return f"{self.name} (CXL {self.region})" if self.region else self.name
 
 
@@ -71,7 +72,7 @@ class Zones:
 
     @property
     def text(self) -> str:
-        """The parts that are not 0, for people."""
+        """Format the parts that are not 0."""
         parts = (
             ("Movable", self.movable_bytes),
             ("kernel zones", self.kernel_bytes),
@@ -94,17 +95,17 @@ class Devices:
 
     @property
     def idle_memory(self) -> list[CxlMemory]:
-        """CXL memory devices with volatile capacity that no region has a part of."""
+        """Get CXL memory devices with volatile capacity that is not part of any region."""
         used = {name for region in self.regions for name in region.memory}
         return [one for one in self.memory if one.volatile_bytes and one.name not in used]
 
     @property
     def nodes(self) -> list[int]:
-        """Numbers of the nodes with memory of dax devices."""
+        """Get the numbers of the nodes with memory of dax devices."""
         return sorted({one.node for one in self.dax if one.node is not None and one.mode == "system-ram"})
 
     def of_node(self, node: int) -> list[DaxDevice]:
-        """The devices in the mode system-ram with memory on a node."""
+        """Get the devices in the mode system-ram with memory on a node."""
         return [one for one in self.dax if one.node == node and one.mode == "system-ram"]
 
     def as_json(self) -> dict[str, object]:
@@ -119,7 +120,7 @@ class Devices:
 
 
 def read_devices(files: KernelFiles) -> Devices:
-    """Look at sysfs. Whatever is not there is left out."""
+    """Read sysfs. Missing parts are left out."""
     names = files.names(CXL)
     regions = [_read_region(files, name) for name in names if _REGION.fullmatch(name)]
     known = {region.name for region in regions}
@@ -157,7 +158,7 @@ def _read_region(files: KernelFiles, name: str) -> CxlRegion:
 
 
 def _memory_of(files: KernelFiles, decoder: str) -> str:
-    """The memory device of an endpoint decoder: uport of the endpoint that the decoder is below."""
+    """Get the memory device of an endpoint decoder: uport of the endpoint above the decoder."""
     if not decoder or "/" in decoder:
         return ""
     place = (files.link(f"{CXL}/{decoder}") or "").split("/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Why nothing moves: reasons from a snapshot, the main one first. Pure: reads no file."""
+"""Reasons why no pages migrate, from a snapshot, the main one first. Pure: reads no file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Severity = Literal["info", "warn", "error"]
 HOW_TO_KERNEL = "how-to/kernel-on-a-real-machine.md"
 DEMOTE = "terrace set demotion_enabled 1"
 
-#: Fewer LRU pages than this on the slow nodes: nothing lives there (bytes).
+#: With fewer LRU pages on the slow nodes there is nothing to promote (bytes).
 EMPTY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that stops or slows promotion. ``id`` is stable, for scripts."""
+    """One reason that stops or slows promotion. ``id`` is stable, for scripts."""
 
     id: str
     severity: Severity
@@ -34,12 +34,12 @@ class Reason:
 
 
 def is_moving(change: Change) -> bool | None:
-    """Whether pages were promoted in the time ``change`` covers; None when it covers none."""
+    """Whether pages were promoted in the time of ``change``; None without a time."""
     return None if change.seconds is None else change.get("pgpromote_success") > 0
 
 
 def diagnose(now: Snapshot, change: Change) -> list[Reason]:
-    """Every reason found. Empty when the engine is on and pages move freely."""
+    """Find every reason. Empty if promotion is on and pages migrate freely."""
     reasons = _machine(now)
     blocked = bool(reasons)
     reasons += _switches(now)
@@ -51,7 +51,7 @@ def diagnose(now: Snapshot, change: Change) -> list[Reason]:
 
 
 def _machine(now: Snapshot) -> list[Reason]:
-    """The machine has nothing to promote from, or nowhere to promote to."""
+    """The machine has no memory to promote from, or none to promote to."""
     numbers = format_nodes([node.node for node in now.nodes])
     if len(now.nodes) <= 1:
         return [
@@ -100,7 +100,7 @@ def _machine(now: Snapshot) -> list[Reason]:
 
 
 def _switches(now: Snapshot) -> list[Reason]:
-    """The engine is missing or off."""
+    """Promotion is missing or off."""
     if not now.engine:
         stock = (now.numa_balancing or 0) & 2
         also = "; stock hot-page promotion by hint faults is on (numa_balancing 2)" if stock else ""
@@ -127,7 +127,7 @@ def _switches(now: Snapshot) -> list[Reason]:
 
 
 def _engine(now: Snapshot, change: Change) -> list[Reason]:
-    """The engine is on and the machine fit: where does the way of a page end?"""
+    """Promotion is on and the machine fits: find the step that stops pages."""
     if now.state == "no_slow_tier":
         return [Reason("no_slow_tier", "error", "the engine sees no slow tier", "terrace doctor")]
     if now.observing:
@@ -152,7 +152,7 @@ def _engine(now: Snapshot, change: Change) -> list[Reason]:
 
 
 def _rate(now: Snapshot) -> list[Reason]:
-    """More could move than the limit lets through, now or at the end of the last burst."""
+    """More pages could migrate than the limit allows, now or at the end of the last burst."""
     if now.state != "throttled" and (now.place is None or now.place.why != "rate"):
         return []
     meaning, fix = counters.WHY["rate"]
@@ -160,7 +160,7 @@ def _rate(now: Snapshot) -> list[Reason]:
 
 
 def _losses(change: Change) -> list[Reason]:
-    """Pages were to go up, and none did: what most of them ended in."""
+    """Pages were selected, and none was promoted: the most frequent result."""
     worst = _worst(change, counters.LOSSES)
     if worst is None:
         return []
@@ -177,7 +177,7 @@ def _losses(change: Change) -> list[Reason]:
 
 
 def _last_burst(now: Snapshot) -> list[Reason]:
-    """Nothing moves: what the engine itself says of that."""
+    """No pages migrate: the reason of the last burst."""
     if now.state == "idle":
         return [Reason("idle", "info", "no process has mapped a page that lies on a slow node")]
     if now.place is None or not now.place.told:
@@ -197,20 +197,20 @@ def _last_burst(now: Snapshot) -> list[Reason]:
         return [Reason("unknown", "info", f"the engine says '{why}' (/{PLACE}/why), which this tool does not know")]
     meaning, fix = counters.WHY[why]
     if why == "no_victim" and now.demotion_enabled is False:
-        # Where the fast nodes are short of memory that is told anyway.
+        # Another reason reports that the fast nodes are short of memory.
         message = "there is no free memory above, and with demotion off no page gives way"
         return [] if _full(now) else [Reason(why, "warn", message, DEMOTE)]
     return [Reason(why, "info", f"the last burst moved no more pages: {meaning}", fix)]
 
 
 def _worst(change: Change, among: Iterable[str]) -> str | None:
-    """The counter that grew most; None when none did."""
+    """Get the counter that grew most; None if none did."""
     grown = {name: change.get(name) for name in among if change.get(name) > 0}
     return max(grown, key=lambda name: grown[name]) if grown else None
 
 
 def _pressure(now: Snapshot) -> list[Reason]:
-    """The fast nodes are full and nothing empties them."""
+    """The fast nodes are full and no pages are demoted."""
     if not now.slow_nodes:
         return []
     reasons = []
@@ -252,7 +252,7 @@ def _pressure(now: Snapshot) -> list[Reason]:
 
 
 def _devices(found: Devices) -> list[Reason]:
-    """Memory that the kernel could have, or has in a way that its pages do not move. One reason an id."""
+    """Memory that the kernel could use, or uses in a way that its pages cannot migrate. One reason per id."""
     return [*_unused_dax(found), *_blocks(found), *_unused_cxl(found)]
 
 
@@ -315,7 +315,7 @@ def _all_names(found: Devices, several: Iterable[Zones]) -> str:
 
 
 def _with_policy(found: Devices, command: str) -> str:
-    """``command``, and how memory that is added later gets into zone Movable by itself."""
+    """Add to ``command`` the policy that puts later memory into zone Movable."""
     if found.auto_online in (None, "online_movable"):
         return command
     return (
@@ -342,7 +342,7 @@ def _unused_cxl(found: Devices) -> list[Reason]:
 
 
 def _full(now: Snapshot) -> list[Node]:
-    """Nodes of the top tier without room for more."""
+    """Get the full nodes of the top tier."""
     return [node for node in now.top_nodes if _short(node, node.promo_bytes)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The working set of each process by tier, which the engine estimates from samples: `terrace status --heat`."""
+"""The working set of each process by tier, estimated by the kernel from samples: `terrace status --heat`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JSON_VERSION = 1
 DEBUGFS = "sys/kernel/debug"
 HEAT = f"{DEBUGFS}/mtier/heat"
 TIERS = ("fast", "slow")
-#: Standard errors of the interval that is shown: about 95 of 100 true values lie within two.
+#: Standard errors of the printed interval: about 95 of 100 true values are within two.
 ERRORS = 2
 _NAME_CELLS = 20
 _NUMBERS = ("pid", "rss", "present", "in_use", "error", "looked", "ranges", "of", "window_us", "age_ms")
@@ -33,16 +33,17 @@ _SOON = "no sample has ended yet: a few seconds after the engine was switched on
 
 @dataclass(frozen=True)
 class TierHeat:
-    """Estimates for a process in one tier, in bytes, and the samples that they rest on."""
+    """Estimates for a process in one tier, in bytes, and their samples."""
 
     tier: str
-    #: Memory that samples can look at.
+    #: Memory that can be sampled.
     present_bytes: int
-    #: Memory of it that is accessed within a window.
+    #: The part of it that is accessed within a window.
     in_use_bytes: int
     #: The standard error of ``in_use_bytes``.
     error_bytes: int
-    #: Pages that were looked at, the number of their ranges of 2 MiB, and of all ranges; recent samples count more.
+    #: Pages that were scanned, the number of their ranges of 2 MiB, and of all ranges; recent
+    #: samples count more.
     looked_pages: int
     ranges: int
     all_ranges: int
@@ -62,25 +63,25 @@ class ProcessHeat:
 
     @property
     def in_use_bytes(self) -> int:
-        """In all tiers that were sampled."""
+        """Sum over all sampled tiers."""
         return sum(one.in_use_bytes for one in self.tiers)
 
 
 @dataclass(frozen=True)
 class Heat:
-    """Everything that `terrace status --heat` shows, the largest working set first."""
+    """Contents of `terrace status --heat`, the largest working set first."""
 
     kernel: str
     enabled: bool | None
     state: str | None
     #: Nodes of each tier.
     nodes: Mapping[str, list[int]]
-    #: Processes that the engine knows, sampled or not.
+    #: Processes known to the kernel thread, sampled or not.
     known: int
     processes: Sequence[ProcessHeat]
     #: The reason for an empty table; None if it has rows.
     problem: str | None
-    #: Lines of the file with another form than this tool knows.
+    #: Lines of the file in an unknown format.
     strange: int = 0
     #: Processes that --limit leaves out.
     left_out: int = 0
@@ -88,9 +89,9 @@ class Heat:
 
 
 def read(files: KernelFiles, pids: Set[int] = frozenset()) -> Heat:
-    """Read the kernel's file; with ``pids`` these processes alone.
+    """Read the kernel's file; with ``pids`` these processes only.
 
-    Raises MissingError where this kernel has no such file, and TerraceError where it may not be read.
+    Raises MissingError if this kernel has no such file, and TerraceError if it may not be read.
     """
     text = files.get(HEAT)
     if text is None:
@@ -143,7 +144,7 @@ def _problem(enabled: int | None, state: str | None, found: Sequence[ProcessHeat
 
 
 def _processes(lines: Sequence[str], page_bytes: int) -> tuple[list[ProcessHeat], int]:
-    """The processes, and how many lines have another form."""
+    """Parse the processes, and count lines in an unknown format."""
     found: dict[tuple[int, str], ProcessHeat] = {}
     strange = 0
     for line in lines:
@@ -179,7 +180,7 @@ def cut(heat: Heat, most: int) -> Heat:
 
 
 def as_text(heat: Heat) -> str:
-    """The table, and below it the meaning of its columns."""
+    """Format the table, with the meaning of its columns below."""
     head = f"Linux {heat.kernel}   working sets by process and tier, estimated from samples"
     notes = [f"{heat.strange} lines have another form than this tool knows"] if heat.strange else []
     if heat.problem:
@@ -194,7 +195,7 @@ def as_text(heat: Heat) -> str:
 
 
 def _rows(one: ProcessHeat) -> list[list[object]]:
-    """A line for each tier in which the process has memory; the first names it."""
+    """Format a line for each tier in which the process has memory; the first has its name."""
     shown = [tier for tier in one.tiers if tier.present_bytes] or list(one.tiers[:1])
     name = printable(one.name) or ("(has ended)" if not one.pid else "?")
     heads: list[list[object]] = [[clip(name, _NAME_CELLS), one.pid, format_size(one.mapped_bytes)], ["", "", ""]]

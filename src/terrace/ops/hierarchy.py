@@ -27,16 +27,16 @@ class Hierarchy:
     """The cgroups of a machine."""
 
     version: Version
-    #: Mount point of cgroup v2, as a path of KernelFiles; None where it is not mounted.
+    #: Mount point of cgroup v2, as a path of KernelFiles; None if it is not mounted.
     folder: str | None
     #: Controllers of cgroup v2.
     controllers: tuple[str, ...] = ()
-    #: The reason why the memory of cgroups cannot be shown; None where it can.
+    #: The reason why the memory of cgroups cannot be shown; None if it can.
     problem: str | None = None
 
 
 def find(files: KernelFiles) -> Hierarchy:
-    """The cgroups below the root folder of ``files``."""
+    """Find the cgroups below the root folder of ``files``."""
     if files.exists(f"{CGROUPS}/cgroup.controllers"):
         return _version2(files, CGROUPS, mixed=False)
     mounted = _mounts(files)
@@ -67,7 +67,7 @@ def _problem(files: KernelFiles, folder: str, controllers: tuple[str, ...], mixe
 
 
 def _mounts(files: KernelFiles) -> dict[str, str]:
-    """File system type (cgroup, cgroup2) by mount point, as paths of KernelFiles."""
+    """Read file system types (cgroup, cgroup2) by mount point, as paths of KernelFiles."""
     found: dict[str, str] = {}
     for line in (files.get(_MOUNTS) or "").splitlines():
         mount, _, source = line.partition(" - ")
@@ -78,9 +78,10 @@ def _mounts(files: KernelFiles) -> dict[str, str]:
 
 
 def cgroup_of(files: KernelFiles, task: int) -> str:
-    """The cgroup that the memory of a task is charged to, without the leading slash; empty for the root.
+    """Get the cgroup that is charged for the memory of a task, without the leading slash; empty for
+    the root.
 
-    It is of cgroup v1 where that has the memory controller, else of cgroup v2.
+    It is of cgroup v1 if that has the memory controller, otherwise of cgroup v2.
     """
     found = ""
     for line in (files.get(f"proc/{task}/cgroup") or "").splitlines():
@@ -93,10 +94,10 @@ def cgroup_of(files: KernelFiles, task: int) -> str:
 
 
 def is_below(name: str, top: str) -> bool:
-    """Whether a cgroup is ``top`` or below it; every one is below the root, which is empty."""
+    """Whether a cgroup is ``top`` or below it; every cgroup is below the root, which is empty."""
     return not top or name == top or name.startswith(f"{top}/")
 
 
 def folders(files: KernelFiles, folder: str) -> list[str]:
-    """The names of the folders in one: of a cgroup, the cgroups below it."""
+    """List the folders inside a folder: the children of a cgroup."""
     return [name for name in files.names(folder) if files.real_path(f"{folder}/{name}").is_dir()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The configuration of the running kernel, from wherever it is kept."""
+"""Read the configuration of the running kernel."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from terrace.sysfs import KernelFiles
 
 
 def read(files: KernelFiles) -> tuple[dict[str, str], str | None]:
-    """Options that are set (``CONFIG_X`` -> ``y``, ``m``, number or text) and the file they are from.
+    """Get the enabled options (``CONFIG_X`` -> ``y``, ``m``, number or text) and their file.
 
-    ({}, None) when this machine keeps no configuration of its kernel.
+    ({}, None) if this machine has no configuration of its kernel.
     """
     packed = files.get_bytes("proc/config.gz")
     if packed is not None:
@@ -29,7 +29,7 @@ def read(files: KernelFiles) -> tuple[dict[str, str], str | None]:
 
 
 def parse(text: str) -> dict[str, str]:
-    """``CONFIG_X=value`` lines; options that are off are left out."""
+    """Parse ``CONFIG_X=value`` lines; disabled options are left out."""
     options: dict[str, str] = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")

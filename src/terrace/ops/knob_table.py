@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The table of knobs: what `terrace set --list` shows, and docs/reference/knobs.md is checked against."""
+"""The table of knobs: `terrace set --list` prints it, and docs/reference/knobs.md is compared with it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Knob:
     low: int | None = None
     high: int | None = None
     words: tuple[str, ...] = ()
-    #: What else a number has to be.
+    #: A further condition for a number.
     condition: str = ""
-    #: Other names people know it by.
+    #: Other common names of it.
     aliases: tuple[str, ...] = ()
-    #: Option of the kernel's configuration that it takes; "": the stock kernel has it.
+    #: The kernel option that it needs; "": the stock kernel has it.
     option: str = ""
 
     @property
     def allowed(self) -> str:
-        """What may be written, for people: ``0-3600000 ms``, ``whole, split``."""
+        """Format the allowed values: ``0-3600000 ms``, ``whole, split``."""
         parts = list(self.words)
         if self.low is not None:
             unit = f" {self.unit}" if self.unit else ""
@@ -41,7 +41,7 @@ class Knob:
 
     @property
     def key(self) -> str:
-        """Its name in a file of settings, where one that has others below it cannot have a value."""
+        """Get its name in a file of settings, where a key with nested keys cannot have a value."""
         if self.path.startswith(f"{MTIER}/"):
             return f"engine.{self.name}"
         return "numa_balancing.mode" if self.name == "numa_balancing" else self.name
@@ -58,7 +58,7 @@ def _defer(name: str, unit: str, default: int, low: int, high: int, summary: str
 
 
 def _of_cgroup(name: str, unit: str, default: int, low: int, high: int, summary: str, option: str) -> Knob:
-    """One of a cgroup's: its file lies in the cgroup's folder (`in_cgroup`)."""
+    """Create a knob of a cgroup: its file is in the cgroup's folder (`in_cgroup`)."""
     file = f"cpuset.{name.removesuffix('_s')}"
     return Knob(name, file, unit, str(default), summary, low, high, aliases=(file,), option=option)
 
@@ -191,14 +191,15 @@ KNOBS: tuple[Knob, ...] = (
     ),
 )
 
-#: Of each cgroup but the root; their paths are names in its folder.
+#: Knobs of each cgroup except the root; their paths are names in its folder.
 CGROUP_KNOBS: tuple[Knob, ...] = (
     _follow("auto_migration", "", 0, 0, 1, "memory follows its task to another node"),
     _follow("auto_migrate_interval_s", "s", 30, 1, 86_400, "time from one such move to the next, at least"),
     _follow("auto_migrate_lazy", "", 0, 0, 1, "what follows moves when it is used next, not soon"),
     _follow("migrate_max_mapcount", "", 1, 1, 1_000_000, "pages that more processes share stay"),
     _follow("migrate_on_fault", "", 0, 0, 3, "faults move what nobody maps: 1 in memory, 2 files with policies, 3 all"),
-    # The name of a knob of the machine, too: that one without --cgroup and outside of [cgroup."PATH"].
+    # This name is also that of a knob of the machine, which is meant without --cgroup and outside
+    # of [cgroup."PATH"].
     _of_cgroup(
         "numa_balancing", "", 1, 0, 1, "0 keeps its processes out of scans of NUMA balancing", "CONFIG_NUMA_SCAN_CPUSET"
     ),
@@ -209,11 +210,11 @@ NODE_WEIGHT = Knob("weights.nodeN", f"{WEIGHTS}/nodeN", "", "1", "weight of the 
 
 
 def node_weight(node: int) -> Knob:
-    """The weight of one node, for everybody who has none of his own."""
+    """Create the knob for the global weight of one node."""
     name = f"weights.node{node}"
     return replace(NODE_WEIGHT, name=name, path=f"{WEIGHTS}/node{node}", aliases=(f"weighted_interleave.node{node}",))
 
 
 def in_cgroup(knob: Knob, cgroup: str) -> Knob:
-    """One of CGROUP_KNOBS in the folder of a cgroup, a path below /sys/fs/cgroup."""
+    """Get a knob of CGROUP_KNOBS in the folder of a cgroup, a path below /sys/fs/cgroup."""
     return replace(knob, path=f"{CGROUPS}/{cgroup}/{knob.path}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The knobs: finding one by what people call it, reading and writing its value."""
+"""Find knobs by name, read and write their values."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from terrace.words import did_you_mean
 _SUFFIX = re.compile(r"_(ms|s|mbps|percent|bp|ticks)$")
 _TIME_NS = {"ms": 1_000_000, "s": 1_000_000_000}
 _OF_A_PERCENT = {"%": 1, "bp": 100}
-#: Counters that a kernel with files of cgroups has, by the option that makes them.
+#: Counters of a kernel with files of cgroups, by the option that adds them.
 _COUNTED = {"CONFIG_NUMA_FOLLOW": "numa_follow_tasks", "CONFIG_NUMA_SCAN_CPUSET": "numa_scan_opted_out"}
 _WEIGHT = re.compile(r"(?:weights|weighted_interleave)\.node(\d{1,4})", re.ASCII)
 
 
 def find(name: str) -> Knob:
-    """The knob called ``name``: its full name, with ``/`` for ``.``, without its unit, or the
-    part after the dot where no other knob has the same.
+    """Find the knob called ``name``: its full name, with ``/`` for ``.``, without its unit, or the
+    part after the dot if it is unique.
 
-    Raises UsageError with the nearest names when there is none.
+    Raises UsageError with the most similar names if there is none.
     """
     wanted = name.strip().removeprefix("/" + MTIER).strip("/").replace("/", ".")
     if (bare := wanted.removeprefix("engine.")) != wanted:
@@ -42,7 +42,7 @@ def find(name: str) -> Knob:
 
 
 def find_in_cgroup(name: str, cgroup: str) -> Knob:
-    """The knob of a cgroup called ``name``, as in `find`; ``cgroup`` is one that `cgroup_path` gave."""
+    """Find the knob of a cgroup called ``name``, as in `find`; ``cgroup`` is from `cgroup_path`."""
     known = [in_cgroup(knob, cgroup) for knob in CGROUP_KNOBS]
     return _find(name, name.strip(), known, f"a cgroup has {', '.join(knob.name for knob in known)}")
 
@@ -62,10 +62,11 @@ def _find(name: str, wanted: str, among: Sequence[Knob], where: str) -> Knob:
 
 
 def cgroup_path(files: KernelFiles, text: str) -> str:
-    """The cgroup that ``text`` names, as a path below /sys/fs/cgroup, whole or not.
+    """Get the cgroup ``text`` as a path below /sys/fs/cgroup; ``text`` is absolute or relative to
+    it.
 
-    Raises UsageError when there is none, or it is the root, which has no knobs; MissingError without cgroups of
-    version 2.
+    Raises UsageError if there is none, or it is the root, which has no knobs; MissingError without
+    cgroup v2.
     """
     if not files.exists(f"{CGROUPS}/cgroup.controllers"):
         raise MissingError(f"--cgroup {text}: there are no cgroups of version 2 at /{CGROUPS}")
@@ -79,7 +80,9 @@ def cgroup_path(files: KernelFiles, text: str) -> str:
 
 
 def below_cgroups(text: str) -> str:
-    """The path of a cgroup below /sys/fs/cgroup, there or not, given whole or from there on. Raises UsageError."""
+    """Get the path of a cgroup below /sys/fs/cgroup, existing or not, from an absolute or relative
+    one. Raises UsageError.
+    """
     path = text.strip().removeprefix(f"/{CGROUPS}").strip("/")
     if not path:
         raise UsageError("the root cgroup has no knobs; name one below it, such as system.slice")
@@ -89,17 +92,17 @@ def below_cgroups(text: str) -> str:
 
 
 def present(files: KernelFiles) -> list[Knob]:
-    """All knobs that are not of a cgroup, with the weights of the nodes there are."""
+    """Get all knobs of the machine, with the weights of the existing nodes."""
     numbers = sorted(int(name[4:]) for name in files.names(WEIGHTS) if re.fullmatch(r"node\d+", name, re.ASCII))
     behind = next(place for place, knob in enumerate(KNOBS, 1) if knob.name == "weights.auto")
     return [*KNOBS[:behind], *map(node_weight, numbers), *KNOBS[behind:]]
 
 
 def affected(files: KernelFiles, knob: Knob) -> list[Knob]:
-    """The knobs that a write to this one may change, in the order in which old values put all of them back."""
+    """Get the knobs that a write to this one may change, in the order that restores all of them."""
     if not knob.path.startswith(WEIGHTS):
         return [knob]
-    # Any weight ends auto, and auto sets all weights.
+    # Any weight switches auto off, and auto sets all weights.
     weights = [other for other in present(files) if other.path.startswith(WEIGHTS)]
     return sorted(weights, key=lambda other: other.name == "weights.auto")
 
@@ -113,11 +116,11 @@ def _short_names(knob: Knob) -> set[str]:
 
 
 def parse_value(knob: Knob, text: str) -> str:
-    """What to write into the knob's file for ``text`` as a person gives it.
+    """Convert ``text`` to the value to write into the knob's file.
 
-    Numbers are in the knob's unit; a unit may be given and is converted: ``5ms``, ``1.5G/s``,
-    ``20%``, ``2G``. ``default`` stands for the default. Raises UsageError when ``text`` cannot
-    be read as a value of this knob; ranges are for the kernel to judge.
+    Numbers are in the knob's unit; other units are converted: ``5ms``, ``1.5G/s``, ``20%``, ``2G``.
+    ``default`` stands for the default. Raises UsageError if ``text`` is no value of this knob; the
+    kernel checks ranges.
     """
     word = text.strip()
     if word == "default":
@@ -141,7 +144,7 @@ def parse_value(knob: Knob, text: str) -> str:
 
 
 def _amount(knob: Knob, word: str) -> Fraction:
-    """``word``, which carries a unit, in the knob's unit. Raises UsageError."""
+    """Convert ``word``, which has a unit, to the knob's unit. Raises UsageError."""
     try:
         if knob.unit in _TIME_NS:
             return Fraction(parse_time_ns(word), _TIME_NS[knob.unit])
@@ -160,21 +163,22 @@ def _bad(knob: Knob, text: str) -> UsageError:
 
 
 def current(files: KernelFiles, knob: Knob) -> str | None:
-    """The value in force, or None when the file is missing or unreadable."""
+    """Get the value in force, or None if the file is missing or unreadable."""
     return files.get(knob.path)
 
 
 def same(left: str | None, right: str) -> bool:
-    """Whether two texts are one value (``true`` is ``1``)."""
+    """Whether two texts are the same value (``true`` is ``1``)."""
     truth = {"true": "1", "false": "0"}
     return left is not None and truth.get(left, left) == truth.get(right, right)
 
 
 def apply(files: KernelFiles, knob: Knob, value: str) -> str | None:
-    """Write ``value`` and return what is in force afterwards (None: cannot be read back).
+    """Write ``value`` and return the value in force afterwards (None: cannot be read back).
 
-    Raises MissingError when the kernel has no such knob or the CPUs cannot do it, UsageError when it refuses the value,
-    TerraceError for anything else, and when what it took is not what was asked.
+    Raises MissingError if the kernel has no such knob or the CPUs do not support it, UsageError if
+    the kernel rejects the value, TerraceError for anything else, and if the value in force is
+    another one.
     """
     if not files.exists(knob.path):
         raise MissingError(absent(files, knob))
@@ -193,14 +197,14 @@ def apply(files: KernelFiles, knob: Knob, value: str) -> str | None:
 
 
 def with_unit(knob: Knob, value: str) -> str:
-    """A value for people."""
+    """Format a value with its unit."""
     return f"{value} {knob.unit}" if knob.unit and value.isdecimal() else value
 
 
 def check_range(knob: Knob, value: str) -> None:
-    """Raise UsageError when ``value`` is outside what the knob is documented to take.
+    """Raise UsageError if ``value`` is outside of the documented range.
 
-    For a dry run, and for knobs of the stock kernel, some of which take nonsense in silence.
+    For a dry run, and for knobs of the stock kernel, some of which silently accept invalid values.
     """
     if knob.low is None or knob.high is None or value in knob.words:
         return
@@ -209,7 +213,7 @@ def check_range(knob: Knob, value: str) -> None:
 
 
 def absent(files: KernelFiles, knob: Knob) -> str:
-    """Why a knob's file is not there, and what to do."""
+    """Explain why a knob's file is missing, with the fix."""
     if knob.path.startswith(MTIER) and not files.exists(MTIER):
         return f"this kernel has no /{knob.path}: it has no promotion engine. `terrace doctor` says what is needed"
     if knob.path.startswith(CGROUPS) and _COUNTED[knob.option] in parse_table(files.get("proc/vmstat")):
@@ -227,14 +231,14 @@ def absent(files: KernelFiles, knob: Knob) -> str:
 
 
 def _words(knob: Knob) -> str:
-    """How `terrace set` is told of it."""
+    """Get the arguments of `terrace set` for it."""
     if not knob.path.startswith(CGROUPS):
         return knob.name
     return f"--cgroup {knob.path.removeprefix(CGROUPS).rpartition('/')[0].strip('/')} {knob.name}"
 
 
 def explain(files: KernelFiles, knob: Knob, value: str, number: int) -> TerraceError:
-    """The kernel's answer to a write, as an error a person can act on."""
+    """Convert the kernel's error of a write into an error with a fix."""
     what = f"'{value}' to /{knob.path}"
     if number in (errno.EINVAL, errno.ERANGE):
         kept = current(files, knob) or "what it was"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks of `terrace top` at the machine, one after the other, and what moved in between."""
+"""Successive refreshes of `terrace top`, and the migrations between them."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from terrace.sysfs import KernelFiles
 
 @dataclass(frozen=True)
 class Want:
-    """What is to be shown."""
+    """A request for a refresh."""
 
     kind: str = "cgroup"
-    #: Processes whose nodes are wanted; control groups are all there.
+    #: Number of processes whose nodes are read; control groups are complete.
     most: int = 20
     #: Levels of control groups.
     depth: int = 3
     order: Order = field(default_factory=Order)
-    #: Part of a name, in lower case: no other process is looked at.
+    #: Part of a name, in lower case: no other process is read.
     filter: str = ""
     #: Processes are shown because cgroups cannot be.
     instead: bool = False
-    #: Of processes only these, and those of this user; empty: all.
+    #: Only these processes, and those of this user; empty: all.
     pids: frozenset[int] = frozenset()
     user: str = ""
-    #: Only this cgroup and those below it, or their processes; empty: all.
+    #: Only this cgroup and its descendants, or their processes; empty: all.
     cgroup: str = ""
 
     def names(self, name: str) -> bool:
-        """Whether this one is to be shown."""
+        """Whether to show a row with this name."""
         return self.filter in name.lower()
 
     def wants(self, files: KernelFiles, one: Candidate) -> bool:
-        """Whether a process is to be shown."""
+        """Whether to show a process."""
         return (
             self.names(one.name)
             and (not self.pids or one.pid in self.pids)
@@ -52,22 +52,22 @@ class Want:
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen: rows in their order, of ``count`` that there are; nodes of ``refused`` may not be read."""
+    """Result of a refresh: rows in order, out of ``count``; ``refused``: processes whose nodes may not be read."""
 
     want: Want
     rows: list[top.Row]
     nodes: list[Node]
     count: int
     refused: int = 0
-    #: Since the look before; None when there was none of this kind.
+    #: Time since the last refresh; None if there was none of this kind.
     seconds: float | None = None
     unreadable: dict[str, str] = field(default_factory=dict)
-    #: Why no cgroup can be shown; None where they can, or where nobody asked for them.
+    #: The reason why no cgroup can be shown; None if they can, or are not requested.
     problem: str | None = None
 
 
 class Watcher:
-    """Looks below ``root``, and remembers the last one."""
+    """Reads the state below ``root``, and remembers the last one."""
 
     def __init__(self, root: Path | str) -> None:
         self._root = root
@@ -77,14 +77,14 @@ class Watcher:
         self._at_s = 0.0
 
     def start(self, want: Want) -> None:
-        """Take note of what has moved so far, where that is counted; nothing else is read."""
+        """Record the present counters of migrations; nothing else is read."""
         self._remember(
             want.kind,
             [] if want.kind == "process" else residents.cgroups(KernelFiles(self._root), want.depth, want.cgroup),
         )
 
     def take(self, want: Want, going_on: Callable[[], bool] = lambda: True) -> Look:
-        """The next look; cut short once ``going_on()`` is false."""
+        """Refresh; ends early once ``going_on()`` is false."""
         files = KernelFiles(self._root)
         nodes, _ = read_nodes(files)
         found = self._find(files, want, nodes, going_on)

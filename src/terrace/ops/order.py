@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In which order `terrace top` shows control groups and processes, and how far a process may come up in it.
+"""Sort order of control groups and processes in `terrace top`, and the best possible rank of a
+process.
 
-The page tables of a process are walked to learn what it has on which node. `Order.first` says, from what is known
-without that, which key it can have at best: who cannot be among the lines is not walked.
+The memory of a process by node is known only after a walk of its page tables. `Order.first` gives
+the best key that a process can have, from data known without a walk: a process that cannot be among
+the lines is not walked.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from dataclasses import dataclass
 
 from terrace.ops.residents import Candidate, Resident
 
-#: Columns one may sort by, beside those of the nodes (``node0`` …).
+#: Columns to sort by, in addition to those of the nodes (``node0`` …).
 COLUMNS = ("name", "pid", "user", "total", "slow", "fast", "promoted", "demoted")
 _TEXTS = ("name", "user")
 
 
 @dataclass(frozen=True)
 class _Backwards:
-    """A text that sorts the other way round."""
+    """A text that sorts in reverse."""
 
     text: str
 
@@ -27,22 +29,24 @@ class _Backwards:
         return other.text < self.text
 
 
-#: Sorts; the lowest comes first.
+#: Sort key; the lowest comes first.
 Key = tuple[bool, "float | str | _Backwards", float, str, int]
 
 
 @dataclass(frozen=True)
 class Order:
-    """A column, and whether it is inverted: sizes are sorted from the largest, texts, PIDs and FAST from the lowest.
+    """A column, and whether it is inverted: sizes are sorted from the largest, texts, PIDs and FAST
+    from the lowest.
 
-    Those equal in it follow by their total, then by name and PID. Whose nodes are not known is last where they matter.
+    Equal rows are sorted by their total, then by name and PID. Rows with unknown nodes are last if
+    nodes matter.
     """
 
     column: str = "slow"
     inverted: bool = False
 
     def key(self, own: Resident, slow: Set[int], speeds: tuple[float | None, float | None] = (None, None)) -> Key:
-        """Where it belongs; ``slow`` are the nodes outside the top tier, ``speeds`` bytes/s promoted and demoted."""
+        """Get the sort key; ``slow`` are the nodes outside of the top tier, ``speeds`` bytes/s promoted and demoted."""
         value: float | str | None
         if self.column in _TEXTS:
             value = own.name if self.column == "name" else own.user or ""
@@ -63,7 +67,7 @@ class Order:
         return False, self._primary(value), self._total(own.total), own.name, own.pid or 0
 
     def first(self, other: Candidate, slow: Set[int]) -> Key:
-        """The lowest key that it can have."""
+        """Get the lowest possible key."""
         most, least = other.most_bytes, other.least_bytes
         value: float | str
         if self.column in _TEXTS:
@@ -79,7 +83,7 @@ class Order:
         return False, self._primary(value), self._total(least if self.inverted else most), other.name, other.pid
 
     def nodes(self, slow: Set[int]) -> Set[int]:
-        """Those whose bytes are the column: one node's, or all slow ones."""
+        """Get the nodes whose bytes are in the column: one node, or all slow ones."""
         number = self.column.removeprefix("node")
         return {int(number)} if number != self.column else slow
 

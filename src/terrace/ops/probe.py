@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the running kernel can do, tried out at run time."""
+"""Detect features of the running kernel at run time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from terrace.ops.topology import Node, read_nodes
 from terrace.sysfs import MTIER, KernelFiles, parse_table
 from terrace.units import format_nodes
 
-#: Tracepoints of the engine.
+#: Tracepoints of promotion.
 TRACEPOINTS = ("mtier_burst", "mtier_heat", "mtier_migrate", "mtier_demote", "mtier_owner")
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature; ``present`` is None when it could not be found out."""
+    """One feature; ``present`` is None if it could not be determined."""
 
     name: str
     group: str
@@ -30,7 +30,7 @@ class Feature:
 
 
 class Prober:
-    """Finds features; ``files`` and ``calls`` stand for the kernel."""
+    """Detects features; ``files`` and ``calls`` stand for the kernel."""
 
     def __init__(self, files: KernelFiles, calls: Calls) -> None:
         self.files = files
@@ -39,7 +39,7 @@ class Prober:
         self.nodes, self.tiers = read_nodes(files)
 
     def all(self) -> list[Feature]:
-        """Every feature, in the order in which they are shown."""
+        """Get every feature, in display order."""
         return [*self._engine(), *self._tiers(), *self._movers(), *self._watching(), *self._placing()]
 
     def _engine(self) -> Iterator[Feature]:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The processes that belong to the first lines of `terrace top`, with no more page tables walked than that takes.
+"""Find the processes of the first lines of `terrace top` with as few page table walks as possible.
 
-What a process has on which node is in /proc/PID/numa_maps alone: reading it walks all page tables, with mmap_lock held
-for reading, and is for the process's owner and root. How much it has in all is in statm and status, for everybody.
+The memory of a process by node is in /proc/PID/numa_maps only. A read walks all page tables, with
+mmap_lock held for reading, and is allowed for the process's owner and root. The total is in statm
+and status, for all users.
 
-statm is the sum of three counters (file, shmem, anonymous pages) that each CPU adds to in batches. Early releases of
-6.12 read it without what the CPUs still hold: less than a batch of max(32, 2 CPUs) pages on each of them, of either
-sign (lib/percpu_counter.c); later ones sum it up (task_statm). `Margin` finds out which it is. Huge pages of hugetlbfs
-are not in statm, and exact in status. What a process maps or frees between two files is not known to anybody.
+statm is the sum of three counters (file, shmem, anonymous pages) that each CPU adds to in batches.
+Early releases of 6.12 read it without the pending batches of the CPUs: less than a batch of max(32,
+2 CPUs) pages on each of them, of either sign (lib/percpu_counter.c); later ones add them up
+(task_statm). `Margin` detects which one it is. Huge pages of hugetlbfs are not in statm, and exact
+in status. Changes of a process's memory between the reads of two files are not detected.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _PROBES = 8
 
 @dataclass(frozen=True)
 class Found:
-    """Processes in their order, of ``count``; of ``refused`` that might belong to them the nodes may not be read."""
+    """Processes in order, out of ``count``; ``refused``: processes that may be among them, whose
+    nodes may not be read.
+    """
 
     residents: list[Resident]
     refused: int
@@ -44,7 +48,7 @@ class Found:
 
 
 class Margin:
-    """By how many pages statm may be off on the machine below ``files``."""
+    """Possible error of statm in pages on the machine below ``files``."""
 
     def __init__(self, files: KernelFiles) -> None:
         cpus = max(1, len(parse_nodes(files.get("sys/devices/system/cpu/possible"))))
@@ -52,9 +56,10 @@ class Margin:
 
 
 def _sums_up(files: KernelFiles) -> bool:
-    """Whether statm grows with each single page that this process touches: in batches it would not.
+    """Whether statm grows with each single page that this process touches; with batches it would
+    not.
 
-    For files that are not of the running kernel, too, it does not.
+    Also false for files that are not of the running kernel.
     """
     with mmap.mmap(-1, _PROBES * mmap.PAGESIZE) as memory:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
@@ -69,7 +74,7 @@ def _sums_up(files: KernelFiles) -> bool:
 
 
 class Users:
-    """Names of user numbers, each looked up once: of this machine, or of etc/passwd where the files are another's."""
+    """Names of user IDs, each looked up once: of this machine, or of etc/passwd if the files are of another machine."""
 
     def __init__(self, files: KernelFiles) -> None:
         self._here = files.root.resolve() == Path("/")
@@ -82,7 +87,7 @@ class Users:
                     self._known.setdefault(uid, name)
 
     def find(self, text: str) -> str:
-        """The user that a name or a number means, as `name` calls it. Raises UsageError when there is none."""
+        """Get the user of a name or number, in the form of `name`. Raises UsageError if there is none."""
         if re.fullmatch(r"\d{1,10}", text, re.ASCII):
             return self.name(int(text))
         try:
@@ -94,7 +99,7 @@ class Users:
         return known
 
     def name(self, uid: int) -> str:
-        """The name, or the number as text."""
+        """Get the name, or the number as text."""
         if uid not in self._known:
             try:
                 self._known[uid] = pwd.getpwuid(uid).pw_name if self._here else str(uid)
@@ -104,7 +109,7 @@ class Users:
 
 
 class Processes:
-    """The processes below a root folder; what does not change from look to look is kept."""
+    """The processes below a root folder; constant data is kept between refreshes."""
 
     def __init__(self, files: KernelFiles) -> None:
         self._margin = Margin(files)
@@ -119,9 +124,10 @@ class Processes:
         wanted: Callable[[Candidate], bool] = lambda one: True,
         going_on: Callable[[], bool] = lambda: True,
     ) -> Found:
-        """The first ``most`` in ``order`` of those that are ``wanted``; cut short once ``going_on()`` is false."""
+        """Get the first ``most`` in ``order`` of the ``wanted`` ones; ends early once ``going_on()`` is false."""
         order = order or Order()
-        # The number decides where all else is alike: no two keys are the same, and candidates are never compared.
+        # The number decides between equal keys: so no two keys are equal, and candidates are never
+        # compared.
         waiting = [(order.first(one, slow), one) for one in self._candidates(files) if wanted(one)]
         count = len(waiting)
         heapq.heapify(waiting)
@@ -129,7 +135,7 @@ class Processes:
         keys: list[Key] = []
         refused = 0
         while waiting and going_on():
-            # Who is left comes later than this one can.
+            # All remaining ones come later than this one can.
             if len(keys) >= most and keys[most - 1] < waiting[0][0]:
                 break
             own = _walk(files, heapq.heappop(waiting)[1])
@@ -143,7 +149,7 @@ class Processes:
         return Found([found[key[-1]] for key in keys[:most]], refused, count)
 
     def _candidates(self, files: KernelFiles) -> Iterator[Candidate]:
-        """Every process that has memory of its own: no thread of the kernel, and none that has ended."""
+        """Get every process with an address space: no kernel threads, and no ended processes."""
         for name in files.names("proc"):
             if (pid := to_int(name)) is None:
                 continue
@@ -163,14 +169,16 @@ class Processes:
 
 
 def _statm(files: KernelFiles, pid: str) -> tuple[int, int]:
-    """Pages of the address space, and of them in memory; (0, 0) without a process, or without memory of its own."""
+    """Get the pages of the address space, and those in memory; (0, 0) without a process, or without
+    memory of its own.
+    """
     words = (files.get(f"proc/{pid}/statm") or "").split()
     space, pages = (to_int(word) for word in words[:2]) if len(words) > 1 else (None, None)
     return (0, 0) if space is None or pages is None else (space, pages)
 
 
 def _walk(files: KernelFiles, one: Candidate) -> Resident | None:
-    """What it has on which node, None when it has ended meanwhile."""
+    """Read its memory by node; None if it has ended."""
     path = f"proc/{one.pid}/numa_maps"
     maps = files.get(path)
     if maps is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `terrace status` says about a snapshot, as data (docs/reference/json.md) and as text."""
+"""The report of `terrace status` about a snapshot, as data (docs/reference/json.md) and as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON_VERSION = 2
 
 @dataclass(frozen=True)
 class Report:
-    """A snapshot, what changed since the one before, and what follows from both."""
+    """A snapshot, the changes since the one before, and the conclusions."""
 
     now: Snapshot
     before: Snapshot | None
@@ -31,23 +31,23 @@ class Report:
 
     @property
     def moving(self) -> bool | None:
-        """Pages were promoted in the time looked at; None when there was only one look."""
+        """Whether pages were promoted between two snapshots; None with only one."""
         return is_moving(self.change)
 
 
 def make(now: Snapshot, before: Snapshot | None, unreadable: dict[str, str]) -> Report:
-    """Put the pieces together."""
+    """Combine the parts."""
     grown = change(before, now)
     return Report(now, before, grown, diagnose(now, grown), dict(unreadable))
 
 
 def page_bytes() -> int:
-    """Bytes of the pages that the counters count."""
+    """Get the bytes of the counted pages."""
     return os.sysconf("SC_PAGE_SIZE")
 
 
 def as_json(report: Report) -> dict[str, object]:
-    """The document `terrace status --json` prints."""
+    """Create the document of `terrace status --json`."""
     now = report.now
     return {
         "version": JSON_VERSION,
@@ -85,7 +85,7 @@ def _rates(grown: Change) -> dict[str, float] | None:
 
 
 def _moves(report: Report) -> dict[str, object]:
-    """Promotion and demotion in bytes, since boot and per second."""
+    """Get promotion and demotion in bytes, since boot and per second."""
     promoted, demoted = speeds(report)
     return {
         "promoted_bytes": _bytes(report, "pgpromote_success"),
@@ -100,7 +100,7 @@ def _bytes(report: Report, *names: str) -> int:
 
 
 def speeds(report: Report) -> tuple[float | None, float | None]:
-    """Bytes promoted and demoted per second; None when there was only one look."""
+    """Get bytes promoted and demoted per second; None with only one snapshot."""
     return _speed(report, "pgpromote_success"), _speed(report, *counters.DEMOTED)
 
 
@@ -111,7 +111,7 @@ def _speed(report: Report, *names: str) -> float | None:
 
 
 def cpu_percent(report: Report, daemon: Daemon) -> float | None:
-    """Share of one CPU the thread used between the snapshots; None with only one of them."""
+    """Get the share of one CPU that the thread used between the snapshots; None with only one."""
     if report.before is None or report.change.seconds is None:
         return None
     was = next((old.cpu_seconds for old in report.before.daemons if old.pid == daemon.pid), 0.0)
@@ -123,7 +123,7 @@ def _daemon(report: Report, daemon: Daemon) -> dict[str, object]:
 
 
 def as_text(report: Report) -> str:
-    """The page `terrace status` prints."""
+    """Format the page of `terrace status`."""
     now = report.now
     parts = [
         _head(now),
@@ -141,7 +141,7 @@ def as_text(report: Report) -> str:
 
 
 def engine_text(now: Snapshot) -> str:
-    """Whether the promotion engine is on, in a few words."""
+    """Format the state of promotion."""
     if not now.engine:
         return "not in this kernel"
     if now.enabled is None:
@@ -151,7 +151,7 @@ def engine_text(now: Snapshot) -> str:
 
 
 def settings_line(now: Snapshot) -> str:
-    """Demotion and NUMA balancing, in a few words."""
+    """Format the settings of demotion and NUMA balancing."""
     demotion = {True: "on", False: "off", None: "-"}[now.demotion_enabled]
     balancing = "-" if now.numa_balancing is None else str(now.numa_balancing)
     return f"demotion: {demotion}   numa_balancing: {balancing}"
@@ -203,7 +203,7 @@ def _node_row(node: Node, engine: bool) -> list[object]:
 
 
 def _devices(found: Devices) -> str:
-    """The devices behind nodes, and in which zones their memory is."""
+    """Format the devices of nodes, and the zones of their memory."""
     if not found.dax:
         return ""
     memory = {region.name: region.memory for region in found.regions}
@@ -233,7 +233,7 @@ def _free(node: Node) -> str:
 
 
 def _reading(node: Node) -> str:
-    """Latency and bandwidth from the firmware's HMAT."""
+    """Format latency and bandwidth from the firmware's HMAT."""
     parts = []
     if node.read_latency_ns:
         parts.append(f"{node.read_latency_ns} ns")
@@ -243,7 +243,7 @@ def _reading(node: Node) -> str:
 
 
 def _capabilities(now: Snapshot) -> str:
-    """What this kernel can do beside promotion, which has the rest of the page."""
+    """Format the capabilities other than promotion, which has the rest of the page."""
     states = {True: "on", False: "off", None: "unreadable"}
     rows = [
         (
@@ -259,7 +259,7 @@ def _capabilities(now: Snapshot) -> str:
 
 
 def _last_burst(now: Snapshot) -> str:
-    """What the last burst said: how it looked, what that was worth, and why no more moved."""
+    """Format the last burst: its scans, its benefit, and the reason why no more pages migrated."""
     place = now.place
     if not now.enabled or place is None or not place.told:
         return ""
@@ -286,7 +286,7 @@ def _time(us: int | None) -> str:
 
 
 def _percent(value: int | None, whole: int = 10_000) -> str:
-    """``value``, of which ``whole`` are one percent."""
+    """Format ``value``, of which ``whole`` is one percent."""
     return "-" if value is None else f"{value / whole:.3g} %"
 
 
@@ -309,7 +309,7 @@ def _flow_row(report: Report, what: str, *names: str) -> list[object]:
     return row
 
 
-#: Counters every page of status shows; the rest of them only when they are not 0.
+#: Counters that status always prints; the others only if they are not 0.
 _STEPS = (
     ("mtier_bursts", "bursts of looks"),
     ("mtier_look_ptes", "page table entries read in looks"),
@@ -318,7 +318,7 @@ _STEPS = (
 
 
 def _counts(report: Report) -> str:
-    """What the engine did, and where pages were lost."""
+    """Format the counters of promotion, and the results of pages that were not promoted."""
     now = report.now.counters
     shown = [(name, meaning) for name, meaning in _STEPS if name in now]
     shown += [(name, f"not moved: {meaning}") for name, (meaning, _) in counters.LOSSES.items() if now.get(name)]

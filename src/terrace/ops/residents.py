@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whose memory lies on which node: control groups, which the kernel counts anyway, and processes."""
+"""Memory by node of control groups, which the kernel counts in any case, and of processes."""
 
 from __future__ import annotations
 
@@ -12,55 +12,56 @@ from terrace.ops.counters import DEMOTED
 from terrace.sysfs import KernelFiles, parse_table
 
 ON_NODE = re.compile(r"\bN([0-9]{1,5})=([0-9]{1,18})\b")
-#: Lines of memory.numa_stat that are a group's own pages; what else there is overlaps with them.
+#: Lines of memory.numa_stat with a group's own pages; other lines overlap with them.
 _OWN = ("anon", "file")
 
 
 @dataclass(frozen=True)
 class Resident:
-    """One control group or process: bytes on each node, and pages it had promoted and demoted so far."""
+    """One control group or process: bytes on each node, and pages promoted and demoted so far."""
 
     name: str
     pid: int | None
     #: None: may not be read.
     nodes: dict[int, int] | None = field(default_factory=dict)
-    #: None where nobody counts them: for processes.
+    #: None for processes, for which there is no counter.
     promoted_pages: int | None = None
     demoted_pages: int | None = None
-    #: Whose process it is: a name, or the number where there is none.
+    #: Owner of the process: a name, or the number if there is none.
     user: str | None = None
-    #: Bytes in all, where those on each node are not known.
+    #: Total bytes if those on each node are not known.
     size: int = 0
 
     @property
     def total(self) -> int:
-        """Bytes on all nodes."""
+        """Get the bytes on all nodes."""
         return self.size if self.nodes is None else sum(self.nodes.values())
 
     def on(self, nodes: Set[int]) -> int:
-        """Bytes on these nodes, as far as is known."""
+        """Get the bytes on these nodes, as far as known."""
         return sum(size for node, size in (self.nodes or {}).items() if node in nodes)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A process before its page tables are walked: it has from ``least_bytes`` to ``most_bytes`` of memory."""
+    """A process before the walk of its page tables: it has between ``least_bytes`` and ``most_bytes`` of memory."""
 
     name: str
     pid: int
     user: str | None
-    #: What the kernel says, which may be off in both directions.
+    #: The kernel's value, which may be wrong in both directions.
     size: int
     least_bytes: int
     most_bytes: int
 
 
 def cgroups(files: KernelFiles, depth: int, start: str = "") -> list[Resident]:
-    """Every cgroup v2 down to ``depth`` levels, the root left out; the numbers include the levels below.
+    """Get every cgroup v2 down to ``depth`` levels, without the root; the numbers include
+    descendants.
 
     With ``start``, a path below the root, that cgroup and ``depth`` levels below it.
 
-    There is none where `hierarchy.find` reports a problem.
+    Empty if `hierarchy.find` reports a problem.
     """
     found: list[Resident] = []
     mounted = hierarchy.find(files)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The file of settings, /etc/terrace/terrace.toml: which knobs shall have which values.
+"""The file of settings, /etc/terrace/terrace.toml: requested values of knobs.
 
-Its keys are the names of `terrace set`, with `engine.` before those of the engine; cgroups have tables of their own.
+Its keys are the names of `terrace set`, with `engine.` before those of promotion; cgroups have
+tables of their own.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from terrace.ops.knob_table import CGROUP_KNOBS, KNOBS, NODE_WEIGHT, Knob
 from terrace.ops.toml_text import Key
 from terrace.sysfs import KernelFiles
 
-#: Below the root of the machine.
+#: Path below the root of the machine.
 DEFAULT = "etc/terrace/terrace.toml"
-#: More is no file of settings.
+#: A larger file is rejected.
 MOST_BYTES = 64 << 10
 
 _CGROUP = "cgroup"
-#: What these switch on comes after all limits, so that nothing runs without its own; the engine comes last of all.
+#: These switches are written after all limits, so that nothing runs without its limits; promotion
+#: is the last one.
 _SWITCHES = ("tlb_defer.mode", "numa_balancing", "file_policy", "enabled")
 _NODE_WEIGHT = re.compile(r"weights\.node\d+")
 _WORDS_OF_CGROUPS = {word for knob in CGROUP_KNOBS for word in (knob.name, *knob.aliases)}
@@ -36,19 +38,21 @@ _WORDS_OF_BOTH = _WORDS_OF_CGROUPS & {knob.name for knob in KNOBS}
 
 @dataclass(frozen=True)
 class Setting:
-    """A knob of the file, and the value to write; of a cgroup when ``cgroup`` is its path below /sys/fs/cgroup."""
+    """A knob of the file, and the value to write; ``cgroup`` is the path below /sys/fs/cgroup for a
+    knob of a cgroup.
+    """
 
     knob: Knob
     value: str
-    #: In the file, from 1.
+    #: Line in the file, from 1.
     line: int
-    #: As the file has it.
+    #: Key in the file.
     key: Key
     cgroup: str | None = None
 
 
 def read(path: Path) -> str:
-    """The text of a file of settings. Raises UsageError when there is none, or it is none; TerraceError."""
+    """Read the text of a file of settings. Raises UsageError if there is none, or it is invalid; TerraceError."""
     try:
         data = read_regular(path, MOST_BYTES)
     except FileNotFoundError:
@@ -69,9 +73,9 @@ def read(path: Path) -> str:
 
 
 def parse(text: str, path: Path) -> list[Setting]:
-    """The settings in ``text``, in the order in which they are to be written.
+    """Parse the settings in ``text``, in the order in which they must be written.
 
-    Raises UsageError with ``path`` and the line of what is wrong: all that is wrong, a line each.
+    Raises UsageError with ``path`` and line for all errors, one per line.
     """
     try:
         found = toml_text.statements(text)
@@ -84,7 +88,7 @@ def parse(text: str, path: Path) -> list[Setting]:
             wrong.append(f"{path}, line {statement.first}: a table here has single brackets, and is there once")
         for key, value in statement.values.items():
             try:
-                # A table without anything in it sets nothing.
+                # An empty table sets nothing.
                 if value != {}:
                     given.append(_setting(key, value, statement.first))
             except UsageError as error:
@@ -120,7 +124,7 @@ def _of_cgroup(key: Key, value: Any, line: int) -> Setting:
 
 
 def _value(knob: Knob, value: Any) -> str:
-    """What to write for a value of TOML. Raises UsageError."""
+    """Convert a value of TOML to the value to write. Raises UsageError."""
     if not isinstance(value, (bool, int, float, str)):
         raise UsageError(f"{knob.name} takes one value: a number, true, false or a string; allowed: {knob.allowed}")
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -130,7 +134,7 @@ def _value(knob: Knob, value: Any) -> str:
 
 
 def _contradictions(given: Sequence[Setting]) -> list[str]:
-    """Pairs of which only one can be in force."""
+    """Find pairs of which only one can be in force."""
     said = []
     first: dict[str, Setting] = {}
     for one in given:
@@ -152,7 +156,7 @@ def _turn(one: Setting) -> int:
 
 
 def as_toml(knob: Knob, value: str) -> str:
-    """A value of the kernel's as the file is to have it."""
+    """Convert a value of the kernel to TOML."""
     if value in ("true", "false"):
         return value
     if value.isascii() and value.isdecimal():
@@ -161,20 +165,22 @@ def as_toml(knob: Knob, value: str) -> str:
 
 
 def key_of(knob: Knob, cgroup: str | None) -> Key:
-    """Where the file is to have it."""
+    """Get the key in the file."""
     return tuple(knob.key.split(".")) if cgroup is None else (_CGROUP, cgroup, knob.name)
 
 
 def line_of(knob: Knob, value: str, cgroup: str | None) -> str:
-    """A line by which the file would set a knob, wherever it stands."""
+    """Get a line with which the file would set a knob, at any place."""
     return f"{toml_text.quote(key_of(knob, cgroup))} = {as_toml(knob, value)}"
 
 
 def with_value(text: str, path: Path, knob: Knob, value: str, cgroup: str | None = None) -> str:
-    """``text``, a file of settings, with ``value`` for ``knob``, which `in_cgroup` gave if it is one of a cgroup.
+    """Set ``knob`` to ``value`` in ``text``, a file of settings; `in_cgroup` gave the knob if it is
+    of a cgroup.
 
-    What the file has besides is kept; where weights.auto and the weight of a node would contradict each other, the
-    older one goes. Raises UsageError when ``text`` is wrong, TerraceError when only a person can change it.
+    All other contents are kept; if weights.auto and the weight of a node contradict each other, the
+    older one is removed. Raises UsageError if ``text`` is invalid, TerraceError if it has to be
+    edited by hand.
     """
     there = {one.knob.path: one for one in parse(text, path)}
     old = there.get(knob.path)
@@ -195,7 +201,9 @@ def with_value(text: str, path: Path, knob: Knob, value: str, cgroup: str | None
 
 
 def kept(files: KernelFiles, found: Sequence[Setting], known: Sequence[Knob]) -> list[tuple[Knob, str]]:
-    """Of the knobs ``known``, with their values now: who is not at its default, or in the file, ``found``."""
+    """Get those of the knobs ``known``, with present values, that differ from their defaults or are
+    in the file, ``found``.
+    """
     named = {one.knob.path for one in found}
     values = {knob: value for knob in known if (value := knobs.current(files, knob)) is not None}
     auto = any(knob.name == "weights.auto" and value in ("1", "true") for knob, value in values.items())
@@ -208,7 +216,7 @@ def kept(files: KernelFiles, found: Sequence[Setting], known: Sequence[Knob]) ->
 
 
 def example() -> str:
-    """A file that sets nothing and has every knob as a comment, with its default and what it takes."""
+    """Create a file that sets nothing and has every knob as a comment, with its default and its allowed values."""
     lines = [
         "# What is to be set after boot. `terrace apply` sets it, `terrace apply --check` looks for mistakes.",
         "# A knob without a line stays as the kernel has it. Values are in the knob's unit, or carry one of their own:",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One look at the machine: everything `terrace status` shows, read once."""
+"""A snapshot of the machine: everything `terrace status` prints, read once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from terrace.ops.devices import Devices, read_devices
 from terrace.ops.topology import Node, Tier, read_nodes
 from terrace.sysfs import MTIER, KernelFiles, parse_table
 
-#: Counters of /proc/vmstat that every tiered kernel has and status shows beside our own.
+#: Counters of /proc/vmstat that every tiered kernel has and status prints in addition to those of
+#: the overlay.
 COMMON_COUNTERS = (
     "pgpromote_success",
     "pgpromote_candidate",
@@ -25,21 +26,21 @@ COMMON_COUNTERS = (
     "pgmigrate_fail",
 )
 
-#: How the names of our own begin.
+#: Prefixes of the counters of the overlay.
 OWN_COUNTERS = ("mtier_", "tlb_defer_", "numa_follow_", "numa_scan_")
 
-#: What the last burst said, one value per file.
+#: Results of the last burst, one value per file.
 PLACE = f"{MTIER}/place"
 
-#: While it is 1 the engine decides and moves nothing. For root alone, like all of debugfs.
+#: While it is 1, promotion decides and migrates nothing. For root only, like all of debugfs.
 OBSERVE = "sys/kernel/debug/mtier/observe"
 
 
 @dataclass(frozen=True)
 class Place:
-    """The files below place/, by their names; None where one is missing or closed to us."""
+    """The files below place/, by name; None if one is missing or may not be read."""
 
-    #: Why no more pages moved, in one word; ``none`` before the first burst.
+    #: The reason why no more pages migrated, in one word; ``none`` before the first burst.
     why: str | None = None
     tau_us: int | None = None
     share_ppm: int | None = None
@@ -47,31 +48,31 @@ class Place:
     trust_percent: int | None = None
     gain_us: int | None = None
     cost_us: int | None = None
-    #: Pages since the engine was switched on.
+    #: Pages since promotion was switched on.
     taken: int | None = None
     promoted: int | None = None
     demoted: int | None = None
 
     @property
     def told(self) -> bool:
-        """A burst has ended since the engine was switched on."""
+        """Whether a burst has ended since promotion was switched on."""
         return self.why not in (None, "none")
 
 
-#: The files of place/ that hold a number.
+#: The files of place/ that have a number.
 PLACE_NUMBERS = tuple(entry.name for entry in fields(Place) if entry.name != "why")
 
 
 @dataclass
 class Snapshot:
-    """The machine at one moment; None where a file is missing or closed to us."""
+    """The machine at one moment; None if a file is missing or may not be read."""
 
     monotonic_s: float
     release: str
     engine: bool
     enabled: bool | None
     state: str | None
-    #: Address spaces that the engine knows.
+    #: Address spaces registered for promotion.
     processes: int | None
     numa_balancing: int | None
     demotion_enabled: bool | None
@@ -86,17 +87,17 @@ class Snapshot:
 
     @property
     def slow_nodes(self) -> list[Node]:
-        """Nodes whose pages can be promoted."""
+        """Get the nodes whose pages can be promoted."""
         return [node for node in self.nodes if not node.top]
 
     @property
     def top_nodes(self) -> list[Node]:
-        """Nodes of the top tier."""
+        """Get the nodes of the top tier."""
         return [node for node in self.nodes if node.top]
 
 
 def kernel_release(files: KernelFiles) -> str:
-    """Release of the running kernel, as uname -r gives it."""
+    """Get the release of the running kernel, as in uname -r."""
     return files.get("proc/sys/kernel/osrelease") or "unknown"
 
 
@@ -140,22 +141,22 @@ def _read_place(files: KernelFiles) -> Place | None:
 
 @dataclass(frozen=True)
 class Change:
-    """What happened between two snapshots, or since boot when there is only one."""
+    """Changes between two snapshots, or since boot with only one."""
 
     seconds: float | None
     counters: dict[str, int]
 
     def get(self, name: str) -> int:
-        """How much the counter grew; 0 when the kernel has none of that name."""
+        """Get the growth of the counter; 0 if the kernel does not have it."""
         return self.counters.get(name, 0)
 
     def total(self, *prefixes: str) -> int:
-        """Sum over all counters that start with one of ``prefixes``."""
+        """Sum up all counters that start with one of ``prefixes``."""
         return sum(value for name, value in self.counters.items() if name.startswith(prefixes))
 
 
 def change(before: Snapshot | None, now: Snapshot) -> Change:
-    """Growth of each counter from ``before`` to ``now``."""
+    """Get the growth of each counter from ``before`` to ``now``."""
     if before is None:
         return Change(None, dict(now.counters))
     seconds = max(now.monotonic_s - before.monotonic_s, 1e-9)

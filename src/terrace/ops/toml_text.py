@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lines of a TOML file: on which one a key stands, and a new value in its place, all else kept.
+"""The lines of a TOML file: find the line of a key, and replace its value with all other text kept.
 
-Python's `tomllib` knows no lines. Each statement of TOML is a document of its own, and no part of one is: so statements
-are found by giving tomllib a line more until it takes them, and what is between them in a line by giving it less.
+Python's `tomllib` does not report lines. Each statement of TOML is a valid document, and no
+part of one is: so statements are found by adding lines until tomllib accepts them, and their parts
+in a line by removing text.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from terrace import files
 from terrace.errors import TerraceError
 
-#: The names from the root of the document down to a value or a table.
+#: The names from the root of the document to a value or a table.
 Key = tuple[str, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -24,22 +25,22 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class Statement:
-    """A header of a table, or a key and its value; lines are counted from 1, ``last`` belongs to it."""
+    """A table header, or a key with its value; lines are counted from 1, ``last`` is the last line of it."""
 
     first: int
     last: int
-    #: The table that a header opens, or that a key stands in.
+    #: The table that a header opens, or that contains the key.
     table: Key
-    #: The values it gives, by their whole keys: none for a header, several for a table within braces.
+    #: The values it sets, by their full keys: none for a header, several for an inline table.
     values: Mapping[Key, Any]
-    #: How it begins when it is a header: with one bracket, or with two for one of several tables.
+    #: Start of a header: one bracket, or two for one of several tables.
     header: str = ""
 
 
 def statements(text: str) -> list[Statement]:
-    """All statements of ``text``, a whole document, in their order.
+    """Get all statements of ``text``, a whole document, in order.
 
-    Raises tomllib.TOMLDecodeError when it is not TOML.
+    Raises tomllib.TOMLDecodeError if it is not TOML.
     """
     files.parse_toml(text)
     found: list[Statement] = []
@@ -47,7 +48,7 @@ def statements(text: str) -> list[Statement]:
     lines = text.split("\n")
     first = 0
     for last in range(len(lines)):
-        # With its end: a carriage return is TOML in front of a line feed alone.
+        # With the line end: a carriage return is valid TOML only before a line feed.
         chunk = "\n".join([*lines[first : last + 1], ""])
         parsed = _parse(chunk)
         if parsed is None:
@@ -69,7 +70,7 @@ def _parse(text: str) -> dict[str, Any] | None:
 
 
 def _opened(parsed: Any) -> Key:
-    """The one table in what a header alone gives; an array of tables has a list on its way."""
+    """Get the only table in the result of a header; an array of tables has a list on its path."""
     key: Key = ()
     while parsed:
         if isinstance(parsed, list):
@@ -81,7 +82,7 @@ def _opened(parsed: Any) -> Key:
 
 
 def flatten(table: Mapping[str, Any], above: Key = ()) -> Iterator[tuple[Key, Any]]:
-    """The values in a table and in the tables in it, by their whole keys; an empty table is one, too."""
+    """Get the values in a table and its nested tables, by their full keys; an empty table counts as a value."""
     for name, value in table.items():
         if isinstance(value, dict) and value:
             yield from flatten(value, (*above, name))
@@ -90,12 +91,12 @@ def flatten(table: Mapping[str, Any], above: Key = ()) -> Iterator[tuple[Key, An
 
 
 def quote(key: Key) -> str:
-    """A key as TOML writes it."""
+    """Format a key in TOML."""
     return ".".join(name if _BARE.fullmatch(name) else string(name) for name in key)
 
 
 def string(text: str) -> str:
-    """A string as TOML writes it in one line."""
+    """Format a string in TOML, in one line."""
     escaped = "".join(
         f"\\{char}" if char in '"\\' else char if char.isprintable() else f"\\U{ord(char):08x}" for char in text
     )
@@ -103,12 +104,12 @@ def string(text: str) -> str:
 
 
 def put(text: str, key: Key, value: str, old: Key | None = None, section: Key = ()) -> str:
-    """``text`` with ``value`` (as TOML writes it) for ``key``.
+    """Set ``key`` to ``value`` (in TOML) in ``text``.
 
-    ``old``: the key in ``text`` whose value it is to replace, if there is one; what the line has besides is kept. Else
-    a line is added: behind the one in which the key is a comment, or at the end of the table that it belongs to; of the
-    table ``section`` nothing may be there yet, it then comes last. Raises TerraceError when only a person can do it, as
-    within braces.
+    ``old``: the key in ``text`` whose value is replaced, if there is one; the rest of the line is
+    kept. Otherwise a line is added: after the line in which the key is a comment, or at the end of
+    its table. If the table ``section`` has no statement yet, it is added at the end. Raises
+    TerraceError if a person must edit the text, for instance within braces.
     """
     wanted = {**dict(flatten(files.parse_toml(text))), old or key: files.parse_toml(f"x = {value}")["x"]}
     wanted = {name: kept for name, kept in wanted.items() if name == (old or key) or kept != {}}
@@ -116,14 +117,14 @@ def put(text: str, key: Key, value: str, old: Key | None = None, section: Key = 
         text = f"{text.rstrip()}\n\n[{quote(section)}]\n".lstrip("\n")
     new = _replaced(text, old, value) if old else _added(text, key, value)
     parsed = _parse(new)
-    # An empty table is no value, and may have got its first.
+    # An empty table is no value, and may have got its first one.
     if parsed is None or {name: kept for name, kept in flatten(parsed) if kept != {}} != wanted:
         raise TerraceError(f"only by hand can this be written into it: {quote(old or key)} = {value}")
     return new
 
 
 def comment_out(text: str, key: Key) -> str:
-    """``text`` with the line that gives ``key`` as a comment. Raises TerraceError when only a person can do it."""
+    """Make the line of ``key`` in ``text`` a comment. Raises TerraceError if a person must edit it."""
     lines = text.split("\n")
     for statement in statements(text):
         if [*statement.values] == [key] and statement.first == statement.last:
@@ -142,7 +143,7 @@ def _replaced(text: str, key: Key, value: str) -> str:
 
 
 def _with_value(line: str, value: str) -> str:
-    """A line `KEY = VALUE # COMMENT` with another value."""
+    """Replace the value of a line `KEY = VALUE # COMMENT`."""
     ended = line.endswith("\r")
     line = line.removesuffix("\r")
     given = _parse(line)
@@ -154,7 +155,7 @@ def _with_value(line: str, value: str) -> str:
 
 
 def _added(text: str, key: Key, value: str) -> str:
-    """A line more, in the innermost table that has a header of its own, or in front of all headers."""
+    """Add a line, in the innermost table with a header, or before all headers."""
     found = statements(text)
     tables = [one.table for one in found if one.header and one.table == key[: len(one.table)]]
     table = max(tables, key=len, default=())
@@ -172,13 +173,15 @@ def _added(text: str, key: Key, value: str) -> str:
 
 
 def _place(lines: list[str], begin: int, end: int, name: str, values: list[int]) -> int:
-    """Behind which of lines ``begin`` to ``end`` a new one goes: where it is a comment, else behind the last value."""
+    """Find the line among ``begin`` to ``end`` after which to add one: that of its comment,
+    otherwise the last value.
+    """
     as_comment = re.compile(rf"\s*#\s*{re.escape(name)}\s*=")
     for at in range(begin, end):
         if as_comment.match(lines[at]):
             return at + 1
     if values:
         return values[-1]
-    # Behind the comment at the head of the file, which ends with an empty line, and behind a header.
+    # After the comment at the head of the file, which ends with an empty line, and after a header.
     blank = next((at for at in range(begin, end) if not lines[at].strip()), end)
     return blank if begin else min(blank, end)

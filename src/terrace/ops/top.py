@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `terrace top` shows: who has how much on which tier, and what of it moves; as data and as text."""
+"""Contents of `terrace top`: memory by owner and tier, and migrations; as data and as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON_VERSION = 2
 
 @dataclass(frozen=True)
 class Row:
-    """One line: a resident, and how fast its pages were promoted and demoted (bytes/s; None: unknown)."""
+    """One line: a resident, and the rates of promotion and demotion of its pages (bytes/s; None: unknown)."""
 
     resident: Resident
     promoted_per_s: float | None
@@ -27,7 +27,7 @@ class Row:
 
 
 def rows(now: Sequence[Resident], before: Sequence[Resident], seconds: float) -> list[Row]:
-    """Now against ``seconds`` before; who was not there then has no speed."""
+    """Compare the residents with those ``seconds`` before; new ones have no rates."""
     then = {(old.name, old.pid): old for old in before}
     return [
         Row(
@@ -47,7 +47,7 @@ def _speed(now: int | None, before: int | None, seconds: float) -> float | None:
 
 
 def order(shown: Sequence[Row], nodes: Sequence[Node], by: Order | None = None) -> list[Row]:
-    """All of them in this order: without one those with the most memory outside the top tier first."""
+    """Sort all of them; by default those with the most memory outside of the top tier first."""
     by, slow = by or Order(), {node.node for node in nodes if not node.top}
     return sorted(shown, key=lambda row: by.key(row.resident, slow, (row.promoted_per_s, row.demoted_per_s)))
 
@@ -55,9 +55,10 @@ def order(shown: Sequence[Row], nodes: Sequence[Node], by: Order | None = None) 
 def as_text(
     shown: Sequence[Row], nodes: Sequence[Node], kind: str, refused: int = 0, problem: str | None = None
 ) -> str:
-    """A table; the columns between the name and FAST are the nodes.
+    """Format a table; the columns between the name and FAST are the nodes.
 
-    ``refused``: the number of processes whose nodes may not be read; ``problem``: why no cgroup can be shown.
+    ``refused``: the number of processes whose nodes may not be read; ``problem``: the reason why no
+    cgroup can be shown.
     """
     top = {node.node for node in nodes if node.top}
     process = kind == "process"
@@ -82,28 +83,28 @@ def as_text(
 
 
 def refused_text(count: int) -> str:
-    """A line for people whom the kernel does not tell the nodes of so many processes."""
+    """Format a line about processes whose nodes may not be read."""
     whose = "1 process" if count == 1 else f"{count} processes"
     return f"Nodes of {whose} may not be read (-): sudo terrace top --by process"
 
 
 def problem_text(problem: str) -> str:
-    """A line for people where no cgroup can be shown."""
+    """Format a line with the reason why no cgroup can be shown."""
     return f"Cgroups cannot be shown: {problem}"
 
 
 def on_node(own: Resident, node: int) -> int | None:
-    """Bytes on one node, None where they may not be read."""
+    """Format the bytes on one node, None if they may not be read."""
     return None if own.nodes is None else own.nodes.get(node, 0)
 
 
 def fast_text(own: Resident, top: Set[int]) -> str:
-    """The share that is on nodes of the top tier."""
+    """Format the share on nodes of the top tier."""
     return f"{100 * own.on(top) / own.total:.0f} %" if own.nodes is not None and own.total else "-"
 
 
 def size_text(value: float | None) -> str:
-    """Bytes, or bytes/s, for a cell of the table."""
+    """Format bytes, or bytes/s, for a cell of the table."""
     return "-" if value is None else format_size(int(value))
 
 
@@ -116,7 +117,7 @@ def as_json(
     refused: int = 0,
     problem: str | None = None,
 ) -> dict[str, object]:
-    """The document `terrace top --json` prints (docs/reference/json.md)."""
+    """Create the document of `terrace top --json` (docs/reference/json.md)."""
     return {
         "version": JSON_VERSION,
         "kind": "top",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory nodes and tiers as the running kernel sees them."""
+"""Memory nodes and tiers of the running kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tier:
 
 @dataclass
 class Node:
-    """One node with memory. Sizes in bytes; None where the kernel does not say."""
+    """One node with memory. Sizes in bytes; None if the kernel does not report them."""
 
     node: int
     cpus: str
@@ -34,35 +34,35 @@ class Node:
     free_bytes: int | None = None
     #: Pages that could be promoted or demoted: anonymous and file pages on the LRU lists.
     movable_bytes: int | None = None
-    #: Free memory below which kswapd starts demoting or reclaiming.
+    #: Free memory below which kswapd starts to demote or reclaim.
     low_bytes: int | None = None
-    #: Free memory that promotion asks kswapd to restore.
+    #: Free memory that kswapd restores for promotion.
     promo_bytes: int | None = None
-    #: kswapd has failed often enough to give the node up.
+    #: kswapd has failed so often that it gives up on the node.
     reclaim_gave_up: bool | None = None
     distances: list[int] = field(default_factory=list)
     demotes_to: list[int] = field(default_factory=list)
     read_latency_ns: int | None = None
     read_bandwidth_mib_s: int | None = None
-    #: Of the promotion engine, for slow nodes only: pages that left it for a faster node, folios that were to
-    #: and did not, pages that came down to it.
+    #: Counters of promotion, for slow nodes only: pages promoted from the node, folios selected and
+    #: not promoted, pages demoted to it.
     promoted: int | None = None
     dropped: int | None = None
     demoted: int | None = None
     promotes_to: list[int] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:
-        """The node as documented in docs/reference/json.md."""
+        """Get the node as documented in docs/reference/json.md."""
         shown = dict(vars(self))
         shown["top"] = self.top
         return shown
 
 
 def read_tiers(files: KernelFiles, memory_nodes: list[int]) -> list[Tier]:
-    """Memory tiers, fastest first; empty when the kernel exports none.
+    """Get the memory tiers, fastest first; empty if the kernel exports none.
 
-    A tier is a top tier when it, or a slower one, has a node with CPUs: so says the kernel,
-    and it promotes out of no such tier.
+    A tier is a top tier if it, or a slower one, has a node with CPUs. This is the kernel's rule,
+    and it never promotes out of such a tier.
     """
     found: list[tuple[int, str, list[int]]] = []
     for name in files.names(TIERS):
@@ -84,7 +84,7 @@ def read_tiers(files: KernelFiles, memory_nodes: list[int]) -> list[Tier]:
 
 
 def read_nodes(files: KernelFiles) -> tuple[list[Node], list[Tier]]:
-    """Every node with memory, and the tiers."""
+    """Get every node with memory, and the tiers."""
     numbers = parse_nodes(files.get(f"{NODES}/has_memory"))
     if not numbers and files.exists("proc/meminfo"):
         return [_machine_as_node(files)], []
@@ -102,9 +102,9 @@ def read_nodes(files: KernelFiles) -> tuple[list[Node], list[Tier]]:
 
 
 def demotion_targets(node: Node, tiers: list[Tier], order: list[int]) -> list[int]:
-    """Nodes the kernel demotes to from ``node``: the nearest of the next lower tier.
+    """Get the nodes that the kernel demotes to from ``node``: the nearest of the next lower tier.
 
-    ``order``: online nodes, the order in which the distance file lists them.
+    ``order``: online nodes, in the order of the distance file.
     """
     if node.rank is None or node.rank + 1 >= len(tiers):
         return []
@@ -117,7 +117,7 @@ def demotion_targets(node: Node, tiers: list[Tier], order: list[int]) -> list[in
 
 
 def page_size(files: KernelFiles) -> int:
-    """Bytes in a base page of this machine (of the running one: files do not say)."""
+    """Get the bytes of a base page of the running machine (files do not have it)."""
     import os
 
     return os.sysconf("SC_PAGE_SIZE")
@@ -133,7 +133,7 @@ class ZoneSums:
 
 
 def parse_zoneinfo(text: str | None, page_bytes: int) -> dict[int, ZoneSums]:
-    """/proc/zoneinfo by node. Only the lines named here are looked at."""
+    """Parse /proc/zoneinfo by node. Only the lines named here are used."""
     sums: dict[int, ZoneSums] = {}
     current: ZoneSums | None = None
     for line in (text or "").splitlines():
@@ -178,7 +178,7 @@ def _read_node(files: KernelFiles, number: int, zones: dict[int, ZoneSums]) -> N
 
 
 def _machine_as_node(files: KernelFiles) -> Node:
-    """A kernel without NUMA: the whole machine is node 0."""
+    """Create node 0 of a kernel without NUMA: the whole machine."""
     sizes = parse_meminfo(files.get("proc/meminfo"))
     zones = parse_zoneinfo(files.get("proc/zoneinfo"), page_size(files))
     node = Node(0, files.get("sys/devices/system/cpu/online") or "")

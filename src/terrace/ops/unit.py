@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The unit by which systemd applies the file of settings at boot."""
+"""The systemd unit that applies the file of settings at boot."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NAME = "terrace.service"
 
 
 def text(program: Path, documents: str) -> str:
-    """The unit, for the tool at ``program``; ``documents`` are addresses of what there is to read.
+    """Create the unit, for the tool at ``program``; ``documents`` are addresses of documentation.
 
-    A kernel without any knob of ours skips it; where one is missing that the file sets, it fails and says which. Raises
-    UsageError for a path that systemd does not take.
+    A kernel without any knob of the overlay skips the unit. If a knob of the file is missing, the
+    unit fails with an error. Raises UsageError for a path that systemd does not accept.
     """
     ours = {knob.option: knob.path for knob in reversed(KNOBS) if knob.option} | {"CONFIG_MTIER": MTIER}
     conditions = "".join(f"ConditionPathExists=|/{path}\n" for path in sorted(ours.values()))
-    # Of a program's path systemd expands %, and no variables.
+    # systemd expands % in the path of a program, and no variables.
     escaped = str(program).replace("%", "%%")
     if not escaped.isprintable() or any(char in escaped for char in "\"'\\"):
         raise UsageError(

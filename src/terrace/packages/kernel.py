@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A Debian package of our kernel for a real machine, from the configuration it runs now or a given one."""
+"""Build a Debian package of the Terrace kernel for a real machine, from its running configuration or a given one."""
 
 import contextlib
 import gzip
@@ -21,7 +21,7 @@ from terrace.kernel.source import Source
 from terrace.packages import tools
 from terrace.paths import build_dir, cache_dir, in_checkout, repo_root
 
-# dwarves makes the type data (BTF) that bpftrace and others want, where the configuration asks for it.
+# dwarves creates the type data (BTF) for bpftrace and others, if the configuration enables it.
 PACKAGES = (*build.PACKAGES, "cpio", "dwarves", "kmod", "rsync", "debhelper", "dpkg-dev")
 # A distribution's key files are not in its source package.
 _LOCAL = {
@@ -29,17 +29,17 @@ _LOCAL = {
     "CONFIG_SYSTEM_REVOCATION_KEYS": '""',
     "CONFIG_LOCALVERSION": '""',
 }
-# Debian's boot menu starts what is highest as versions of packages are compared: 6.12.117+terrace is above Debian's own
-# 6.12.117+deb12-amd64, which is above 6.12.117-terrace.
+# Debian's boot menu starts the highest version by the order of package versions: 6.12.117+terrace
+# is above Debian's own 6.12.117+deb12-amd64, which is above 6.12.117-terrace.
 LOCALVERSION = "+terrace"
-# The package with the debugger's data, of some hundred megabytes, is not made.
+# The package with debugger data, of some hundred megabytes, is not built.
 _PROFILE = "pkg.linux-upstream.nokerneldbg"
-# Packages of so many kernels stay in the cache.
+# Number of kernels whose packages stay in the cache.
 _KEEP = 3
 
 
 def running_config() -> tuple[str, str]:
-    """The running kernel's configuration, and where it was found. Raises MissingError when nothing holds it."""
+    """Get the running kernel's configuration, and its file. Raises MissingError if there is none."""
     release = os.uname().release
     boot = Path(f"/boot/config-{release}")
     if boot.is_file():
@@ -55,10 +55,10 @@ def running_config() -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Base:
-    """What a configuration is made from: a kernel's (`text`), ours on top.
+    """The base of a configuration: a kernel's (`text`), with Terrace's options on top.
 
-    `origin` is its name for messages. `modules` lists those to keep, as lsmod prints them, of this machine or another;
-    None: all.
+    `origin` is its name for messages. `modules` lists those to keep, as lsmod prints them, of this
+    machine or another; None: all.
     """
 
     text: str
@@ -67,7 +67,8 @@ class Base:
 
 
 def make(source: Source, base: Base, *, jobs: int | None = None) -> list[Path]:
-    """Build linux-image (and headers) packages into build/deb, older ones replaced, and return their paths.
+    """Build linux-image (and headers) packages into build/deb, replacing older ones, and return
+    their paths.
 
     Raises BuildError, MissingError.
     """
@@ -94,15 +95,15 @@ def make(source: Source, base: Base, *, jobs: int | None = None) -> list[Path]:
         path.unlink()
     if not made:
         raise BuildError(f"bindeb-pkg made no package; its log: {out / 'build.log'}")
-    # apt install takes all that ./linux-image-*.deb finds.
+    # apt install takes all files that ./linux-image-*.deb matches.
     for old in target.glob("linux-*.deb"):
         old.unlink()
     return [Path(shutil.move(str(path), target / path.name)) for path in made]
 
 
 def make_once(source: Source, base: Base, *, jobs: int | None = None) -> list[Path]:
-    """The packages of `make`, from the cache where the same kernel was packed before: then they may have the version of
-    an earlier commit.
+    """Get the packages of `make`, from the cache if the same kernel was packed before: they may
+    then have the version of an earlier commit.
 
     Raises BuildError, MissingError.
     """
@@ -133,17 +134,18 @@ def make_once(source: Source, base: Base, *, jobs: int | None = None) -> list[Pa
 
 
 def _ours() -> dict[str, Wish]:
-    """The options of configs/terrace.config, but for tests: a real machine has no use for those."""
+    """Get the options of configs/terrace.config without those for tests, which a real machine does not need."""
     merged = config.parse_fragment(config.fragment_text("terrace"), "configs/terrace.config")
     return {option: wish for option, wish in merged.items() if not re.search(r"KUNIT|_DEBUG$|LOCALVERSION", option)}
 
 
 def combined(base: str, wishes: Mapping[str, Wish]) -> str:
-    """The configuration `base` with what a build outside its distribution needs, and `wishes` on top."""
+    """Combine the configuration `base` with options for a build outside of its distribution, and `wishes` on top."""
     dropped = tuple(f"{option}=" for option in (*_LOCAL, *wishes))
     lines = [line for line in base.splitlines() if not line.startswith(dropped)]
     if "CONFIG_DEBUG_INFO_BTF=y" not in lines:
-        # The type data is made from the debugger's; without it that is good for nothing here, and takes long.
+        # The type data is created from debugger data, which is useless here without it, and slow to
+        # build.
         lines = [line for line in lines if not re.match(r"CONFIG_DEBUG_INFO(_\w+)?=", line)]
         lines.append("CONFIG_DEBUG_INFO_NONE=y")
     lines += [f"{option}={value}" for option, value in _LOCAL.items()]
@@ -157,7 +159,7 @@ def _configure(out: Path, base: Base, wishes: Mapping[str, Wish]) -> None:
     if base.modules is not None:
         (out / "lsmod").write_text(base.modules)
         environment["LSMOD"] = str(out / "lsmod")
-        # Of several options that select what a module needs the script takes any: each time the same.
+        # The script selects any of several options that enable a module: the same one each time.
         environment["PERL_HASH_SEED"] = "0"
         targets.insert(0, "localmodconfig")
     for target in targets:

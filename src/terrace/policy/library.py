@@ -25,7 +25,7 @@ _policy = ctypes.c_void_p
 _uint = ctypes.c_uint
 _out = ctypes.POINTER(_policy)
 _result = ctypes.POINTER(ctypes.c_int)
-#: What each function returns and takes; <terrace/policy.h> says what for.
+#: Return type and argument types of each function; <terrace/policy.h> documents them.
 FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "terrace_supported": (ctypes.c_int, ()),
     "terrace_policy_new": (ctypes.c_int, (_out, ctypes.c_int)),
@@ -42,9 +42,10 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 
 def load() -> ctypes.CDLL:
-    """The library, ready to be called: from the sources that are here, or the one that is installed on this machine.
+    """Load the library: from the sources, or the one that is installed on this machine.
 
-    Raises MissingError when there is none and no compiler to build one, BuildError with the compiler's own words.
+    Raises MissingError without a library and a compiler to build it, BuildError with the compiler's
+    messages.
     """
     try:
         library = _of_sources() if has_lab() else ctypes.CDLL(SONAME)
@@ -67,9 +68,9 @@ def _of_sources() -> ctypes.CDLL:
 
 
 def build() -> Path | None:
-    """The library of these sources, compiled when its sources changed; None without a compiler, or a place to keep it.
+    """Build the library if its sources have changed; None without a compiler, or a folder for it.
 
-    Raises BuildError with the compiler's own words.
+    Raises BuildError with the compiler's messages.
     """
     name = f"libterrace-{_digest()}.so"
     folders = list(_folders())
@@ -83,20 +84,20 @@ def build() -> Path | None:
             folder.mkdir(parents=True, exist_ok=True)
             return _compile(folder / name)
         except OSError:
-            # Read-only, as the host's files are in a guest
+            # Read-only, like the host's files in a guest
             continue
     return None
 
 
 def _folders() -> Iterator[Path]:
-    """Where the library may be, as far as these places are there: none in a guest whose files are all the host's."""
+    """List folders for the library, as far as they exist: none in a guest that only has the host's files."""
     for place in (build_dir, cache_dir):
         with contextlib.suppress(OSError):
             yield place() / "libterrace"
 
 
 def _load_without_a_place() -> ctypes.CDLL:
-    """Compiled for this process alone, else the one that is installed. Raises OSError when there is neither."""
+    """Compile for this process alone, or use the installed one. Raises OSError without either."""
     if shutil.which("gcc") is None:
         return ctypes.CDLL(SONAME)
     with tempfile.TemporaryDirectory(prefix="libterrace-") as scratch:
@@ -116,7 +117,7 @@ def _digest() -> str:
 
 
 def _compile(target: Path) -> Path:
-    """Compile to a file that takes its name only when it is whole."""
+    """Compile to a file that gets its name only when it is complete."""
     folder = repo_root() / "libterrace"
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         fresh = Path(scratch) / target.name

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""mm/mtier/place.c, pace.c and forecast.c as a shared object: what the kernel compiles. Names as in place.h."""
+"""mm/mtier/place.c, pace.c and forecast.c as a shared library, compiled from the kernel's files.
+Names as in place.h.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,17 @@ from terrace.paths import repo_root
 LOOKS = 8
 LOOKS_LEAST = 3
 AUDIT_EVERY = 8
-#: Pairs are looked at again at these ages, one at each in turn.
+#: Pairs are checked again at one of these ages, in turn.
 AUDIT_AGES_S = (0.125, 0.5, 2.0, 8.0)
 NO_VICTIM = 0xFF
-#: Pairs due for the first time are looked at after this part of the distance of looks, too.
+#: Pairs are also checked after this part of the scan interval when they are due for the first time.
 EARLY_PARTS = 16
 TOP, LOW = 0, 1
 Q16 = 65536
 #: In the order of enum mtier_plan_why.
 WHY = ("rate", "nobody", "no-victim", "alike", "cost", "saturated")
 
-#: Single pages of either side, then those of large folios; there are none of these in a simulation.
+#: Base pages of both tiers, then large folios, which a simulation does not have.
 _GROUPS = 4
 _RUNS_MAX = _GROUPS * (LOOKS + 1) + 1
 _PLACES = Path("linux/tools/testing/mtier")
@@ -110,7 +112,7 @@ class Plan(c.Structure):
 
 _place, _machine = c.POINTER(Place), c.POINTER(Machine)
 _counts, _worth = c.POINTER(Counts), c.POINTER(Worth)
-#: What each function of place.h returns and takes.
+#: Return type and argument types of each function of place.h.
 FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mtier_place_init": (None, (_place, _machine)),
     "mtier_place_pages": (c.c_uint64, (_place, _machine)),
@@ -138,9 +140,9 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 @functools.cache
 def library() -> c.CDLL:
-    """All of them, compiled and loaded once a process, with the sanitizer of undefined behaviour in it.
+    """Compile and load the library once per process, with the sanitizer of undefined behaviour.
 
-    Raises BuildError with the compiler's words, MissingError without a compiler.
+    Raises BuildError with the compiler's messages, MissingError without a compiler.
     """
     require_packages(["gcc", "make", "libc6-dev"], "compile mm/mtier/place.c")
     with tempfile.TemporaryDirectory(prefix="terrace-place-") as out:
@@ -157,10 +159,11 @@ def library() -> c.CDLL:
 
 @dataclass(frozen=True)
 class Swap:
-    """Pages of a plan that change places: how many of count `low` go up for as many of count `top`.
+    """Exchanged pages of a plan: the number of pages with count `low` to promote in exchange for
+    pages with count `top`.
 
-    `top` is None where free memory takes them; `gap` (0 to 1) is by how much they differ in what a look finds,
-    `rate_s` in how often they are used a second, as far as looks tell.
+    `top` is None if they take free memory; `gap` (0 to 1) is the difference of their access
+    probabilities per scan, `rate_s` that of their estimated accesses per second.
     """
 
     low: int
@@ -171,7 +174,7 @@ class Swap:
 
 
 class Decision:
-    """One struct mtier_place, and the calls that work on it. Counts are arrays by side (TOP, LOW) and count."""
+    """One struct mtier_place, and the functions that use it. Counts are arrays by tier (TOP, LOW) and count."""
 
     def __init__(self, machine: Machine) -> None:
         self._lib = library()
@@ -183,33 +186,33 @@ class Decision:
 
     @property
     def tau_s(self) -> float:
-        """Seconds between two looks."""
+        """Seconds between two scans."""
         return float(self.state.tau_ns) / 1e9
 
     @property
     def horizon_s(self) -> float:
-        """Seconds for which pages that change places are expected to go on as they did."""
+        """Seconds for which exchanged pages are expected to keep their access rates."""
         return int(self._lib.mtier_place_horizon_ns(self.state)) / 1e9
 
     def pages(self) -> int:
-        """Pages of the next burst."""
+        """Get the number of pages of the next burst."""
         return int(self._lib.mtier_place_pages(self.state, self.machine))
 
     def pause_ns(self, random: int) -> int:
-        """Until the next look."""
+        """Get the time until the next scan."""
         return int(self._lib.mtier_place_pause_ns(self.state, random))
 
     def looked(self, spent_ns: int, pages: int) -> None:
-        """Looks at so many pages, all of a burst's added up, have taken so long: what a look costs."""
+        """Report the time of the scans of a burst, for their total number of pages: the cost of a scan."""
         self._lib.mtier_place_looked(self.machine, spent_ns, pages)
 
     def look(self, looks: int, counts: Counts) -> None:
-        """Add what a look has found, and work out what the counts are worth by now."""
+        """Add the result of a scan, and update the estimates of the counts."""
         self._lib.mtier_place_look(self.state, looks, counts)
         self._lib.mtier_place_worth(self.state, looks, self._worth)
 
     def plan(self, movable: Counts, limit: int) -> tuple[list[Swap], int, str]:
-        """What is to change places, ns gained by it, and why no more does."""
+        """Get the exchanges, the ns gained by them, and the reason why there are no more."""
         plan = self._plan
         self._lib.mtier_place_plan(self.state, self.machine, self._worth, movable, limit, plan)
         swaps = [
@@ -219,36 +222,36 @@ class Decision:
         return swaps, int(plan.gain_ns), WHY[plan.why]
 
     def _rate_s(self, run: Run) -> float:
-        """By how much the pages of a run differ in accesses a second."""
+        """Get the difference of the pages of a run in accesses per second."""
         rate = self._lib.mtier_place_rate(self._worth.q[run.low_group][run.low])
         if run.top != NO_VICTIM:
             rate -= min(rate, self._lib.mtier_place_rate(self._worth.q[run.top_group][run.top]))
         return float(rate) / Q16 / self.tau_s
 
     def early(self, rate_s: float, since_s: float, hits: int) -> None:
-        """What a look found of a pair so soon after the last one."""
+        """Report the result of an early scan of a pair."""
         tau_ns = self.state.tau_ns
         gap = round(rate_s * tau_ns / 1e9 * Q16)
         self._lib.mtier_place_early(self.state, gap, tau_ns, round(since_s * 1e9), hits)
 
     def enough(self, looks: int, gain_ns: int, total_gain_ns: int, spent_ns: int) -> bool:
-        """Is the burst over?"""
+        """Whether the burst is complete."""
         return bool(self._lib.mtier_place_enough(looks, gain_ns, total_gain_ns, spent_ns))
 
     def end(self, gain_ns: int, spent_ns: int, burst_ns: int) -> int:
-        """After a burst: set distance and number of the looks of the next one; returns ns until it begins."""
+        """Set interval and number of scans of the next burst after a burst; return ns until it starts."""
         margin = self._lib.mtier_place_margin(self.state, self.machine, self._worth)
         self._lib.mtier_place_steer(self.state, self.machine, margin, gain_ns > 2 * spent_ns)
         return int(self._lib.mtier_place_rest_ns(self.state, self.machine, gain_ns, spent_ns, burst_ns))
 
     def rested(self, passed_ns: int) -> None:
-        """Nothing was looked at for so long."""
+        """Report a time without scans."""
         self._lib.mtier_place_paid(self.state, self.machine, passed_ns, 0)
 
     def audit(self, age_s: float, gap: float, looks: int, hits: int) -> None:
-        """Compare a forecast with what came of it after a time."""
+        """Compare a prediction with the result after a time."""
         self._lib.mtier_place_audit(self.state, round(age_s * 1e9), round(gap * Q16), looks, hits)
 
     def fade(self) -> None:
-        """Forget half of what audits found."""
+        """Halve the results of re-checks."""
         self._lib.mtier_place_fade(self.state)

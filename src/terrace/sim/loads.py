@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Loads of the simulation: how often each page is accessed, and how that changes.
+"""Loads of the simulation: the access rate of each page, and its changes.
 
-Accesses to a page are a Poisson process whose rate is that page's; heat is spread over all pages at random, so that
-neighbours tell nothing, but in `blocks` and `nook`, where all pages of a range are alike. A sweep passes over its pages
-one after the other and touches each for a moment.
+Accesses to a page are a Poisson process with the rate of that page. Hot pages are distributed
+randomly, so that neighbours are independent, except in `blocks` and `nook`, where all pages of a
+range have the same rate. A sweep visits its pages one after the other, each for a moment.
 """
 
 from __future__ import annotations
@@ -20,50 +20,55 @@ from terrace.words import did_you_mean
 Rates = NDArray[np.float64]
 Rng = np.random.Generator
 Pages = NDArray[np.intp]
-#: Share of the pages that are hot in loads with two heats, and their share of the accesses: 27 times the rest's rate.
+#: Share of hot pages in loads with two rates, and their share of the accesses: 27 times the rate of
+#: the others.
 HOT_PAGES, HOT_ACCESSES = 0.25, 0.9
-#: Share of the pages that are accessed at all: in loads with idle pages, and so few that they fit into an eighth.
+#: Share of the pages that are accessed at all: in loads with idle pages, and so few that they fit
+#: into an eighth.
 USED_PAGES, AMPLE_PAGES = 0.25, 0.1
 _STEPS_A_TURN = 100
-#: Pages of a range: looks take them together.
+#: Pages of a range, which are scanned together.
 BLOCK = 512
-#: Of a store that writes a log: values of a page, places for them, and accesses until one is written anew.
+#: For a store that writes a log: values per page, places for them, and accesses until a value is
+#: rewritten.
 _VALUES, _SLOTS, _VALUE_LIVES = 3, 4, 20
 
 
 class Load:
-    """Rates that stay as they are; `turn_s`: all that is hot is something else after so long, in loads that change."""
+    """Constant rates; `turn_s`: in loads that change, the time after which all hot pages are different ones."""
 
     turn_s: float | None = None
-    #: Is it so at once, or is all that is hot in slow memory at first?
+    #: Whether the load starts in this state, or with all hot pages in slow memory.
     at_once = False
-    #: Pages that DRAM holds at first, as many as it has room for; None: whatever came first.
+    #: Initial pages in DRAM, as many as fit; None: the first pages.
     first: Pages | None = None
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
 
     def rates(self, now_s: float) -> Rates:
-        """Accesses a second of each page."""
+        """Get accesses per second of each page."""
         del now_s
         return self._rates
 
     def change_s(self, now_s: float) -> float:
-        """When rates change next, after `now_s`."""
+        """Get the time of the next change of rates after `now_s`."""
         del now_s
         return float("inf")
 
     def lives_s(self, now_s: float) -> float:
-        """How long a hot page stays hot, for who knows the load: what a move can pay back in."""
+        """Get how long a hot page stays hot, for a policy that knows the load: the time in which a
+        migration can pay back.
+        """
         return self.change_s(now_s) - now_s
 
     def accesses(self, start_s: float, end_s: float) -> Rates:
-        """Accesses to each page that are expected in a time in which rates do not change."""
+        """Get the expected accesses to each page in a time with constant rates."""
         return self.rates(start_s) * (end_s - start_s)
 
 
 class _Phases(Load):
-    """Hot pages that are others after every `every_s` seconds, `together` neighbours at a time that are alike."""
+    """Hot pages that change every `every_s` seconds, in groups of `together` neighbours."""
 
     def __init__(self, rates: Rates, every_s: float, rng: Rng, together: int = 1) -> None:
         super().__init__(rates)
@@ -86,7 +91,7 @@ class _Phases(Load):
 
 
 class _Drift(Load):
-    """Hot pages of which a few at a time cool down for others; all have within `turn_s` seconds."""
+    """Hot pages that cool down a few at a time, in exchange for others; all within `turn_s` seconds."""
 
     def __init__(self, rates: Rates, turn_s: float, rng: Rng) -> None:
         super().__init__(rates.copy())
@@ -115,10 +120,10 @@ class _Drift(Load):
 
 
 class _Sweep(Load):
-    """Pages with steady rates beside others that a sweep passes over, all of them once in `pass_s` seconds."""
+    """Pages with constant rates, and others that a sweep visits once in `pass_s` seconds."""
 
     def __init__(self, rates: Rates, swept: NDArray[np.intp], accesses_s: float, pass_s: float) -> None:
-        """`swept`: in the order of the sweep; they get `accesses_s` accesses a second, all of them together."""
+        """`swept`: in the order of the sweep; they get `accesses_s` accesses per second in total."""
         steady = rates.copy()
         mean = rates.copy()
         mean[swept] += accesses_s / len(swept)
@@ -140,7 +145,7 @@ class _Sweep(Load):
 
 
 class _Log(Load):
-    """Values that are written anew where the log has room next, each after so many accesses: heat that dies of use."""
+    """Values that are rewritten in the next free place of the log, each after a number of accesses."""
 
     def __init__(self, pages: int, accesses_s: float, step_s: float, rng: Rng) -> None:
         self._rng = rng
@@ -157,7 +162,7 @@ class _Log(Load):
         return np.asarray(np.bincount(self._page, self._values, minlength=len(self._free)))
 
     def _write(self) -> None:
-        """Those whose turn it is go to the next free slots; theirs are free afterwards."""
+        """Move the values that are due to the next free slots, which frees their old ones."""
         moved = np.flatnonzero(self._rng.random(len(self._values)) < self._moves)
         order = np.roll(np.arange(len(self._free)), -self._next)
         slots = np.repeat(order, self._free[order])
@@ -188,7 +193,7 @@ class _Log(Load):
 
 
 def _two_heats(pages: int, hot: float, accesses: float) -> Rates:
-    """Rates of mean 1: a share `hot` of the pages has a share `accesses` of the accesses."""
+    """Rates with mean 1: a share `hot` of the pages has a share `accesses` of the accesses."""
     split = round(pages * hot)
     rates = np.full(pages, (1 - accesses) * pages / (pages - split))
     rates[:split] = accesses * pages / split
@@ -196,25 +201,27 @@ def _two_heats(pages: int, hot: float, accesses: float) -> Rates:
 
 
 def _zipf(pages: int, exponent: float) -> Rates:
-    """Rates of mean 1: that of the k-th page in proportion to k^-exponent."""
+    """Rates with mean 1: that of the k-th page is proportional to k^-exponent."""
     rates = np.arange(1, pages + 1) ** -exponent
     return np.asarray(rates * (pages / rates.sum()), dtype=np.float64)
 
 
 def _levels(pages: int, parts: tuple[tuple[float, float], ...]) -> Rates:
-    """Rates of mean 1 of several heats, given as (share of pages, share of accesses)."""
+    """Rates with mean 1 of several levels, given as (share of pages, share of accesses)."""
     return np.concatenate([np.full(round(pages * size), share / size) for size, share in parts])
 
 
 def _tenants(pages: int) -> Rates:
-    """Two tenants with a half of the pages each, both skewed, one four times as busy."""
+    """Two tenants with half of the pages each, both skewed, one with four times as many accesses."""
     half = _zipf(pages // 2, 0.99)
     return np.concatenate((half * 1.6, half * 0.4))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a load is made for: so many pages, accesses a second a page, seconds until all that changes has changed."""
+    """Parameters of a load: number of pages, accesses per second and page, seconds until all that
+    changes has changed.
+    """
 
     pages: int
     rate: float
@@ -243,7 +250,7 @@ def _sweep(pass_s: float) -> Callable[[Setting, Rng], Load]:
 
 
 def _used(at: Setting, rng: Rng, share: float, make: Callable[[int], Rates]) -> tuple[Rates, Pages]:
-    """Rates of which only a share of the pages has any, as high as in other loads; and the pages that have none."""
+    """Rates of which only a share of the pages has any, as high as in other loads; and the idle pages."""
     order = rng.permutation(at.pages)
     used, idle = np.split(order, [round(at.pages * share)])
     rates = np.zeros(at.pages)
@@ -252,7 +259,7 @@ def _used(at: Setting, rng: Rng, share: float, make: Callable[[int], Rates]) -> 
 
 
 def _begins(load: Load, first: Pages) -> Load:
-    """What is used lies in slow memory at first, and DRAM holds `first`: to be found, as after a change."""
+    """Start with the used pages in slow memory and `first` in DRAM: they have to be found, as after a change."""
     load.first = first
     load.at_once = True
     return load
@@ -288,7 +295,7 @@ def _nook(at: Setting, rng: Rng) -> Load:
     return _begins(Load(rates.ravel()), np.flatnonzero(above.ravel()))
 
 
-#: What each load is, and how it is made.
+#: Description and constructor of each load.
 LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
     "uniform": ("all pages alike", _steady(np.ones)),
     "zipf0.8": ("zipf, exponent 0.8", _steady(lambda n: _zipf(n, 0.8))),
@@ -346,7 +353,7 @@ LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
 
 
 def make_load(name: str, at: Setting, rng: Rng) -> Load:
-    """One of LOADS. Raises UsageError, which names them."""
+    """Create one of LOADS. Raises UsageError with their names."""
     if name not in LOADS:
         raise UsageError(f"no load '{name}'; {did_you_mean(name, LOADS)}there are {', '.join(LOADS)}")
     return LOADS[name][1](at, rng)

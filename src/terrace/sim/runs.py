@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs of the simulation, many at a time, and their figures."""
+"""Runs of the simulation, many in parallel, and their figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOUND_SHARE = 0.9
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One run: where, which load, DRAM for which share of its pages, who decides, with which random numbers."""
+    """One run: the host, the load, the share of its pages that fit in DRAM, the policy, the random seed."""
 
     host: str
     load: str
@@ -29,13 +29,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a run came to.
+    """Results of a run.
 
-    `gap`: of the way from all-slow to all-DRAM in run time, with all CPU time of looks and moves charged to it, from
-    the start; `hits`: accesses that found DRAM by those that would have with the best placement of the moment,
-    `moved_s`: pages moved a second by all pages, both without the first quarter; `looks`, `moves`: shares of one CPU;
-    `found_s`: longest time from a change of the load until hits are at 90 % of the best, None where there is no
-    change, or never.
+    `gap`: part of the gap from all-slow to all-DRAM in run time, including all CPU time of scans
+    and migrations, from the start; `hits`: accesses to DRAM relative to the best placement at each
+    moment, `moved_s`: pages migrated per second, relative to all pages, both without the first
+    quarter; `looks`, `moves`: shares of one CPU; `found_s`: longest time from a change of the load
+    until hits are at 90 % of the best, None without a change, or if never.
     """
 
     gap: float
@@ -47,7 +47,7 @@ class Figures:
 
 
 def run(cell: Cell) -> Figures:
-    """One cell. Raises UsageError for a load or policy that there is not."""
+    """Run one cell. Raises UsageError for an unknown load or policy."""
     world = _ran(cell)
     return _figures(world.tally, world, world.load)
 
@@ -74,7 +74,7 @@ def _figures(tally: Tally, world: World, load: Load) -> Figures:
 
 
 def _found_s(tally: Tally, load: Load) -> float | None:
-    """Longest time from a change until hits are at 90 % of the best, in seconds; None when they never are."""
+    """Get the longest time from a change until hits are at 90 % of the best, in seconds; None if they never are."""
     longest = 0.0
     begun, found = 0.0, False
     turn_s = load.turn_s or float("inf")
@@ -89,7 +89,7 @@ def _found_s(tally: Tally, load: Load) -> float | None:
 
 
 def course(cell: Cell, points: int = 400) -> list[tuple[float, float]]:
-    """Over the time of a run: seconds, and the share of accesses that found DRAM."""
+    """Get seconds and the share of accesses to DRAM over the time of a run."""
     world = _ran(cell)
     each_s = world.host.run_s / points
     sums = np.zeros((points, 2))
@@ -99,7 +99,7 @@ def course(cell: Cell, points: int = 400) -> list[tuple[float, float]]:
 
 
 def run_all(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, Figures]]:
-    """All cells, so many at a time, in their order."""
+    """Run all cells, a number of them in parallel; return results in order."""
     if jobs == 1:
         for cell in cells:
             yield cell, run(cell)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which cells are run when nothing is said, and the tables of their figures."""
+"""The default cells, and the tables of their figures."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from terrace.sim.runs import Cell, Figures
 from terrace.sim.world import HOSTS
 
 Results = Mapping[Cell, Figures]
-#: Loads of each host: 64 GiB take long, so of S only those that size makes a difference to, of D those that change.
-#: Those whose heat lies together are to be asked for.
+#: Loads of each host: 64 GiB take long, so S has only loads that depend on size, D only those that
+#: change. Loads with contiguous hot pages run only on request.
 USUAL = {
     "L": tuple(name for name in LOADS if name not in ("blocks", "nook")),
     "S": ("uniform", "zipf0.99", "phase25", "drift", "stream", "short", "light"),
@@ -43,7 +43,7 @@ class Row:
     figures: Figures
 
     def words(self) -> tuple[str, ...]:
-        """As in a table with HEADERS."""
+        """Format for a table with HEADERS."""
         found = self.figures
         return (
             self.host,
@@ -60,7 +60,7 @@ class Row:
 
 
 def rows(results: Results) -> list[Row]:
-    """One row for all seeds of a cell, in the order of the results."""
+    """Get one row for all seeds of a cell, in the order of the results."""
     groups: dict[tuple[str, str, float, str], list[Figures]] = {}
     for cell, found in results.items():
         groups.setdefault((cell.host, cell.load, cell.dram, cell.policy), []).append(found)
@@ -76,7 +76,7 @@ def _mean(found: Sequence[Figures]) -> Figures:
 
 
 def markdown(results: Results, command: str, picture: str) -> str:
-    """The page of the documentation: what was run, what the loads are, all rows, the picture."""
+    """Format the page of the documentation: the runs, the loads, all rows, the plot."""
     lines = [
         "<!-- SPDX-License-Identifier: GPL-2.0 -->",
         f"<!-- Written by `{command}`; do not edit. -->",

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`terrace test`: the groups of tests, what they found, and how it is told."""
+"""`terrace test`: the groups of tests, their results, and the report."""

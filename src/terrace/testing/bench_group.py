@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The group of what is measured: an experiment from end to end, its shape looked at, and the timing model itself."""
+"""The group of measurements: an experiment from end to end with its checks, and the timing model itself."""
 
 import subprocess
 import tempfile
@@ -20,7 +20,7 @@ _LIMIT_S = 900
 
 
 def bench_names() -> list[str]:
-    """The experiment's cells, what is looked at when all are there, and rows of the model's validation."""
+    """List the experiment's cells, the checks on all of them, and rows of the model's validation."""
     return [*_smoke_names(), *model_names()]
 
 
@@ -29,15 +29,15 @@ def _smoke_names() -> list[str]:
 
 
 def run_bench(wanted: Selector, group: str = "bench") -> Iterator[TestResult]:
-    """Measure all cells of the smoke experiment afresh, then some runs of the validation."""
+    """Measure all cells of the smoke experiment anew, then some runs of the validation."""
     if any(wanted(f"{group}/{name}") for name in _smoke_names()):
         yield from _run_smoke(group)
     yield from run_model_check(wanted, group)
 
 
 def _run_smoke(group: str) -> Iterator[TestResult]:
-    """Every check of their shape is a test."""
-    # Their own progress and no limit: a first build takes longer than all cells.
+    """Every check of the results is a test."""
+    # No shared progress and no time limit: a first build takes longer than all cells.
     smoke = experiment.load(NAME)
     for flavour in sorted(flavours_of(smoke.cells())):
         build(flavour)

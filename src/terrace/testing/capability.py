@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which capability a test program is about, by its name, and what the programs of each take."""
+"""The capability of each test program, by its name, and the time of the programs of each capability."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from terrace.testing.results import TestResult
 
 @dataclass(frozen=True)
 class Capability:
-    """`title` as people say it, and how the `programs` about it begin."""
+    """`title` is the capability's name, `programs` the prefixes of its test programs."""
 
     title: str
     programs: tuple[str, ...]
@@ -27,24 +27,25 @@ CAPABILITIES = {
     "follow": Capability("pages that follow", ("lazy_migrate_", "auto_migrate_", "fault_migrate")),
     "file_policy": Capability("file policies", ("file_policy",)),
 }
-#: What is about several of them, and how the programs begin that are, whatever the rest of their names.
+#: Title for programs of several capabilities, and their prefixes, which take precedence.
 SEVERAL = "several"
 _ABOUT_SEVERAL = ("churn_all", "nomem_calls", "proc_exit", "follow_")
 
 
 def capability_of(program: str) -> str:
-    """The title of the capability that a program is about, or SEVERAL."""
+    """Get the title of a program's capability, or SEVERAL."""
     if program.startswith(_ABOUT_SEVERAL):
         return SEVERAL
     return next((about.title for about in CAPABILITIES.values() if program.startswith(about.programs)), SEVERAL)
 
 
 def time_of_each(results: Iterable[TestResult]) -> dict[str, float]:
-    """Seconds of guest time that the selftests of each capability took, the longest first."""
+    """Get the guest seconds of each capability's selftests, the longest first."""
     programs: dict[tuple[str, str], float] = {}
     for result in results:
         if result.group.startswith("selftest"):
-            # One of its results has the time of the whole program, and one more where it failed as a whole.
+            # One of its results has the time of the whole program, and one more if it failed as a
+            # whole.
             key = result.group, result.name.partition(":")[0]
             programs[key] = max(programs.get(key, 0.0), result.seconds)
     took: dict[str, float] = {}
@@ -55,6 +56,6 @@ def time_of_each(results: Iterable[TestResult]) -> dict[str, float]:
 
 
 def describe_time(results: Iterable[TestResult]) -> str:
-    """Those times in a line; "" when no selftest ran."""
+    """Format those times in a line; "" if no selftest ran."""
     took = time_of_each(results)
     return ", ".join(f"{name} {format_duration(seconds)}" for name, seconds in took.items() if seconds)

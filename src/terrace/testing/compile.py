@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The selftest programs compiled for the guest: what they share once, all of them side by side."""
+"""Compile the selftest programs for the guest: shared parts once, all programs in parallel."""
 
 import hashlib
 import os
@@ -17,7 +17,8 @@ from terrace.testing.programs import Program, has_main
 
 _CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-static", "-pthread")
 _LIBS = ("-lm",)
-# Programs for another ABI than the guest's own are alone: no C library, and none of the helpers, which need one.
+# Programs for another ABI than the guest's own use neither a C library nor the helpers, which need
+# one.
 _ABI_CFLAGS = {"i386": ("-m32",), "x32": ("-mx32",)}
 _ALONE_CFLAGS = ("-ffreestanding", "-fno-stack-protector", "-fno-pie", "-no-pie", "-nostdlib")
 
@@ -25,16 +26,17 @@ _ALONE_CFLAGS = ("-ffreestanding", "-fno-stack-protector", "-fno-pie", "-no-pie"
 def compile_programs(
     programs: Sequence[Program], includes: Sequence[Path] = ()
 ) -> Iterator[tuple[Program, Path | BuildError]]:
-    """Each program with the file that the guest can run, or with the compiler's words; in their order.
+    """Get each program with its executable for the guest, or with the compiler's messages; in
+    order.
 
-    Compiles only what changed since it was compiled last. Raises MissingError when there is no compiler.
+    Compiles only changed sources. Raises MissingError if there is no compiler.
     """
     if any(program.source.suffix == ".c" for program in programs):
         require_packages(["gcc", "libc6-dev"], "compile selftests for the guest")
     with ThreadPoolExecutor(cpu_count()) as pool:
         folders = sorted({program.source.parent for program in programs if _has_helpers(program)})
         parts = [path for folder in folders for path in _helpers(folder)]
-        # All of them before any program: none is compiled twice at the same time.
+        # All shared parts before any program, so that none is compiled twice at the same time.
         made = list(pool.map(lambda path: _tried(partial(_object, path, includes)), parts))
         objects = {
             folder: [file for path, file in zip(parts, made, strict=True) if path.parent == folder]
@@ -91,7 +93,7 @@ def _compile(
     libs: Sequence[str] = (),
     suffix: str = "",
 ) -> Path:
-    """What gcc makes of `source` and `parts`, kept under a digest of all that goes into it."""
+    """Compile `source` and `parts`, and keep the result under a digest of all inputs."""
     folder = source.parent
     words = [*words, f"-I{folder}"]
     digest = hashlib.sha256("\0".join([name, suffix, *words, *libs, *(part.name for part in parts)]).encode())
@@ -101,7 +103,7 @@ def _compile(
     if stored.is_kept(target):
         return target
     target.parent.mkdir(exist_ok=True)
-    # Its own name: another run in this checkout may compile the same program.
+    # A unique name: another run in this checkout may compile the same program.
     fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
     command = ["gcc", *words, "-o", str(fresh), str(source), *map(str, parts), *libs]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A program of a Debian package without its installation: for a package that would also start a service."""
+"""Use a program of a Debian package without installing the package, which would also start a service."""
 
 import fcntl
 import os
@@ -15,11 +15,12 @@ from terrace.progress import Progress
 
 
 def search_path(program: str, *packages: str) -> str:
-    """A PATH with a program of the first of these packages that apt knows, unpacked into the cache unless installed.
+    """Get a PATH with a program of the first of these packages that apt knows, unpacked into the
+    cache unless installed.
 
-    A program can be in another package in another release: promtool is in prometheus of Debian 12, and in promtool of
-    Debian 13. On a machine without apt the PATH is that of this process. Raises MissingError when the package cannot
-    be had.
+    A program can be in another package in another release: promtool is in prometheus of Debian 12,
+    and in promtool of Debian 13. On a machine without apt the PATH is that of this process. Raises
+    MissingError if the package is not available.
     """
     path = os.environ.get("PATH", os.defpath)
     if shutil.which(program) or not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
@@ -45,7 +46,7 @@ def _is_known(package: str) -> bool:
 
 def _unpack(package: str, program: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        # Without the sandbox user of apt, who may not write there.
+        # Without apt's sandbox user, who may not write there.
         _run(["apt-get", "-q", "-o", "APT::Sandbox::User=", "download", package], Path(scratch))
         (file,) = Path(scratch).glob("*.deb")
         _run(["dpkg-deb", "--extract", str(file), "unpacked"], Path(scratch))

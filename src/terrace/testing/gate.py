@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The gate: tests/gate.toml says which programs of the guest it runs, and which checks have left it.
+"""The gate: tests/gate.toml lists the guest programs that it runs, and the checks that were removed
+from it.
 
 Every other check is in the suite only (docs/reference/test.md).
 """
@@ -21,9 +22,9 @@ _NEVER_LEFT = (f"kunit/{KERNEL}", "unit/pytest")
 
 @dataclass(frozen=True)
 class Gate:
-    """The programs of group `selftest` that the gate runs, and the checks that have left it.
+    """The programs of group `selftest` in the gate, and the checks removed from it.
 
-    `again` maps each of these checks, named `group/name`, to the day on which it is tried again.
+    `again` maps each of these checks, named `group/name`, to the day of its next trial.
     """
 
     selftests: frozenset[str]
@@ -31,26 +32,27 @@ class Gate:
 
     @property
     def left(self) -> frozenset[str]:
-        """The checks that the gate does not count."""
+        """Get the checks that the gate does not count."""
         return frozenset(self.again)
 
     def due(self, today: datetime.date) -> list[str]:
-        """The checks that have left and whose day has come, in order."""
+        """Get the removed checks whose day has come, in order."""
         return sorted(name for name, day in self.again.items() if day <= today)
 
     def counts(self, check: str) -> bool:
-        """Whether the gate hangs on a check, named `group/name`."""
+        """Whether a check, named `group/name`, counts for the gate."""
         return check not in self.left
 
     def left_of(self, group: str) -> list[str]:
-        """The checks of a group that have left, without the group's name, in order."""
+        """Get the removed checks of a group, without the group's name, in order."""
         return sorted(name.partition("/")[2] for name in self.left if name.startswith(f"{group}/"))
 
 
 def load_gate(groups: Collection[str], programs: Collection[str], path: Path | None = None) -> Gate:
-    """The gate of `path` (default: ours); `groups` are those in the gate, `programs` all of `selftest`.
+    """Load the gate of `path` (default: the repository's); `groups` are those in the gate,
+    `programs` all of `selftest`.
 
-    Raises UsageError that names the file and what is wrong in it.
+    Raises UsageError with the file and the error.
     """
     file = path or repo_root() / GATE_FILE
     try:
@@ -78,7 +80,7 @@ def _read_gate(text: dict[str, Any], groups: Collection[str], programs: Collecti
 
 
 def _left(entry: Any, groups: Collection[str], chosen: Collection[str]) -> tuple[str, datetime.date]:
-    """Name of a check that has left, and the day on which it is tried again."""
+    """Parse the name of a removed check, and the day of its next trial."""
     if not isinstance(entry, dict) or entry.keys() != {"name", "date", "again", "seen"}:
         raise UsageError("[[left]]: has to have name, date, again and seen, and nothing else")
     name, seen = entry["name"], entry["seen"]
@@ -87,11 +89,11 @@ def _left(entry: Any, groups: Collection[str], chosen: Collection[str]) -> tuple
     if name in _NEVER_LEFT:
         raise UsageError(f"[[left]]: {name}: stands for crashes and reports, which always count")
     group, _, check = name.partition("/")
-    # The name of a program, or of a machine, is that of its crash.
+    # The name of a program, or of a machine, stands for its crash.
     if group == "selftest" and (check.partition(":")[0] not in chosen or not check.partition(":")[2]):
         raise UsageError(f"[[left]]: {name}: use selftest/PROGRAM:CHECK with a program of selftests, or take that out")
     for key in ("date", "again"):
-        # A time of TOML is a date for Python.
+        # A datetime of TOML is a date for Python.
         if type(entry[key]) is not datetime.date:
             raise UsageError(f"[[left]]: {name}: {key} has to be a date (2026-11-23)")
     if entry["again"] <= entry["date"]:

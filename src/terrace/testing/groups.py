@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The groups of `terrace test`: what each is, its tests, and how they run."""
+"""The groups of `terrace test`: their contents, their tests, and how they run."""
 
 import math
 import time
@@ -27,11 +27,13 @@ from terrace.testing.skips import Skips, load_skips
 from terrace.testing.suites import run_suites, suite_names
 
 _SLOW_DEBUG = 4
-# Build time on two slow cores of a kernel that one group alone boots: no build begins when --within leaves less.
+# Build time on two slow cores of a kernel that only one group boots: no build starts if --within
+# leaves less.
 _BUILD_S = {"debug": 24 * 60.0, "static-keys": 8 * 60.0}
-# Those of `kernel check` that need no kernel built from end to end; that of the series has checkpatch in it.
+# Checks of `kernel check` that need no complete kernel build; the check of the series includes
+# checkpatch.
 _PATCH_CHECKS = ("hooks", "budget", "exports", "symbols", "kernel-doc", "abi", "series", "sparse")
-# That each mutant has its place in our tree, and names checks that there are; not that they notice it.
+# Checks that each mutant applies and names existing checks; not that they detect it.
 _MUTANTS = "mutants"
 # Groups that boot no kernel.
 _WITHOUT_KERNEL = ("lint", "unit", "policy", "patches", "packages", "configs", "checks")
@@ -41,7 +43,8 @@ _WITHOUT_KERNEL = ("lint", "unit", "policy", "patches", "packages", "configs", "
 class Request:
     """The options of the command line for a group.
 
-    `gate` is None when a group runs as a whole; nothing begins after `deadline`, a time of time.monotonic().
+    `gate` is None if a group runs as a whole; nothing starts after `deadline`, a time of
+    time.monotonic().
     """
 
     wanted: Selector
@@ -51,50 +54,53 @@ class Request:
     stretch: int = 1
     gate: Gate | None = None
     deadline: float = math.inf
-    #: The check of kunit that runs alone; "": all of them.
+    #: The only check of kunit to run; "": all of them.
     kunit: str = ""
-    #: In the form that the gate has, whatever is picked: properties with the same input each time.
+    #: As in the gate, for any selection: property tests use the same input each time.
     soak: bool = False
-    #: The results of a run of the suite that was cut off.
+    #: The results of an interrupted run of the suite.
     journal: Journal | None = None
     #: The skips that are no failures.
     skips: Skips = field(default_factory=lambda: load_skips(_NAMES))
 
     def done_of(self, group: str) -> frozenset[str]:
-        """Programs and checks of a group that ran before this run was cut off."""
+        """Get the programs and checks of a group that ran before the interruption."""
         return self.journal.done_of(group) if self.journal else frozenset()
 
     @property
     def as_gate(self) -> bool:
-        """Whether tests run as the gate runs them."""
+        """Whether tests run as in the gate."""
         return self.soak or self.gate is not None
 
 
 @dataclass(frozen=True)
 class Group:
-    """A group of tests: what it is, how to list its tests (without running any), how to run them."""
+    """A group of tests: its contents, a list of its tests (without running any), and how to run them."""
 
     name: str
     what: str
     names: Callable[[], list[str]]
     run: Callable[[Request], Iterator[TestResult]]
-    #: The gate has it, or what tests/gate.toml leaves of it; the others are in the suite alone.
+    #: Part of the gate, as limited by tests/gate.toml; other groups are in the suite only.
     in_gate: bool = False
-    #: Runs only when it is named: needs what not every machine can get.
+    #: Runs only if named: needs resources that not every machine has.
     named_only: bool = False
     #: The kernel that it boots.
     flavour: str = ""
-    #: The part of a check's name that is common to the checks of one second try; "": the whole group.
+    #: The part of a check's name that is common to the checks of one second try; "": the whole
+    #: group.
     unit: Callable[[str], str] = lambda name: ""
 
     def results(self, request: Request) -> Iterator[TestResult]:
-        """Run it; a skip without an entry has failed, but with --vmlinux and in `suites`, which compares with stock."""
+        """Run the group. A skip without an entry is a failure, except with --vmlinux and in
+        `suites`, which compares with stock.
+        """
         lenient = self.named_only or (request.vmlinux is not None and self.name not in _WITHOUT_KERNEL)
         return self.run(request) if lenient else map(request.skips.judge, self.run(request))
 
 
 def kernel_for(request: Request, flavour: str) -> Path:
-    """The kernel that a group boots: that of --vmlinux, or the flavour, built when needed."""
+    """Get the kernel that a group boots: that of --vmlinux, or the flavour, built if necessary."""
     require_qemu()
     if request.vmlinux:
         return request.vmlinux
@@ -174,7 +180,7 @@ def _lab(request: Request) -> Iterator[TestResult]:
         "TERRACE_TEST_VMLINUX": str(kernel_for(request, "terrace")),
         "PATH": search_path("prometheus", "prometheus"),
     }
-    # Not in the tests' own time: on a slow machine a first build takes longer than all of them.
+    # Not within the tests' own time: on a slow machine a first build takes longer than all of them.
     if request.all_wanted:
         from terrace.kernel.build import build
 
@@ -215,7 +221,7 @@ def _selftest_static_keys(request: Request) -> Iterator[TestResult]:
 
 
 def _selftest_on(flavour: str, run: SelftestRun, there: list[Program], request: Request) -> Iterator[TestResult]:
-    """Run the selected programs of a group on a flavour that it alone boots; `run` says how."""
+    """Run the selected programs of a group on a flavour that only this group boots; `run` runs them."""
     programs = _picked(run.group, there, request)
     if not programs:
         return iter([])
@@ -252,7 +258,7 @@ def _suites(request: Request) -> Iterator[TestResult]:
 
 
 def _picked(group: str, programs: list[Program], request: Request) -> list[Program]:
-    """The programs that -k leaves. That there are none at all is a failure: nothing may pass because it is missing."""
+    """Select programs by -k. An empty group is a failure: nothing may pass because it is missing."""
     if not programs:
         raise MissingError(f"there are no test programs in {SELFTESTS}")
     done = request.done_of(group)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The groups that need no guest: unit tests (pytest), lint, and the decision code in user space."""
+"""The groups without a guest: unit tests (pytest), lint, and the decision code in user space."""
 
 import os
 import re
@@ -26,16 +26,17 @@ from terrace.testing.static_list import static_tests
 from terrace.testing.tap import leaves, parse_tap
 
 POLICY = Path("linux/tools/testing/mtier")
-# A kernel with the configuration of Debian is in the last: 20 min by itself.
+# The last one includes a kernel with Debian's configuration: 20 min for that alone.
 _PYTEST_LIMIT_S = {"unit": 1500, "lab": 5400, "packages": 10800.0}
 _LIST_LIMIT_S = 600
 _TOOL_LIMIT_S = 600
 _LAST_WORDS_S = 60
 _TAIL_LINES = 40
 _PYTEST = (sys.executable, "-m", "pytest")
-# More workers than this take memory and gain nothing: some tests take as long as a share of the others.
+# More workers take memory without a gain: some tests take as long as a worker's share of the
+# others.
 _MAX_WORKERS = 8
-# pytest's exit code when it has found no test.
+# pytest's exit code if it has found no test.
 _NO_TESTS = 5
 
 
@@ -46,11 +47,13 @@ def _run(
     root: Path | None = None,
     watch: Callable[[str], None] | None = None,
 ) -> tuple[int, str]:
-    """Exit code and all output of a command in the repository or another folder; 124 when it took over `limit_s`.
+    """Run a command in the repository or another folder; return exit code and output; 124 if it
+    took more than `limit_s`.
 
-    After that time it is interrupted, as by Ctrl-C, so that it prints its results so far, and killed if it does not
-    end. Signals, umask and the variables of Python and pytest are not those of the caller: a verdict does not depend
-    on them. `watch` gets each line of the output when it is printed, in another thread.
+    After that time it is interrupted, as by Ctrl-C, so that it prints its results so far, and
+    killed if it does not end. Signals, umask and the variables of Python and pytest are not
+    inherited from the caller, so that a verdict does not depend on them. `watch` is called with
+    each line of the output as it is printed, in another thread.
     """
     inherited = {name: value for name, value in clean_env().items() if not name.startswith(("PYTHON", "PYTEST_"))}
     child = subprocess.Popen(
@@ -78,16 +81,18 @@ def _run(
 
 
 def _default_signals() -> None:
-    """In the child: a background job of a shell ignores Ctrl-C, `nohup` the hangup, and children inherit that."""
+    """Reset signals in the child: a background job of a shell ignores Ctrl-C, `nohup` ignores
+    hangups, and children inherit that.
+    """
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 class _Output:
-    """The output of a child, which a thread reads until all who can write to it have closed it.
+    """The output of a child, which a thread reads until all writers have closed it.
 
-    Processes that a killed child leaves behind can keep it open: nothing waits for them.
+    Processes left behind by a killed child can keep it open: nothing waits for them.
     """
 
     def __init__(self, child: "subprocess.Popen[bytes]", watch: Callable[[str], None] | None) -> None:
@@ -106,7 +111,7 @@ class _Output:
                     self._watch(line.decode(errors="replace"))
 
     def wait(self, limit_s: float | None) -> int:
-        """The exit code; raises TimeoutExpired if child or output have not ended within that time."""
+        """Get the exit code; raises TimeoutExpired if child or output have not ended within that time."""
         until = None if limit_s is None else time.monotonic() + limit_s
         self._reader.join(limit_s)
         if self._reader.is_alive():
@@ -118,7 +123,7 @@ class _Output:
 
 
 def _end(output: _Output, limit_s: float | None) -> int:
-    """Exit code of a child, which ends within that time."""
+    """Get the exit code of a child, which ends within that time."""
     return output.wait(limit_s)
 
 
@@ -130,7 +135,7 @@ def _tail(text: str) -> str:
 
 
 def list_pytest(folder: str) -> list[str]:
-    """The tests of a folder, as pytest names them; outside of its environment by function."""
+    """List the tests of a folder, as pytest names them; by function if pytest is not installed."""
     if not venv.is_entered("test"):
         return static_tests(repo_root(), folder)
     code, text = _run([*_PYTEST, "--collect-only", "-q", folder], _LIST_LIMIT_S)
@@ -145,9 +150,10 @@ def run_pytest(
     extra: Mapping[str, str] | None = None,
     without: Sequence[str] | None = None,
 ) -> Iterator[TestResult]:
-    """Run the tests of a folder; `extra` goes into their environment.
+    """Run the tests of a folder; `extra` is added to their environment.
 
-    `without` is None but in the gate: tests to leave out there, where properties are tried on the same input each time.
+    `without` is None except in the gate: tests to leave out there, where property tests use the
+    same input each time.
     """
     if not (repo_root() / folder).is_dir():
         yield TestResult(group, group, "skip", f"there is no {folder}")
@@ -174,10 +180,10 @@ def run_pytest(
 
 
 def _parts(cpus: int) -> list[tuple[str, ...]]:
-    """The options of each run of pytest that the unit group takes on so many CPUs.
+    """Get the options of each run of pytest that the unit group makes with this number of CPUs.
 
-    First the tests that share the CPUs, then those with terminals, sockets and signals (pytest.mark.clock), one at a
-    time. With one CPU there is nothing to share.
+    First the tests that run in parallel, then those with terminals, sockets and signals
+    (pytest.mark.clock), one at a time. With one CPU there is one run only.
     """
     if cpus == 1:
         return [()]
@@ -186,9 +192,10 @@ def _parts(cpus: int) -> list[tuple[str, ...]]:
 
 
 def _run_part(group: str, words: Sequence[str], extra: Mapping[str, str]) -> tuple[int, str, list[TestResult]]:
-    """Run pytest once: its exit code, its output, and the result of each test."""
+    """Run pytest once; return its exit code, its output, and the result of each test."""
     with tempfile.TemporaryDirectory(prefix="terrace-test-") as scratch:
-        # Temporary files of the tests are deleted with this folder. The root of a guest reads it as any other user.
+        # Temporary files of the tests are deleted with this folder. The root of a guest reads it
+        # like any other user.
         Path(scratch).chmod(0o755)
         report = Path(scratch) / "report.xml"
         full = [*_PYTEST, "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *words]
@@ -198,7 +205,7 @@ def _run_part(group: str, words: Sequence[str], extra: Mapping[str, str]) -> tup
 
 
 def _percents(progress: Progress) -> Callable[[str], None]:
-    """Have a progress follow the lines of `pytest -q`, which end with `[ 42%]`."""
+    """Update a progress from the lines of `pytest -q`, which end with `[ 42%]`."""
 
     def watch(line: str) -> None:
         if found := re.search(r"\[ *(\d+)%\]$", line):
@@ -235,9 +242,9 @@ def _read_junit(group: str, report: Path) -> Iterator[TestResult]:
 
 
 def _node_id(case: ElementTree.Element) -> str:
-    """The name of a test on pytest's command line: FILE::CLASS::NAME.
+    """Get the name of a test for pytest's command line: FILE::CLASS::NAME.
 
-    Not by the report's `file`, which for a state machine of hypothesis is a file of hypothesis.
+    Not the report's `file`, which for a state machine of hypothesis is a file of hypothesis.
     """
     words = case.get("classname", "").split(".")
     for count in range(len(words), 0, -1):
@@ -251,7 +258,7 @@ def _node_id(case: ElementTree.Element) -> str:
 
 
 def lint_checks() -> dict[str, list[str]]:
-    """The checks by name, each a command that exits with 0 when it finds nothing; of _OF_FILES no command."""
+    """Get the checks by name, each a command that exits with 0 without findings; those of _OF_FILES have no command."""
     python = [sys.executable, "-m"]
     return {
         "ruff": [*python, "ruff", "check", "--no-cache", "."],
@@ -284,7 +291,7 @@ def run_lint(wanted: Selector, group: str = "lint") -> Iterator[TestResult]:
 
 
 def _tool(name: str) -> str | None:
-    """A program by path or name; our own environment's programs come before those of the machine."""
+    """Find a program by path or name; programs of the test environment come before those of the machine."""
     if os.path.isabs(name):
         return name
     beside = Path(sys.executable).parent / name
@@ -292,7 +299,7 @@ def _tool(name: str) -> str | None:
 
 
 def _tracked() -> list[str]:
-    """Files of the repository: what git knows, and what is new and not ignored."""
+    """List the files of the repository: tracked by git, or new and not ignored."""
     code, text = _run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], _TOOL_LIMIT_S)
     names = text.splitlines() if code == 0 else []
     return [name for name in names if (repo_root() / name).is_file()]
@@ -315,14 +322,14 @@ def _spelled() -> list[str]:
 _MAX_LINES = 700
 _NO_SPDX = (
     *(".json", ".patch", ".md", ".svg", ".png", ".txt", "LICENSES/", "linux/Documentation/ABI/"),
-    # Debian's form of these has no room for a comment.
+    # Debian's format of these files has no comments.
     *("debian/changelog", "debian/copyright", "debian/source/format"),
 )
 _COUNTED = (".py", ".c", ".h", ".sh")
 
 
 def house_problems(root: Path, names: Sequence[str]) -> list[str]:
-    """What breaks the rules of the house: a file without an SPDX line, or with more than 700 lines."""
+    """Check the repository rules: every file has an SPDX line and at most 700 lines."""
     problems = []
     for name in names:
         try:
@@ -347,9 +354,9 @@ _OF_FILES: dict[str, Callable[[Path, Sequence[str]], list[str]]] = {"house": hou
 def run_policy(
     wanted: Selector, group: str = "policy", root: Path | None = None, out: Path | None = None
 ) -> Iterator[TestResult]:
-    """`make check` of the decision code under the sanitizers; its cases are the tests.
+    """Run `make check` of the decision code under the sanitizers; its cases are the tests.
 
-    `root` is another checkout than this, `out` the folder for what is built of it.
+    `root` is another checkout than this, `out` the folder for its build.
     """
     folder = (root or repo_root()) / POLICY
     if not (folder / "Makefile").is_file():

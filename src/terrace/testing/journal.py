@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run of the suite has come to so far, in a file, so that the same command goes on where one was cut off.
+"""The results of a run of the suite so far, in a file, so that the same command continues an
+interrupted run.
 
-A line of JSON each: first what is run, then every result, and the end of every group. What a group gave before it was
-cut off is kept as far as its units (a program, a check) were complete.
+Each line is JSON: first the command, then every result, and the end of every group. The results of
+an interrupted group are kept for its complete units (a program, a check).
 """
 
 import hashlib
@@ -19,28 +20,28 @@ from terrace.host import clean_env
 from terrace.paths import build_dir, repo_root
 from terrace.testing.results import TestResult
 
-# Of no program: what the kernel said outside of one, and leaks.
+# Results without a program: kernel messages outside of programs, and leaks.
 _OF_A_MACHINE = ("machine:", "kmemleak:")
 _NOT_THE_TREE = ("build", ".git", "__pycache__")
 
 
 def unit_of(name: str) -> str:
-    """The part of a check's name that says with which others it is complete."""
+    """Get the part of a check's name that identifies its unit."""
     return name.partition(":")[0]
 
 
 class Journal:
-    """One run of the suite; `kept` are the results of groups that are over, and of complete units of others."""
+    """One run of the suite; `kept` are the results of finished groups, and of complete units of others."""
 
     def __init__(self, tree: str, words: Mapping[str, Any], path: Path | None = None, afresh: bool = False) -> None:
-        """Go on with the run of these words, in a file of its own, if it was of this tree, else begin one."""
+        """Continue the run of this command, in its own file, if it was of this tree; otherwise start a new one."""
         name = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:8]
         self.path = path or build_dir() / "test" / f"suite-{name}.jsonl"
         self.tree = tree
         self.ended: set[str] = set()
         self.kept: list[TestResult] = []
         self.began = time.time()
-        #: When a run that cannot be gone on with was begun, since the tree has changed.
+        #: Start of a run that cannot be continued because the tree has changed.
         self.given_up: float | None = None
         lines = [] if afresh else list(self._read())
         if len(lines) > 1 and lines[0].get("tree") == self.tree:
@@ -50,7 +51,7 @@ class Journal:
             self.given_up = lines[0].get("began")
         self.resumed = bool(self.kept or self.ended)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Written anew, without what is not kept, and whole from one moment to the next.
+        # Rewritten without the dropped results, and replaced in one step.
         fresh = self.path.with_suffix(".new")
         with fresh.open("w", encoding="utf-8") as file:
             for line in self._lines():
@@ -58,24 +59,24 @@ class Journal:
         fresh.replace(self.path)
 
     def add(self, result: TestResult) -> None:
-        """One more result."""
+        """Add a result."""
         self._append({"result": asdict(result)})
 
     def end(self, group: str) -> None:
-        """All of a group has run."""
+        """Mark a group as finished."""
         self.ended.add(group)
         self._append({"end": group})
 
     def finish(self) -> None:
-        """All of it has run: the next run is a new one."""
+        """Mark the run as finished: the next run is a new one."""
         self.path.unlink(missing_ok=True)
 
     def kept_of(self, group: str) -> list[TestResult]:
-        """The results of a group that need not run again."""
+        """Get the results of a group that need not run again."""
         return [result for result in self.kept if result.group == group]
 
     def done_of(self, group: str) -> frozenset[str]:
-        """The units of a group that was cut off that need not run again."""
+        """Get the units of an interrupted group that need not run again."""
         return frozenset(unit_of(result.name) for result in self.kept_of(group) if result.closes)
 
     def _take(self, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -104,17 +105,17 @@ class Journal:
             try:
                 yield json.loads(line)
             except ValueError:
-                # The last one, when the machine went down.
+                # The last line, if the machine crashed.
                 return
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        # One write: nothing is in it by half when this process is killed.
+        # One write, so that no line is incomplete if this process is killed.
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 
 def tree_hash(root: Path | None = None) -> str:
-    """Of every file of the checkout that git does not ignore."""
+    """Hash every file of the checkout that git does not ignore."""
     base = root or repo_root()
     digest = hashlib.sha256()
     for name in _files(base):

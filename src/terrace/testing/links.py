@@ -18,16 +18,16 @@ _HTML = re.compile(r"<(?:a|img)\b[^>]*?\b(?:href|src)=[\"']([^\"']*)[\"']", re.I
 _ANCHOR = re.compile(r"<a\b[^>]*?\b(?:id|name)=[\"']([^\"']+)[\"']", re.IGNORECASE)
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)\s*#*\s*$")
 _LINK_TEXT = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-# Of a heading, GitHub keeps letters, digits, "_", "-" and spaces for the name of its anchor.
+# GitHub keeps letters, digits, "_", "-" and spaces of a heading for the name of its anchor.
 _DROPPED = re.compile(r"[^\w\- ]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 
 
 def link_problems(root: Path, names: Sequence[str]) -> list[str]:
-    """One line for each link of the files `names` below `root` whose target does not exist.
+    """Get one line for each link of the files `names` below `root` whose target does not exist.
 
-    A target has to be one of `names`, or a folder that holds some: what is on this disk alone is missing in a clone.
-    Links to other sites are not tried.
+    A target has to be one of `names`, or a folder with some of them: an untracked file is missing
+    in a clone. Links to other sites are not checked.
     """
     there = {".", *names, *(str(parent) for name in names for parent in Path(name).parents)}
     anchors_of = cache(lambda name: anchors((root / name).read_text(encoding="utf-8")))
@@ -47,7 +47,7 @@ def link_problems(root: Path, names: Sequence[str]) -> list[str]:
 
 
 def links(text: str) -> Iterator[tuple[int, str]]:
-    """Line and target of each link of a Markdown text but those to other sites."""
+    """Get line and target of each link of a Markdown text except those to other sites."""
     plain = _blanked(_blanked(_without_fences(text), _COMMENT), _CODE)
     for pattern in (_INLINE, _DEFINED, _HTML):
         for match in pattern.finditer(plain):
@@ -57,7 +57,7 @@ def links(text: str) -> Iterator[tuple[int, str]]:
 
 
 def anchors(text: str) -> frozenset[str]:
-    """The anchors of a Markdown text: of its headings, as GitHub names them, and of `<a id=...>`."""
+    """Get the anchors of a Markdown text: of its headings, as GitHub names them, and of `<a id=...>`."""
     plain = _without_fences(text)
     found = set(_ANCHOR.findall(plain))
     seen: dict[str, int] = {}
@@ -72,7 +72,7 @@ def anchors(text: str) -> frozenset[str]:
 
 
 def _without_fences(text: str) -> str:
-    """The text with empty lines in place of its blocks of code."""
+    """Replace code blocks by empty lines."""
     kept = []
     fence = ""
     for line in text.splitlines():
@@ -90,5 +90,5 @@ def _without_fences(text: str) -> str:
 
 
 def _blanked(text: str, pattern: re.Pattern[str]) -> str:
-    """The text without the matches; lines keep their numbers."""
+    """Blank out the matches; lines keep their numbers."""
     return pattern.sub(lambda match: "\n" * match[0].count("\n"), text)

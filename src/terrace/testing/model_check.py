@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The timing model measured anew against published figures: a few runs of `bench validate`, each row a test.
+"""Measure the timing model again and compare it with published figures: a few runs of `bench
+validate`, each row a test.
 
-A row may be off by what the table knows of (terrace.bench.published), so that a change of the model that makes one
-worse does not pass unseen. The runs are of a machine with two tiers, and of one with mixed traffic.
+Each row has the tolerance of the table (terrace.bench.published), so that a change of the model
+that makes a row worse is detected. The runs are of a machine with two tiers, and of one with mixed
+traffic.
 """
 
 import tempfile
@@ -17,19 +19,19 @@ from terrace.testing.results import TestResult
 from terrace.testing.select import Selector
 
 RUNS = ("stream-dram", "stream-cxl", "stream-interleave", "mlc-w2-dram")
-# One build will do: the model is looked at, not the kernel.
+# One kernel is enough: the test is of the model, not of the kernel.
 _KERNEL = "terrace"
 
 
 def model_names() -> list[str]:
-    """The rows that are looked at."""
+    """List the rows to check."""
     return [_name(published) for published in _rows()]
 
 
 def run_model_check(
     wanted: Selector, group: str, measure: Callable[[Run, Path, str], Path] = run_and_write
 ) -> Iterator[TestResult]:
-    """Measure what the wanted rows need, once each; a row that is worse than known fails."""
+    """Measure each run that the wanted rows need, once; a row with a larger deviation than recorded fails."""
     rows = [published for published in _rows() if wanted(f"{group}/{_name(published)}")]
     names = {name for published in rows for name in published.needs}
     lost: dict[str, str] = {}

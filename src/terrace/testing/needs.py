@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The needs of each group of tests on this host, which are met before the first group of a run begins."""
+"""The requirements of each group of tests on this host, installed before the first group of a run starts."""
 
 from collections.abc import Sequence
 
@@ -13,23 +13,26 @@ from terrace.lab.run import require_guest_tools
 from terrace.testing.suites import GROUP as SUITES
 from terrace.testing.suites import require_suites
 
-#: The tests without a guest compile programs. A test without its compiler would skip itself, which is a failure.
+#: Tests without a guest compile programs. A test without its compiler would skip itself, which is a
+#: failure.
 HOST_PACKAGES = ("gcc", "libc6-dev", "make")
-#: The programs that tests/unit runs: dpkg-parsechangelog, groff, systemd-analyze.
+#: Programs that tests/unit runs: dpkg-parsechangelog, groff, systemd-analyze.
 UNIT_PACKAGES = ("dpkg-dev", "groff-base", "systemd")
-#: The programs that tests/lab runs on the host.
+#: Programs that tests/lab runs on the host.
 LAB_PACKAGES = ("trace-cmd", "mmdebstrap")
-# Groups of guests in which a plugin counts instructions or drives the clock.
+# Groups with guests in which a plugin counts instructions or drives the clock.
 _WITH_PLUGINS = ("lab", "bench", "selftest", "selftest-debug", "selftest-static-keys")
-#: Groups whose needs depend on which of their tests are wanted.
+#: Groups whose requirements depend on the selected tests.
 BY_TEST = ("patches", "checks", SUITES)
 _WITH_GUESTS = (*_WITH_PLUGINS, "kunit", SUITES)
 
 
 def require_for(group: str, names: Sequence[str], *, builds: bool) -> None:
-    """Have what the tests `names` of `group` need; `builds`: also what builds their kernel.
+    """Install the requirements of the tests `names` of `group`; `builds`: also those of building
+    their kernel.
 
-    Raises MissingError for a package that cannot be installed, and for a QEMU that does not fit the group.
+    Raises MissingError for a package that cannot be installed, and for a QEMU that does not fit the
+    group.
     """
     if not names:
         return

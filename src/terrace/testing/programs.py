@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The selftest programs: found, their machine read from their header."""
+"""Find the selftest programs, and read their machine from the file header."""
 
 import re
 import shlex
@@ -25,10 +25,11 @@ DEFAULT_TIMEOUT_S = 60
 
 @dataclass(frozen=True, order=True)
 class MachineKey:
-    """The properties that two tests share if they run in one boot; `own` is a name in a boot that is not shared.
+    """Properties of a machine that tests of one boot share; `own` is a name for a boot that is not
+    shared.
 
-    `model`: guest time is that of the timing model (lab/plugin.py), in which a TLB flush costs some microseconds and
-    not the turn of another virtual CPU, as with `icount`.
+    `model`: guest time is that of the timing model (lab/plugin.py), in which a TLB flush costs some
+    microseconds instead of a turn of another virtual CPU, as with `icount`.
     """
 
     topology: str = "dram-cxl"
@@ -45,7 +46,7 @@ class MachineKey:
         return self.model or self.icount >= 0
 
     def describe(self) -> str:
-        """The machine in a few words."""
+        """Describe the machine briefly."""
         words = [self.topology]
         words += [f"cpus={self.cpus}"] if self.cpus else []
         words += [f"append={self.append}"] if self.append else []
@@ -57,9 +58,10 @@ class MachineKey:
 
 @dataclass(frozen=True)
 class Program:
-    """One selftest: its source, the machine it wants, its time limit in guest seconds, whether `debug` runs it, too.
+    """One selftest: its source, its machine, its time limit in guest seconds, and whether it also
+    runs on `debug`.
 
-    `static_keys`: whether that flavour does, in one thread. `abi` is "" for the guest's own.
+    `static_keys`: whether it runs on that flavour, in one thread. `abi` is "" for the guest's own.
     """
 
     name: str
@@ -72,9 +74,10 @@ class Program:
 
 
 def find_programs(folder: Path | None = None) -> list[Program]:
-    """The selftests of `folder` (default: ours), by name. A C file without main() is a part of others, no test.
+    """Find the selftests of `folder` (default: the overlay's), by name. A C file without main() is
+    a part of other programs.
 
-    Raises UsageError naming file and key for a bad `lab:` line.
+    Raises UsageError with file and key for an invalid `lab:` line.
     """
     base = folder or repo_root() / SELFTESTS
     sources = sorted(path for path in base.glob("*") if path.suffix in (".c", ".sh") and path.is_file())
@@ -82,13 +85,13 @@ def find_programs(folder: Path | None = None) -> list[Program]:
 
 
 def has_main(path: Path) -> bool:
-    """Whether a C file is a test program, and not a part of others."""
+    """Whether a C file is a test program, and not a part of other programs."""
     text = path.read_text(encoding="utf-8")
     return bool(re.search(r"^(?:int\s+)?main\s*\(|^TEST_HARNESS_MAIN\b|\blab:.*\babi=", text, re.MULTILINE))
 
 
 def _read_programs(path: Path) -> list[Program]:
-    """The program of a file, or one for each ABI that it names."""
+    """Get the program of a file, or one for each ABI that it names."""
     settings: dict[str, str] = {}
     for line in path.read_text(encoding="utf-8").splitlines()[:_HEADER_LINES]:
         found = _HEADER.match(line)
@@ -116,7 +119,7 @@ def _read_programs(path: Path) -> list[Program]:
 
 
 def parse_header(text: str, file: str) -> dict[str, str]:
-    """`topology=three-tier cpus=4 append="a=1 b"` as a mapping; raises UsageError naming the file for anything else."""
+    """Parse `topology=three-tier cpus=4 append="a=1 b"`; raises UsageError with the file for anything else."""
     settings: dict[str, str] = {}
     try:
         words = shlex.split(text)
@@ -131,7 +134,7 @@ def parse_header(text: str, file: str) -> dict[str, str]:
 
 
 def _choice(settings: dict[str, str], key: str, path: Path, words: Sequence[str]) -> str:
-    """One of `words`; the first when nothing is said."""
+    """Get one of `words`; the first by default."""
     text = settings.get(key, words[0])
     if text not in words:
         raise UsageError(f"{path}: lab: {key}={text}: use {' or '.join(words)}")
@@ -148,9 +151,10 @@ def _number(settings: dict[str, str], key: str, path: Path, low: int, high: int,
 
 
 def kernel_includes(programs: Sequence[Program]) -> list[Path]:
-    """Folders that let a selftest include the kernel's own harness, also as "../kselftest_harness.h".
+    """Get folders with which a selftest can include the kernel's own harness, also as
+    "../kselftest_harness.h".
 
-    Empty when no program wants it; else a Linux tree is unpacked where there is none yet.
+    Empty if no program needs it; otherwise a Linux tree is unpacked if there is none yet.
     """
     folders = {program.source.parent for program in programs}
     texts = (path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.[ch]"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests found: collected, told as it comes, summed up."""
+"""Results of the tests: collect, print and sum up."""
 
 import sys
 import time
@@ -14,11 +14,12 @@ _DETAIL_LINES = 60
 
 @dataclass(frozen=True)
 class TestResult:
-    """One test: status is pass, fail or skip; `detail` says why, or what it noted; `seconds` of host time, or 0.
+    """One test: status is pass, fail or skip; `detail` is the reason or the notes; `seconds` of
+    host time, or 0.
 
-    A failure that is `final` is never tried again: a report of the kernel, a hang, wrong data, no way to go on.
-    `tries` is 2 where there was a second try. `closes` is set on the last result of a unit (a program, a check) of a
-    group whose units can be run one by one: what it gave is complete.
+    A failure that is `final` is never retried: a report of the kernel, a hang, wrong data, or a
+    group that cannot continue. `tries` is 2 after a second try. `closes` is set on the last result
+    of a unit (a program, a check) of a group whose units can run one by one: the unit is complete.
     """
 
     __test__ = False
@@ -39,7 +40,7 @@ def _shown(result: TestResult) -> dict[str, Any]:
 
 @dataclass
 class Reporter:
-    """Keeps the results and prints them: failures at once, the rest as a line a group (or all, when `verbose`)."""
+    """Collects the results and prints them: failures at once, the others as a line per group (or all, if `verbose`)."""
 
     verbose: bool = False
     stream: TextIO = field(default_factory=lambda: sys.stdout)
@@ -47,16 +48,16 @@ class Reporter:
     _group_started: float = 0.0
 
     def begin(self, group: str, what: str) -> None:
-        """A group starts."""
+        """Start a group."""
         self._group_started = time.monotonic()
         self._print(f"{group}: {what} …")
 
     def note(self, text: str) -> None:
-        """Progress that is worth a line."""
+        """Print a progress line."""
         self._print(f"  {text}")
 
     def add(self, result: TestResult) -> None:
-        """One more result."""
+        """Add a result."""
         self.results.append(result)
         took = f" ({output.format_duration(result.seconds)})" if result.seconds >= 0.05 else ""
         if result.status == "fail":
@@ -74,7 +75,7 @@ class Reporter:
                     self._print(f"       {line}")
 
     def settle(self, first: TestResult | None, second: TestResult) -> None:
-        """What a second try came to, in the place of the first one (None: what only the second one met)."""
+        """Replace a first result by that of the second try (None: a failure of the second try only)."""
         if first is None:
             self.add(second)
             return
@@ -88,17 +89,17 @@ class Reporter:
             self._print(f"       {line}")
 
     def on_second_try(self) -> list[str]:
-        """`group/name` of what passed on its second try."""
+        """List `group/name` of tests that passed on their second try."""
         return [f"{r.group}/{r.name}" for r in self.results if r.status == "pass" and r.tries > 1]
 
     def print_failed(self) -> None:
-        """Print the names of all failures, each once; nothing where there is none."""
+        """Print the names of all failures, each once; nothing without failures."""
         failed = [f"{result.group}/{result.name}" for result in self.results if result.status == "fail"]
         if failed:
             self._print("\n".join(["failed:", *(f"  {name}" for name in dict.fromkeys(failed))]))
 
     def end(self, group: str) -> None:
-        """A group is over."""
+        """End a group."""
         took = output.format_duration(time.monotonic() - self._group_started)
         self._print(f"{group}: {self.summary(group)} ({took})")
         if not self.verbose:
@@ -107,7 +108,7 @@ class Reporter:
                     self._print(f"  skipped: {result.detail}")
 
     def count(self, status: str, group: str | None = None) -> int:
-        """How many results have this status."""
+        """Count the results with this status."""
         return sum(1 for r in self.results if r.status == status and group in (None, r.group))
 
     def summary(self, group: str | None = None) -> str:
@@ -116,7 +117,7 @@ class Reporter:
         return f"{passed} passed, {failed} failed, {skipped} skipped"
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for --json and -o (docs/reference/test.md has the schema)."""
+        """Create the complete document for --json and -o (docs/reference/test.md has the schema)."""
         return {
             "version": 1,
             "kind": "tests",
@@ -128,5 +129,5 @@ class Reporter:
         }
 
     def _print(self, text: str) -> None:
-        # One write: others may print at the same time.
+        # One write: other processes may print at the same time.
         print(f"{text}\n", end="", file=self.stream, flush=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The gate's second try: which failures get one, together with what, and what comes of it.
+"""The gate's second try: the failures to retry, their batches, and the final results.
 
-A kernel report, a hang, wrong data and whatever keeps a group from going on are final: those results say so.
+A kernel report, a hang, wrong data and anything that stops a group are final: these results are
+marked so.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,18 +10,18 @@ from dataclasses import replace
 
 from terrace.testing.results import TestResult
 
-#: Runs the checks of a group that have these names, alone: in a fresh guest where they are of a guest.
+#: Runs the checks of a group with these names alone: in a new guest, if they need a guest.
 RunAlone = Callable[[Sequence[str]], Iterable[TestResult]]
 
 
 def retriable(results: Iterable[TestResult]) -> list[TestResult]:
-    """The failures that are tried once more; none when one of the results is final: that decides the run."""
+    """Get the failures to retry; none if one of the results is final, which decides the run."""
     failed = [result for result in results if result.status == "fail"]
     return [] if any(result.final for result in failed) else failed
 
 
 def batches(names: Iterable[str], unit: Callable[[str], str]) -> list[list[str]]:
-    """The names, those of one unit (a program, a boot) together, in their order and each once."""
+    """Group the names by unit (a program, a boot), in order and each once."""
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         found.setdefault(unit(name), []).append(name)
@@ -30,10 +31,10 @@ def batches(names: Iterable[str], unit: Callable[[str], str]) -> list[list[str]]
 def second_tries(
     failed: Sequence[TestResult], unit: Callable[[str], str], run_alone: RunAlone
 ) -> Iterator[tuple[TestResult | None, TestResult]]:
-    """Try `failed` once more, a unit at a time: pairs of a first result and the one that takes its place.
+    """Retry `failed`, one unit at a time; return pairs of a first result and its replacement.
 
-    What is final in a second try is a result of its own, with None beside it. A check that does not pass then, or is
-    not heard of, keeps its failure, with both stories in it.
+    A final failure of a second try is a result of its own, paired with None. A check that does not
+    pass then, or has no result, keeps its failure, with both descriptions.
     """
     by_name = {result.name: result for result in failed}
     for names in batches(by_name, unit):
@@ -41,7 +42,7 @@ def second_tries(
         for result in run_alone(names):
             if result.status == "fail" and result.final:
                 yield None, replace(result, detail=f"on the second try of {', '.join(names)}:\n{result.detail}")
-            # Of what else ran with it the first try has told.
+            # The first try has reported the other checks that ran with it.
             second[result.name] = result
         for name in names:
             first, then = by_name[name], second.get(name)

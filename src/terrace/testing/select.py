@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The expressions of -k: words joined by and, or, not and parentheses, as pytest has them."""
+"""Expressions of -k: words with and, or, not and parentheses, as in pytest."""
 
 import re
 from collections.abc import Callable
@@ -11,9 +11,10 @@ _TOKEN = re.compile(r"\s*(\(|\)|[^\s()]+)")
 
 
 def parse_selector(expression: str | None) -> Selector:
-    """A function that says whether a test of that name (`group/name`) is wanted; None wants all.
+    """Create a function that selects tests by name (`group/name`); None selects all.
 
-    A word matches where it is part of the name, without regard to case. Raises UsageError for bad syntax.
+    A word matches as a part of the name, without regard to case. Raises UsageError for invalid
+    syntax.
     """
     if expression is None:
         return lambda name: True

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The skips that are expected: tests/skips.toml names each with a reason. Any other skip is a failure.
+"""Expected skips: tests/skips.toml lists each with a reason. Any other skip is a failure.
 
-On a kernel without an interface the programs of that interface skip themselves; without this list that would pass.
+On a kernel without an interface the programs of that interface skip themselves; without this list
+that would pass.
 """
 
 import re
@@ -23,7 +24,7 @@ _KEYS = {"groups", "name", "reason", "sometimes"}
 
 @dataclass(frozen=True)
 class Skip:
-    """Checks of `groups` that are skipped there; `name` is theirs without the group, * stands for any text.
+    """Checks of `groups` that are skipped; `name` is without the group, * matches any text.
 
     Each group has its kernel. Without `sometimes` the check is skipped in every run.
     """
@@ -34,14 +35,14 @@ class Skip:
     sometimes: bool = False
 
     def covers(self, group: str, name: str) -> bool:
-        """Whether this is the entry of a check."""
+        """Whether this entry matches a check."""
         pattern = ".*".join(re.escape(part) for part in self.name.split("*"))
         return group in self.groups and re.fullmatch(pattern, name, re.DOTALL) is not None
 
     def contradicts(self, result: TestResult) -> bool:
         """Whether a result shows that the check, or its program, ran."""
         program, _, check = result.name.partition(":")
-        # The runner itself adds that check to each program, skipped or not.
+        # The runner adds that check to each program, skipped or not.
         if self.sometimes or result.status == "skip" or check == STATE_CHECK:
             return False
         return self.covers(result.group, result.name) or (check != "" and self.covers(result.group, program))
@@ -54,11 +55,11 @@ class Skips:
     entries: tuple[Skip, ...]
 
     def reason(self, group: str, name: str) -> str | None:
-        """The reason for which a check is skipped; None when it has no entry."""
+        """Get the reason for a skip; None if the check has no entry."""
         return next((entry.reason for entry in self.entries if entry.covers(group, name)), None)
 
     def judge(self, result: TestResult) -> TestResult:
-        """The same result; a failure when it is a skip without an entry, or a pass in spite of an entry."""
+        """Get the final result: a skip without an entry, and a pass in spite of an entry, become failures."""
         if result.status == "skip" and result.detail != OVERTIME:
             if self.reason(result.group, result.name) is not None:
                 return result
@@ -72,9 +73,10 @@ class Skips:
     def complete(
         self, group: str, results: Iterable[TestResult], names: Callable[[], Collection[str]], wanted: Selector
     ) -> Iterator[TestResult]:
-        """`results`, then one for each wanted name without a result: a skip with an entry, a failure without one.
+        """Yield `results`, then one for each wanted name without a result: a skip with an entry, a
+        failure without one.
 
-        After a result that is final the group has failed, and the checks that did not run are not named.
+        After a final result the group has failed, and checks that did not run are not listed.
         """
         seen: set[str] = set()
         failed = False
@@ -90,7 +92,9 @@ class Skips:
 
 
 def load_skips(groups: Collection[str], path: Path | None = None) -> Skips:
-    """The entries of `path` (default: ours) for `groups`. Raises UsageError that names the file and the mistake."""
+    """Load the entries of `path` (default: the repository's) for `groups`. Raises UsageError with
+    the file and the error.
+    """
     file = path or repo_root() / SKIPS_FILE
     try:
         text = tomllib.loads(file.read_text(encoding="utf-8"))

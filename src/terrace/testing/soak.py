@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""--soak: the same checks many times on a host that is kept busy, and how often each passed.
+"""--soak: run the same checks many times on a busy host, and count how often each passed.
 
-That is the evidence by which a check enters the gate, or comes back to it.
+A check enters the gate, or returns to it, with this evidence.
 """
 
 import signal
@@ -20,7 +20,7 @@ BUSY_LOOPS = 4
 
 @dataclass
 class Count:
-    """How often one check passed, failed and was skipped; `seen` has the reasons of its failures."""
+    """Number of passes, failures and skips of one check; `seen` has the reasons of its failures."""
 
     passed: int = 0
     failed: int = 0
@@ -38,7 +38,7 @@ class Soak:
     counts: dict[str, Count] = field(default_factory=dict)
 
     def run(self, one_round: Callable[[], Iterable[TestResult]], go_on: Callable[[], bool]) -> Iterator[int]:
-        """Do all rounds, giving the number of each that is over; ends early after a failure that is final."""
+        """Run all rounds, yielding the number of each finished one; ends early after a final failure."""
         while self.done < self.rounds and not self.final and go_on():
             for result in one_round():
                 self._add(result)
@@ -54,7 +54,7 @@ class Soak:
         else:
             count.failed += 1
             self.final |= result.final
-            # The rounds end with a final failure: all of it is needed.
+            # The rounds end with a final failure, whose whole text is needed.
             lines = result.detail.strip().splitlines()
             told = "\n    ".join(lines if result.final else lines[:1])
             count.seen.append(f"round {self.done + 1}: {told}")
@@ -66,7 +66,7 @@ class Soak:
         return self.done == self.rounds and bool(every) and all(every)
 
     def lines(self) -> list[str]:
-        """`49 of 50  selftest/NAME:CHECK`, the worst first, with what was seen."""
+        """Format `49 of 50  selftest/NAME:CHECK`, the worst first, with the failures."""
         told = []
         for name, count in sorted(self.counts.items(), key=lambda item: (item[1].passed, item[0])):
             other = [f"{n} {word}" for n, word in ((count.failed, "failed"), (count.skipped, "skipped")) if n]
@@ -75,7 +75,7 @@ class Soak:
         return told
 
     def as_json(self) -> dict[str, Any]:
-        """For --json (docs/reference/schema/soak.schema.json)."""
+        """Create the document of --json (docs/reference/schema/soak.schema.json)."""
         return {
             "version": 1,
             "kind": "soak",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Public test suites of memory policies, unchanged, on our kernel with the same on stock beside it."""
+"""Public test suites of memory policies, unchanged, on the Terrace kernel and on stock for comparison."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from terrace.testing.results import TestResult
 from terrace.testing.select import Selector
 
 GROUP = "suites"
-#: Two nodes with CPUs: what these suites were written for.
+#: Two nodes with CPUs, the machine these suites were written for.
 TOPOLOGY = "seed-003-two-socket"
 _LIMIT_S = 3600.0
 _OUTPUT_LINES = 30
@@ -30,8 +30,9 @@ _SKIPPED = 77
 _STRESS = "stress-ng"
 _NUMACTL_PACKAGES = ("build-essential", "autoconf", "automake", "libtool", "bc")
 
-#: numactl's `make check` (TESTS in its Makefile.am), and what it builds beside that and runs by hand. Without numademo,
-#: which measures bandwidth and is not through after a quarter of an hour in a guest without hardware help.
+#: numactl's `make check` (TESTS in its Makefile.am), and programs that it also builds and that are
+#: run by hand. Without numademo, which measures bandwidth and takes more than a quarter of an hour
+#: in a guest without hardware virtualisation.
 NUMACTL = (
     "test/bind_range",
     "test/checkaffinity",
@@ -46,25 +47,25 @@ NUMACTL = (
     "test/realloc_test",
     "test/tshared",
 )
-#: Every call of this family with good and bad arguments, from two processes at once.
+#: Every call of this family with valid and invalid arguments, from two processes at once.
 STRESSORS = ("numa",)
 
 
 @dataclass(frozen=True)
 class _Ran:
-    """How one test ended: its exit code, None if it never did, and its last lines."""
+    """Result of one test: its exit code, None if it did not end, and its last lines."""
 
     code: int | None
     lines: tuple[str, ...] = ()
 
 
 def suite_names() -> list[str]:
-    """The tests, by suite."""
+    """List the tests, by suite."""
     return [*(f"numactl/{Path(name).name}" for name in NUMACTL), *(f"stress-ng/{name}" for name in STRESSORS)]
 
 
 def require_suites(names: Sequence[str]) -> None:
-    """Have the Debian packages of the tests `names`. Raises MissingError; call it before a kernel is built."""
+    """Install the Debian packages of the tests `names`. Raises MissingError; call it before a kernel is built."""
     if any(name.startswith("numactl/") for name in names):
         require_packages(_NUMACTL_PACKAGES, "build numactl's own regression tests")
     if any(name.startswith("stress-ng/") for name in names):
@@ -72,9 +73,11 @@ def require_suites(names: Sequence[str]) -> None:
 
 
 def run_suites(kernels: dict[str, Path], wanted: Selector, note: Callable[[str], None]) -> Iterator[TestResult]:
-    """Run what is wanted on each of `kernels`, by flavour; the last one is judged, the others are compared with.
+    """Run the wanted tests on each of `kernels`, by flavour; the last one is judged by comparison
+    with the others.
 
-    A test that fails on stock in the same way says nothing about our kernel: it is skipped, and says so.
+    A test that fails in the same way on stock proves nothing about the Terrace kernel: it is
+    skipped, with that reason.
     """
     commands = {
         name: command
@@ -108,7 +111,7 @@ def _told(ran: _Ran) -> str:
 
 
 def _run_all(vmlinux: Path, commands: dict[str, str]) -> dict[str, _Ran]:
-    """All of them in one boot, each in a process group of its own, their output apart."""
+    """Run all of them in one boot, each in its own process group, with separate outputs."""
     mark = f"@{secrets.token_hex(6)}"
     script = "".join(
         f"echo {mark} start {shlex.quote(name)}; setsid sh -c {shlex.quote(command)} </dev/null 2>&1; "
@@ -129,7 +132,7 @@ def _taken_apart(guest: GuestResult, mark: str, commands: dict[str, str]) -> dic
         body, _, code = rest.partition(f"{mark} end ")
         lines = tuple(line for line in body.splitlines() if line.strip())[-_OUTPUT_LINES:]
         ran[name] = _Ran(int(code) if code.strip() else None, lines)
-    # What the kernel said ends the whole boot for those that ran when it did.
+    # A kernel report ends the boot for all tests that were running.
     reports = tuple(report.title for report in guest.reports)
     if reports:
         ran = {name: _Ran(None, (*reports, *one.lines)) for name, one in ran.items()}
@@ -149,7 +152,7 @@ def _numactl_commands() -> dict[str, str]:
 
 
 def _numactl() -> Path:
-    """Its sources, built as its README says; kept in the cache. Raises MissingError, BuildError."""
+    """Build its sources as its README describes; kept in the cache. Raises MissingError, BuildError."""
     target = make_cache_dir() / "suites" / "numactl"
     if (target / ".built").exists():
         return target
@@ -167,14 +170,14 @@ def _numactl() -> Path:
 
 
 def _make_check() -> list[str]:
-    # No tests to run: builds the programs they are.
+    # No tests to run: only builds the test programs.
     return ["make", "-s", f"-j{cpu_count()}", "check", "TESTS="]
 
 
 def _debian_source(package: str, folder: Path) -> Path:
-    """The unpacked source of a Debian package: from the places this machine's own packages are from.
+    """Unpack the source of a Debian package, from the archives of this machine's own packages.
 
-    Has lists of its own, so that the machine's are left as they are.
+    Uses separate package lists, so that the machine's are unchanged.
     """
     for name in ("parts", "lists/partial", "cache/archives/partial", "source"):
         (folder / name).mkdir(parents=True)

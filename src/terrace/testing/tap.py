@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""TAP and KTAP: test results as lines of text, nested by indentation, maybe between lines that are none."""
+"""Parse TAP and KTAP: test results as lines of text, nested by indentation, possibly between other lines."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,9 +17,10 @@ _NOTE_LINES = 30
 
 @dataclass(frozen=True)
 class Tap:
-    """One result with those nested in it. `status` is pass, fail or skip.
+    """One result with its nested results. `status` is pass, fail or skip.
 
-    `note` says more: of a failure the last lines before it, of a skip the reason, of a pass its comments (`# …`).
+    `note` has details: for a failure the last lines before it, for a skip the reason, for a pass
+    its comments (`# …`).
     """
 
     name: str
@@ -30,7 +31,7 @@ class Tap:
 
 @dataclass(frozen=True)
 class TapReport:
-    """All top-level results, and what is wrong with the report itself ("" parts: nothing)."""
+    """All top-level results, and errors of the report itself ("" parts: none)."""
 
     results: tuple[Tap, ...]
     problems: tuple[str, ...]
@@ -39,7 +40,7 @@ class TapReport:
 
 @dataclass
 class _Level:
-    """What was read so far at one depth, since the result one depth up."""
+    """Results at one depth since the last result one level up."""
 
     results: list[Tap] = field(default_factory=list)
     plan: int | None = None
@@ -95,7 +96,7 @@ class _Parser:
             level.results.extend(Tap(f"test {n}", "fail", "no result") for n in range(len(level.results), number))
 
     def _close(self, depth: int) -> tuple[Tap, ...]:
-        """End a nested list of results; all that is deeper has no result of its own and so is a problem."""
+        """End a nested list of results; deeper results without a parent result are an error."""
         if depth >= len(self.levels):
             return ()
         for deeper in self.levels[depth + 1 :]:
@@ -124,7 +125,7 @@ class _Parser:
 
 
 def parse_tap(lines: Iterable[str]) -> TapReport:
-    """Read TAP or KTAP; lines that are neither are passed over."""
+    """Parse TAP or KTAP; other lines are ignored."""
     parser = _Parser()
     for line in lines:
         parser.feed(line.rstrip())
@@ -132,7 +133,7 @@ def parse_tap(lines: Iterable[str]) -> TapReport:
 
 
 def leaves(results: Sequence[Tap], depth: int, prefix: str = "") -> list[tuple[str, Tap]]:
-    """The results `depth` levels down (or where the nesting ends before), named outer.inner."""
+    """Get the results `depth` levels down (or where the nesting ends earlier), named outer.inner."""
     found: list[tuple[str, Tap]] = []
     for result in results:
         name = f"{prefix}{result.name}"
