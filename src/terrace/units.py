@@ -36,10 +36,12 @@ def clipped(text: str) -> str:
 
 
 def to_whole(text: str, low: int, high: int) -> int | None:
-    """The whole number that `text` is, in decimal digits of ASCII; None if it is none, or not from `low` to `high`.
+    """Parse `text` as a whole number in decimal digits of ASCII; None if it is none, or not from
+    `low` to `high`.
 
-    `high` has at most 20 digits. All numbers from outside are read here, or by what is built on it: `int` accepts
-    other scripts and underscores, and refuses 5,000 digits with an error of its own.
+    `high` has at most 20 digits. All numbers from outside are parsed here, or by functions based on
+    this one: `int` accepts other scripts and underscores, and rejects 5,000 digits with another
+    error.
     """
     found = re.fullmatch(r"(-?)0*([0-9]{1,20})", text)
     value = int(found[1] + found[2]) if found else None
@@ -47,7 +49,8 @@ def to_whole(text: str, low: int, high: int) -> int | None:
 
 
 def _scaled(number: str, unit: int) -> int | None:
-    """`number` (decimal digits, maybe a fraction) times `unit`, exactly; the part below one is cut off.
+    """Multiply `number` (decimal digits, optionally a fraction) by `unit`, exactly; a fraction of
+    the result is cut off.
 
     None if it is above `_MOST`.
     """
@@ -61,9 +64,9 @@ def _scaled(number: str, unit: int) -> int | None:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `4096`, `4K`, `1.5G`, `64MiB` (powers of 1024).
+    """Parse bytes of `4096`, `4K`, `1.5G`, `64MiB` (powers of 1024).
 
-    Raises UsageError when `text` is none of these.
+    Raises UsageError if `text` is none of these.
     """
     match = _SIZE.fullmatch(text.strip())
     if not match:
@@ -74,9 +77,9 @@ def parse_size(text: str) -> int:
 
 
 def whole_number(option: str, low: int, high: int) -> Callable[[str], int]:
-    """A reader of the value of `option`, for argparse: a whole number from `low` to `high`.
+    """Create a parser of the value of `option`, for argparse: a whole number from `low` to `high`.
 
-    It raises UsageError with the option, the value and what is allowed.
+    It raises UsageError with the option, the value and the allowed range.
     """
 
     def read(text: str) -> int:
@@ -89,7 +92,7 @@ def whole_number(option: str, low: int, high: int) -> Callable[[str], int]:
 
 
 def parse_pids(option: str, text: str) -> frozenset[int]:
-    """Process numbers of the value of `option`, `1234` or `1234,5678`. Raises UsageError."""
+    """Parse process numbers of the value of `option`, `1234` or `1234,5678`. Raises UsageError."""
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"\d{1,9}", part, re.ASCII) and int(part) for part in parts):
         raise UsageError(f"{option} {text}: use process numbers with commas between (1234,5678)")
@@ -97,7 +100,7 @@ def parse_pids(option: str, text: str) -> frozenset[int]:
 
 
 def factor(option: str) -> Callable[[str], float]:
-    """As `whole_number`, for a number above 0 that something is multiplied by."""
+    """Like `whole_number`, for a factor above 0."""
 
     def read(text: str) -> float:
         if not re.fullmatch(_NUMBER, text) or not 0 < float(text) < 1e9:
@@ -108,7 +111,9 @@ def factor(option: str) -> Callable[[str], float]:
 
 
 def format_size(count: int) -> str:
-    """Bytes with the largest unit that keeps the number at 1 or more, and one decimal: 0B, 512B, 4K, 1.5G, 2T."""
+    """Format bytes with the largest unit that keeps the number at 1 or more, and one decimal: 0B,
+    512B, 4K, 1.5G, 2T.
+    """
     for unit, name in _SIZE_STEPS:
         tenths = (abs(count) * 10 + unit // 2) // unit
         if abs(count) >= unit:
@@ -119,9 +124,9 @@ def format_size(count: int) -> str:
 
 
 def parse_time_ns(text: str) -> int:
-    """Nanoseconds of `5ms`, `1.5s`, `200us`, `2min`, `1h`.
+    """Parse nanoseconds of `5ms`, `1.5s`, `200us`, `2min`, `1h`.
 
-    Raises UsageError when `text` is none of these; a bare number has no meaning without its unit.
+    Raises UsageError if `text` is none of these; a number without a unit is invalid.
     """
     match = _TIME.fullmatch(text.strip())
     shown = clipped(text)
@@ -133,9 +138,10 @@ def parse_time_ns(text: str) -> int:
 
 
 def parse_interval_s(text: str) -> float:
-    """Seconds of the value of --interval: `500ms`, `2min`, or seconds where there is no unit, as for vmstat and top.
+    """Parse seconds of the value of --interval: `500ms`, `2min`, or seconds without a unit, as for
+    vmstat and top.
 
-    Raises UsageError when it is none of these, or more than a day.
+    Raises UsageError if it is none of these, or more than a day.
     """
     word = text.strip()
     try:
@@ -150,16 +156,17 @@ def parse_interval_s(text: str) -> float:
 
 
 def parse_nodes(text: str, known: Iterable[int], whose: str = "this machine has") -> list[int]:
-    """Node numbers of a set in numactl's syntax: see `parse_set`."""
+    """Parse node numbers of a set in numactl's syntax: see `parse_set`."""
     return parse_set(text, known, "node", whose)
 
 
 def parse_set(text: str, known: Iterable[int], noun: str, whose: str) -> list[int]:
-    """Numbers of a set in numactl's syntax: `0,2-3`, `all`, `!1` (all but 1), `+0-1` (the first two), `!+0`.
+    """Parse a set in numactl's syntax: `0,2-3`, `all`, `!1` (all but 1), `+0-1` (the first two),
+    `!+0`.
 
-    `known` are the numbers that there are; the result is sorted, without repeats, and a part of them. Both ends of a
-    range have to be known, numbers between them need not be. `noun` and `whose` name `known` in a message.
-    Raises UsageError for bad syntax, a number that is not known, or an empty result.
+    `known` are the existing numbers; the result is a sorted subset, without repeats. Both ends of a
+    range must exist, numbers between them need not. `noun` and `whose` name `known` in a message.
+    Raises UsageError for invalid syntax, an unknown number, or an empty result.
     """
     every = sorted(set(known))
     body = text.strip()
@@ -178,7 +185,7 @@ def parse_set(text: str, known: Iterable[int], noun: str, whose: str) -> list[in
 
 
 def _parse_ranges(body: str, known: list[int], relative: bool) -> set[int]:
-    """Numbers of `0,2-3`; relative ones are places in `known`. Raises ValueError."""
+    """Parse numbers of `0,2-3`; relative ones are places in `known`. Raises ValueError."""
     chosen: set[int] = set()
     for part in body.split(","):
         match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip(), re.ASCII)
@@ -200,7 +207,7 @@ def _parse_ranges(body: str, known: list[int], relative: bool) -> set[int]:
 
 
 def format_nodes(nodes: Iterable[int]) -> str:
-    """Node numbers as `parse_nodes` reads them: 0,2-3; 'none' for an empty set."""
+    """Format node numbers as `parse_nodes` reads them: 0,2-3; 'none' for an empty set."""
     ranges: list[list[int]] = []
     for node in sorted(set(nodes)):
         if ranges and node == ranges[-1][1] + 1:

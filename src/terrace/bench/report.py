@@ -24,13 +24,13 @@ All times are of a model (QEMU, not hardware). Compare ratios between rows, not 
 over n seeds (t distribution); with n = 1 there is none, and small differences mean nothing.
 """
 
-_VALIDATION = """## The timing model beside published figures
+_VALIDATION = """## The timing model and published figures
 
 Each machine with published figures has a topology (`topologies/seed-*`); `./terrace bench validate run` measures again.
 "May be off by" is the known deviation, in percent or points, plus a margin: a row with a larger deviation fails a check
 of the suite. The limits of the model: [timing model](explanation/timing-model.md).
 """
-_PLACEMENTS = """## Weighted interleave beside other placements
+_PLACEMENTS = """## Weighted interleaving and other placements
 
 The loads and machines of the mempolicy2 series (`topologies/seed-002-*`): speed in percent of DRAM only, the published
 speed in parentheses. Weights of a load's arrays alone need the Terrace kernel; all other rows ran on stock.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verbs of `terrace`, one module each, imported only when used.
+"""The subcommands of `terrace`, one module each, imported only when used.
 
-A verb module has `add_arguments(parser)` and `main(args) -> int` (the exit code). It may have `check_arguments(args)`,
-which refuses bad words before anything is installed; one with packages of its own can be imported without them, and may
-have `needs_packages(args) -> bool`, which says whether these words are among those that take them.
+A subcommand module has `add_arguments(parser)` and `main(args) -> int` (the exit code). It may have
+`check_arguments(args)`, which rejects invalid arguments before anything is installed. A module with
+packages of its requirements can be imported without them, and may have `needs_packages(args) ->
+bool`, which returns whether these arguments need them.
 """
 
 import importlib.util
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verb:
-    """One word of the command line; `needs` names its file in requirements/ (None: Python's own library only).
+    """One subcommand; `needs` names its file in requirements/ (None: Python's standard library
+    only).
 
-    `debian` names the package that brings the same, for a tool that is installed and has no requirements/.
+    `debian` names the package with the same contents, for an installed tool without requirements/.
     """
 
     name: str
@@ -69,5 +71,5 @@ _TABLE = (
 
 
 def verbs() -> dict[str, Verb]:
-    """The verbs that exist, by name, in the order of the help text."""
+    """Get the subcommands by name, in the order of the help text."""
     return {verb.name: verb for verb in _TABLE if importlib.util.find_spec(verb.module) is not None}

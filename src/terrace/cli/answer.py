@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The answer of a verb as JSON: what --json and -o FILE mean, the same in all of them.
+"""The result of a subcommand as JSON: the meaning of --json and -o FILE, the same in all of them.
 
---json: stdout has the document and nothing else. -o FILE: the document goes into FILE, stdout has the text as ever.
-Both: the document goes into FILE, and stdout stays empty.
+--json: stdout has the document and nothing else. -o FILE: the document is written to FILE, and
+stdout has the text as usual. Both: the document is written to FILE, and stdout stays empty.
 """
 
 import argparse
@@ -22,7 +22,7 @@ Document = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser, file: bool = True) -> None:
-    """The words --json and, unless -o of this verb is something else it writes, -o FILE."""
+    """Add --json and, unless -o of this subcommand writes something else, -o FILE."""
     parser.add_argument(
         "--json", action="store_true", help=f"print JSON, and nothing else ({document('reference/json.md')})"
     )
@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser, file: bool = True) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse what no verb can use, before anything long is run: FILE of -o, DIR of --root. Raises UsageError."""
+    """Reject arguments that are invalid for any subcommand before long work: FILE of -o, DIR of
+    --root. Raises UsageError.
+    """
     if getattr(args, "root", None) is not None:
         check_root(args.root)
     if getattr(args, "json_file", None):
@@ -49,7 +51,7 @@ def check_root(root: str) -> None:
 
 
 def check_writable(option: str, path: Path) -> None:
-    """Raise UsageError when the file `path`, the value of `option`, can surely not be written."""
+    """Raise UsageError if the file `path`, the value of `option`, certainly cannot be written."""
     folder = path.absolute().parent
     if path.is_dir():
         raise UsageError(f"{option} {path}: this is a folder; name a file in it")
@@ -60,9 +62,9 @@ def check_writable(option: str, path: Path) -> None:
 
 
 def give(args: argparse.Namespace, document: Document, text: Callable[[], None] | None = None) -> None:
-    """The answer where it is wanted: as JSON, by calling `text`, which prints it for people, or both.
+    """Write the result as requested: as JSON, by calling `text`, which prints it as text, or both.
 
-    Raises TerraceError when the file cannot be written.
+    Raises TerraceError if the file cannot be written.
     """
     if path := getattr(args, "json_file", None):
         _write(path, document)
@@ -80,14 +82,14 @@ def _write(path: Path, document: Document) -> None:
 
 
 class Lines:
-    """As `give`, again and again: a document a line, each there as soon as it is given."""
+    """Like `give`, for several results: one document per line, each written at once."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
         self._file: TextIO | None = None
 
     def give(self, document: Document, text: Callable[[], None]) -> None:
-        """The next one. Raises TerraceError when the file cannot be written."""
+        """Write the next result. Raises TerraceError if the file cannot be written."""
         if self._args.json_file:
             self._write(json.dumps(document))
         elif self._args.json:
@@ -108,6 +110,6 @@ class Lines:
 
 @contextlib.contextmanager
 def text_aside(args: argparse.Namespace) -> Iterator[None]:
-    """With --json, what is printed meanwhile (long work tells as it goes) goes to stderr; `give` comes afterwards."""
+    """With --json, print the progress of long work to stderr; `give` is called afterwards."""
     with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
         yield

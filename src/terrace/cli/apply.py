@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace apply: bring the kernel to what a file of settings says."""
+"""terrace apply: apply a file of settings to the kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from terrace.paths import front_door, has_lab, repo_root
 from terrace.sysfs import KernelFiles
 
 JSON_VERSION = 1
-#: Below `repo_root`.
+#: Path below `repo_root`.
 DOCUMENT = "docs/reference/settings.md"
 
 EPILOG = """\
@@ -33,7 +33,7 @@ that it had before. `terrace set --save KNOB VALUE` sets a knob and writes it to
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     what = parser.add_mutually_exclusive_group()
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     if args.example or args.unit:
         return _print_file(args)
     if args.undo and (args.file or args.cgroup):
@@ -163,7 +163,7 @@ def _sum_up(path: Path, planned: apply.Plan, dry_run: bool) -> None:
 
 
 def _label(knob: Knob) -> str:
-    """The knob's name, behind that of the cgroup if it is one of a cgroup."""
+    """Get the knob's name, after that of the cgroup for a knob of a cgroup."""
     folder = knob.path.rpartition("/")[0]
     return f"{folder.removeprefix(CGROUPS + '/')}: {knob.name}" if folder.startswith(CGROUPS) else knob.name
 

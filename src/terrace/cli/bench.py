@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace bench: run experiments, report and compare their results, judge the timing model."""
+"""terrace bench: run experiments, report and compare their results, validate the timing model."""
 
 import argparse
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _USUAL_BUILD_S = 330.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of `terrace bench`."""
+    """Add the options of `terrace bench`."""
     verbs = parser.add_subparsers(dest="bench_verb", required=True, metavar="list|run|report|compare|validate|worker")
     jobs = whole_number("--jobs", 1, 1024)
     answer.add_arguments(verbs.add_parser("list", help="the experiments there are, and what for"))
@@ -66,18 +66,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse to write what only a checkout has."""
+    """Reject writing files that only a checkout has."""
     if args.bench_verb == "report" and args.output is None:
         require_checkout("terrace bench report")
 
 
 def needs_packages(args: argparse.Namespace) -> bool:
-    """Not to see what there is, and what would be run."""
+    """Lists and dry runs need no packages."""
     return args.bench_verb not in ("list", "validate") and not (args.bench_verb == "run" and args.dry_run)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     if args.bench_verb == "list":
         return _list(args)
     if args.bench_verb == "run":
@@ -100,7 +100,7 @@ def main(args: argparse.Namespace) -> int:
     from terrace.bench.report import write_all, write_excerpts
 
     written = write_all(args.output or repo_root() / "docs" / "results.md")
-    # Tables in another file leave the README as it is.
+    # Tables in another file leave the README unchanged.
     written = written if args.output else [*written, *write_excerpts()]
     return _give_files(args, written)
 
@@ -110,7 +110,7 @@ def _document(kind: str, **fields: object) -> dict[str, object]:
 
 
 def _table(rows: Sequence[Sequence[str]], head: Sequence[str], title: str = "") -> dict[str, object]:
-    """A table as a document has it: as people see it, the cells in words."""
+    """Convert a table for a document: as printed, with cells as text."""
     return {**({"title": title} if title else {}), "columns": list(head), "rows": [list(row) for row in rows]}
 
 
@@ -163,7 +163,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    """Measure what there is no result of, or print the table; 1 when a row is off by more than it knows of."""
+    """Measure missing results, or print the table; return 1 if a row has a larger deviation than recorded."""
     place = writable if args.what == "run" else measured
     folder = args.results or place(results_folder())
     if args.what == "run":
@@ -203,7 +203,7 @@ def _pick(item: Experiment, args: argparse.Namespace) -> list[Cell]:
 
 
 def _announced(flavours: Sequence[str]) -> list[str]:
-    """The flavours again, after saying how long it takes to build what is missing."""
+    """Get the flavours, after printing how long the build of missing ones takes."""
     missing = [flavour for flavour in flavours if find_built(flavour) is None]
     if missing:
         once = format_duration(len(missing) * _USUAL_BUILD_S * 2 / cpu_count())
@@ -235,7 +235,9 @@ def _measure(session: Session, args: argparse.Namespace, open_for_s: float | Non
 
 
 def _verdict(picked: Sequence[tuple[Experiment, list[Cell], Path]], left: bool) -> tuple[list[dict[str, object]], bool]:
-    """Print tables of what there is now, and the shape of those that promise one; the same for JSON, is one broken."""
+    """Print tables of the present results, and checks of those that have any; the same for JSON;
+    return whether one failed.
+    """
     from terrace.bench import tables
 
     shown: list[dict[str, object]] = []

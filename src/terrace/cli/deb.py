@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace deb: Debian packages for a real machine."""
+"""terrace deb: build Debian packages for a real machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ says which commit they are. All of them go into build/deb: apt install ./build/d
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     help_text = "; ".join(f"{name} ({what})" for name, what in WHAT.items())
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse what cannot be made. Raises UsageError."""
+    """Reject packages that cannot be built. Raises UsageError."""
     if unknown := [name for name in args.what if name not in WHAT]:
         raise UsageError(f"there is no package '{unknown[0]}' to make; there are {', '.join(WHAT)}")
     if "tools" in (args.what or WHAT):
@@ -63,12 +63,12 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     wanted = args.what or list(WHAT)
     written: list[Path] = []
     with answer.text_aside(args):
         if "kernel" in wanted:
-            # What is wrong with it is told before anything is made.
+            # Report errors of the base before anything is built.
             base = _base(args)
             require_packages(kernel.PACKAGES, "make Debian packages of the kernel")
         if "tools" in wanted:
@@ -98,7 +98,7 @@ def _read_modules(path: Path) -> str:
 
 
 def _read(option: str, path: Path, expected: str, line: str, named: str) -> str:
-    """The text of a file of which some line must be like ``line``. Raises UsageError."""
+    """Read a file of which at least one line must be like ``line``. Raises UsageError."""
     try:
         text = read_regular(path, _MOST_BYTES).decode("utf-8")
     except OSError as error:

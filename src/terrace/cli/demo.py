@@ -19,7 +19,7 @@ DEFAULT_SIZE = "64M"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of `terrace demo`."""
+    """Add the options of `terrace demo`."""
     parser.description = (
         "Run one memory load, all of it on the slow node at first, on the stock kernel with numa_balancing 0, 1 and 2 "
         "and on Terrace; print what was measured and draw how the pages came to DRAM."
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse what cannot be run before anything is installed or built."""
+    """Reject invalid arguments before anything is installed or built."""
     _workload(args)
     answer.check_writable("--picture", args.picture)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace doctor: what is missing here, and how to get it."""
+"""terrace doctor: report missing requirements, and how to install them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ elsewhere. Exit code 3 when a check of a role looked at fails, 0 otherwise (warn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("--for", dest="role", choices=("machine", "lab", "all"), help="the role to look at")
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb; 3 when something needed is missing."""
+    """Run the subcommand; return 3 if a requirement is missing."""
     files = KernelFiles(args.root)
     now = snapshot.take(files)
     if args.role in ("lab", "all") and not has_lab():

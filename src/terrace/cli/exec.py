@@ -46,7 +46,7 @@ USAGE = """terrace exec [PLACEMENT] [CPUS] [--range-file FILE[:OFFSET+SIZE]] [--
 
 
 class _Once(argparse.Action):
-    """The value of an option that may be given once; ``same`` stands for the set of the option before."""
+    """An option that may be given once; ``same`` replaces the set of the option before."""
 
     def __call__(
         self,
@@ -67,7 +67,7 @@ class _Once(argparse.Action):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.usage = USAGE
@@ -102,7 +102,7 @@ def _add_set(group: argparse._MutuallyExclusiveGroup, short: str, name: str, met
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb; returns only when the program could not be started, or with --show and --dry-run."""
+    """Run the subcommand; returns only if the program could not be started, or with --show and --dry-run."""
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command and not args.show:
         raise UsageError("give the program to run: terrace exec --scan-scale 0 -- CMD [ARG …]")
@@ -121,7 +121,7 @@ def main(args: argparse.Namespace) -> int:
         binding.bind(cpus, cpu_calls)
     if args.scan_scale is not None:
         set_scale(Calls(), args.scan_scale)
-    # Last, because a file keeps its policy when the rest fails.
+    # Last, because a file keeps its policy if anything else fails.
     apply(wish, files, calls)
     if args.show:
         about = describe(files, calls, cpu_calls)
@@ -147,7 +147,7 @@ def _wish(args: argparse.Namespace) -> Placement:
 
 
 def _cpus(args: argparse.Namespace, files: KernelFiles, calls: CpuCalls) -> list[int] | None:
-    """The CPUs of -N or -C, None without these."""
+    """Get the CPUs of -N or -C, None without these."""
     if args.cpunodebind is not None:
         return binding.cpus_of_nodes(args.cpunodebind, files, args.all)
     if args.physcpubind is not None:
@@ -163,7 +163,7 @@ def _dry_run(
     calls: PolicyCalls,
     command: list[str],
 ) -> int:
-    """Print the calls in their order; only --weights measured does something, which is to measure."""
+    """Print the calls in order; only --weights measured does something: it measures."""
     policy = policy_of(wish, files, calls)
     lines = [] if cpus is None else [f"sched_setaffinity({format_nodes(cpus)})"]
     if args.scan_scale is not None:
@@ -177,7 +177,8 @@ def _dry_run(
 
 def _execute(command: list[str]) -> int:
     sys.stdout.flush()
-    # Python ignores these, and what is ignored stays so over exec: the program is to end by a closed pipe, as ever.
+    # Python ignores these signals, and exec would keep that: the program has to end by a closed
+    # pipe, as usual.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -191,7 +192,7 @@ def _execute(command: list[str]) -> int:
 
 
 def check_scale(scale: int) -> None:
-    """Raise UsageError when the scan scale is out of range."""
+    """Raise UsageError if the scan scale is out of range."""
     if not 0 <= scale <= SCALE_MAX:
         raise UsageError(f"--scan-scale cannot be {scale}; allowed: 0 (never looked at) to {SCALE_MAX}")
 
@@ -199,7 +200,7 @@ def check_scale(scale: int) -> None:
 def set_scale(calls: Calls, scale: int) -> None:
     """Set the scan scale of this process.
 
-    Raises UsageError when it is out of range, MissingError when the kernel has no such call.
+    Raises UsageError if it is out of range, MissingError if the kernel has no such call.
     """
     check_scale(scale)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace features: what the running kernel can do."""
+"""terrace features: list the features of the running kernel."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _WORDS = {True: ("yes", "green"), False: ("no", "dim"), None: ("?", "yellow")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb. Always 0: a missing feature is an answer; `terrace doctor` judges."""
+    """Run the subcommand. Always returns 0: a missing feature is a result; `terrace doctor` judges."""
     files = KernelFiles(args.root)
     found = Prober(files, Calls()).all()
     document = {

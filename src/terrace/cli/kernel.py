@@ -18,7 +18,7 @@ from terrace.units import whole_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The sub-commands of `terrace kernel`."""
+    """Add the subcommands of `terrace kernel`."""
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_build(commands.add_parser("build", help="build kernels"))
     _add_tree(commands.add_parser("tree", help="make a git tree of the patched kernel to edit"))
@@ -29,19 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse to edit what is installed."""
+    """Reject editing an installed tool."""
     if args.command in ("tree", "save", "refresh"):
         require_checkout(f"terrace kernel {args.command}")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the sub-command and return its exit code."""
+    """Run the subcommand and return its exit code."""
     code: int = args.run(args)
     return code
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """The word --jobs."""
+    """Add --jobs."""
     number = whole_number("--jobs", 1, 1024)
     parser.add_argument("--jobs", "-j", type=number, metavar="N", help="parallel jobs (default: one for each CPU)")
 

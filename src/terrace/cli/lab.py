@@ -30,7 +30,7 @@ _KUNIT_LIMIT_S = 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of `terrace lab`."""
+    """Add the options of `terrace lab`."""
     verbs = parser.add_subparsers(dest="lab_verb", required=True, metavar="run|shell|debian|kunit|list")
     run = verbs.add_parser("run", help="run one command in the guest and exit with its code")
     _add_machine(run)
@@ -101,7 +101,7 @@ def _add_out(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb; the exit code is the command's own where there is one."""
+    """Run the subcommand; the exit code is the command's, if it ran."""
     if args.lab_verb == "list":
         return _list(args)
     if args.lab_verb == "debian":
@@ -115,9 +115,9 @@ def main(args: argparse.Namespace) -> int:
 
 
 def find_vmlinux(flavour: str, given: Path | None = None) -> Path:
-    """The kernel to boot: the file `given`, or the flavour, built when it is not up to date.
+    """Get the kernel to boot: the file `given`, or the flavour, built if it is out of date.
 
-    Raises UsageError when the file is not there, BuildError when the build fails.
+    Raises UsageError if the file does not exist, BuildError if the build fails.
     """
     if given is not None:
         check_vmlinux("--vmlinux", given)
@@ -128,7 +128,7 @@ def find_vmlinux(flavour: str, given: Path | None = None) -> Path:
 
 
 def _check_plugin(argument: str | None) -> None:
-    """Refuse a file that is not there; a comma in its name is doubled, as QEMU has it."""
+    """Reject a missing file; a comma in its name is doubled, as QEMU requires."""
     if argument is None:
         return
     name = re.split(r"(?<!,),(?!,)", argument, maxsplit=1)[0].replace(",,", ",")
@@ -137,7 +137,7 @@ def _check_plugin(argument: str | None) -> None:
 
 
 def _check_machine(args: argparse.Namespace) -> None:
-    """Refuse what can be refused before a kernel is built, and in a dry run as in a real one."""
+    """Reject invalid machines before a kernel is built, also in a dry run."""
     lab_topology.choose(args)
     _timeout_s(args)
     _scratch_mb(args)
@@ -211,7 +211,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _dry_argv(args: argparse.Namespace) -> list[str]:
-    """The command line as it would be; the numbers of the sockets are those of a fresh process."""
+    """Get the command line of a dry run; the numbers of the sockets are those of a new process."""
     topology = lab_topology.choose(args)
     tree = "linux-stock" if args.kernel == "stock" else "linux-terrace"
     machine = Machine(
@@ -282,7 +282,7 @@ def _to_descriptor(fd: int) -> Sink:
 
 
 def finish(result: GuestResult) -> int:
-    """Say on stderr what only we know (a dead machine, kernel reports) and give the exit code."""
+    """Print on stderr what the guest cannot (a dead machine, kernel reports) and return the exit code."""
     if result.verdict != "ok":
         output.say(f"terrace: {result.explain()}")
     for line in result.skipped:

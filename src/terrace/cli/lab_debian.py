@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace lab debian: our packages on a whole Debian, as on a real machine."""
+"""terrace lab debian: run Terrace's packages on a complete Debian, as on a real machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ off behind it, and its exit code is given; it runs again in every boot, should i
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     lab_topology.add_arguments(parser)
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb; the exit code is the command's own where there is one."""
+    """Run the subcommand; the exit code is the command's, if it ran."""
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
     limit_s = _check(args, words)
     folder = build_dir() / "debian" / args.release
@@ -105,8 +105,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace, words: list[str]) -> float | None:
-    """Refuse what can be refused before anything is made; the time limit in seconds. Raises UsageError."""
-    # The packages of the tools are made from its files.
+    """Reject invalid arguments before anything is built; return the time limit in seconds. Raises UsageError."""
+    # The tool's packages are built from its files.
     require_checkout("terrace lab debian")
     if args.json and not args.dry_run:
         raise UsageError("lab debian: what is printed is what the command prints; --json goes with --dry-run")
@@ -140,7 +140,7 @@ def _accel(args: argparse.Namespace) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Raises UsageError while another session has this disk."""
+    """Raise UsageError while another session uses this disk."""
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -150,7 +150,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _prepare(debian: session.Debian, args: argparse.Namespace, words: Sequence[str]) -> None:
-    """Make its disks."""
+    """Create its disks."""
     linux = source.find()
     made = image.find(args.release, linux.version)
     if made.starts_its_own(linux.version):

@@ -14,7 +14,7 @@ DEFAULT_TOPOLOGY = "dram-cxl"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those that `choose` reads."""
+    """Add the options that `choose` reads."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--topology",
@@ -42,6 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def choose(args: argparse.Namespace) -> Topology:
-    """The machine of the command line. Raises UsageError."""
+    """Get the machine of the command line. Raises UsageError."""
     topology = from_words(args.numa) if args.numa else args.topology
     return choose_topology(topology, args.cpus, args.memory_scale)

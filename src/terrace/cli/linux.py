@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The option --linux of all verbs that build kernels."""
+"""The option --linux of all subcommands that build kernels."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from terrace.kernel.source import PACKAGE, SERIES, VARIABLE
 
 
 def add_linux(parser: argparse.ArgumentParser) -> None:
-    """Add --linux PATH, which names the source of all kernels that this process and its children build."""
+    """Add --linux PATH, the source of all kernels that this process and its children build."""
     parser.add_argument(
         "--linux",
         action=_Linux,

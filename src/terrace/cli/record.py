@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace record: trace what moves for a time, for `terrace report`."""
+"""terrace record: trace migrations for a time, for `terrace report`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ at either end. Ctrl-C and SIGTERM end it early, and what was recorded is kept. T
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.usage = USAGE
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse what cannot be recorded, before anything is. Raises UsageError."""
+    """Reject what cannot be recorded before anything is. Raises UsageError."""
     _request(args)
     answer.check_writable("-o", args.output)
     if args.output.exists():
@@ -62,7 +62,7 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     check_arguments(args)
     request = _request(args)
     if not may_record():
@@ -124,7 +124,7 @@ def _seconds(text: str | None) -> float:
 
 
 def _cannot_run(name: str) -> int:
-    """0, or the exit code of a program that there is not or that cannot be run; it is said."""
+    """Return 0, or the exit code for a program that does not exist or cannot be run, after printing the reason."""
     if shutil.which(name):
         return 0
     if "/" in name and Path(name).exists():
@@ -143,7 +143,7 @@ def _text(request: Request, result: Result) -> str:
 
 
 def as_json(request: Request, result: Result) -> dict[str, Any]:
-    """The document of --json (docs/reference/json.md)."""
+    """Create the document of --json (docs/reference/json.md)."""
     head = result.head
     return {
         "version": JSON_VERSION,

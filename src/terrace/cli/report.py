@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace report: one page about what `terrace record` has recorded."""
+"""terrace report: print one page about a recording of `terrace record`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ runs on it reads nothing but FILE. What each part says: {document("reference/rep
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"of terrace record ({DEFAULT_FILE})")
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse bad words, and a picture that cannot be drawn. Raises UsageError."""
+    """Reject invalid arguments, and a plot that cannot be drawn. Raises UsageError."""
     if args.file is not None and args.input is not None:
         raise UsageError(f"FILE {args.file} and -i {args.input}: give one of them")
     _only(args)
@@ -60,7 +60,7 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def _only(args: argparse.Namespace) -> Only:
-    """What -p and --cgroup narrow the page to. Raises UsageError."""
+    """Get the filter of -p and --cgroup. Raises UsageError."""
     pids = frozenset() if args.pid is None else parse_pids("--pid", args.pid)
     try:
         return Only(pids, "" if args.cgroup is None else below_cgroups(args.cgroup))
@@ -69,12 +69,12 @@ def _only(args: argparse.Namespace) -> Only:
 
 
 def needs_packages(args: argparse.Namespace) -> bool:
-    """Only the picture takes some, and Debian's python3-matplotlib does as well."""
+    """Only the plot needs packages; Debian's python3-matplotlib is sufficient."""
     return args.plot is not None and importlib.util.find_spec("matplotlib") is None
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     check_arguments(args)
     summary = summarize(read(args.input or args.file or Path(DEFAULT_FILE)), _only(args))
     if args.plot is not None:
@@ -86,7 +86,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _text(args: argparse.Namespace, summary: Summary) -> str:
-    """The page for people."""
+    """Format the page."""
     encoding = sys.stdout.encoding or "utf-8"
     if args.heat:
         return heat_page.as_text(summary, args.limit or _PROCESSES, encoding)

@@ -31,7 +31,7 @@ it again, and the unit that `terrace apply --unit` prints does that at boot.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     files = KernelFiles(args.root, dry_run=args.dry_run)
     cgroup = None if args.cgroup is None else knobs.cgroup_path(files, args.cgroup)
     if args.list:
@@ -74,7 +74,7 @@ def _all(files: KernelFiles, cgroup: str | None) -> list[Knob]:
 
 
 def _pairs(words: list[str], cgroup: str | None) -> Knob | list[tuple[Knob, str]]:
-    """The knob to show, or knobs and the values to write."""
+    """Get the knob to show, or knobs and the values to write."""
 
     def find(name: str) -> Knob:
         return knobs.find(name) if cgroup is None else knobs.find_in_cgroup(name, cgroup)
@@ -107,7 +107,7 @@ def _change(args: argparse.Namespace, files: KernelFiles, wanted: list[tuple[Kno
 
 
 def _save_all(args: argparse.Namespace, files: KernelFiles, cgroup: str | None) -> int:
-    """Into the file of settings goes what is in force; to the kernel nothing."""
+    """Write the values in force to the file of settings, and nothing to the kernel."""
     with contextlib.nullcontext() if files.dry_run else alone(files):
         saved = _Saved(files, None, cgroup)
         saved.write()
@@ -129,9 +129,10 @@ def _give_changes(
 
 
 class _Saved:
-    """Values on their way into the file of settings; made, and so found right or wrong, before the kernel gets them.
+    """Values to write to the file of settings; created, and so checked, before they are written to
+    the kernel.
 
-    ``wanted`` None: all that is not at its default, or is in the file already.
+    ``wanted`` None: all values that differ from their defaults, or are in the file already.
     """
 
     def __init__(self, files: KernelFiles, wanted: list[tuple[Knob, str]] | None, cgroup: str | None) -> None:
@@ -150,7 +151,9 @@ class _Saved:
         self._text = text
 
     def write(self) -> None:
-        """Write the file, and note what to put back should its lines go. Raises TerraceError; neither is done then."""
+        """Write the file, and record the values to restore if its lines are removed. Raises
+        TerraceError; then neither is done.
+        """
         if self._files.dry_run or not self._wanted:
             return
         named = {knob.path for knob, _ in self._wanted}
@@ -166,7 +169,7 @@ class _Saved:
             raise TerraceError(f"cannot write {self.path}: {why(error, self.path)}") from error
 
     def say(self) -> None:
-        """What went where."""
+        """Print the written values and their files."""
         lines = [settings.line_of(knob, value, self._cgroup) for knob, value in self._wanted]
         if not self._files.dry_run:
             print(f"{self.path}: has it now" if lines else f"{self.path}: nothing to save, all is at its default")

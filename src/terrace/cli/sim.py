@@ -29,7 +29,7 @@ Without words: every load, with DRAM for 1/8, 1/4 and 1/2 of it; minutes. A part
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of `terrace sim`."""
+    """Add the options of `terrace sim`."""
     parser.description = "Run mm/mtier/place.c, as the kernel compiles it, on simulated loads; print what it came to."
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG

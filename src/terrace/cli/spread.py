@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace spread: over which nodes memory is spread, by numa_maps."""
+"""terrace spread: print the NUMA placement of a process's memory, from numa_maps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ With --pid it shows the memory of a process that runs.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("size", nargs="?", metavar="SIZE", help="memory to allocate: 256M")
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     if (args.size is None) == (args.pid is None):
         raise UsageError("give a size to allocate (terrace spread 256M) or a process (terrace spread --pid 1234)")
     found = allocated(parse_size(args.size)) if args.pid is None else read_maps(args.pid)
@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def read_maps(pid: int | None = None) -> list[Mapping]:
-    """The mappings of a process that have pages. Raises TerraceError."""
+    """Read the mappings of a process that have pages. Raises TerraceError."""
     path = Path(f"/proc/{pid or 'self'}/numa_maps")
     try:
         return [mapping for mapping in parse_numa_maps(path.read_text(errors="replace")) if mapping.pages]
@@ -53,25 +53,25 @@ def read_maps(pid: int | None = None) -> list[Mapping]:
 
 
 def allocated(size: int) -> list[Mapping]:
-    """The mapping of `size` bytes that are allocated and touched for this."""
+    """Allocate and touch `size` bytes, and get their mapping."""
     if size < mmap.PAGESIZE:
         raise UsageError(f"size {size} is less than a page of {mmap.PAGESIZE} bytes")
     room = parse_meminfo(Path("/proc/meminfo").read_text()).get("MemAvailable")
-    # Without room the kernel would end some process, and not always this one.
+    # Without free memory the kernel would kill some process, and not always this one.
     if room is not None and size > room:
         raise UsageError(f"size {format_size(size)} is more than the {format_size(room)} that this machine has left")
     before = {mapping.address: mapping for mapping in read_maps()}
     area = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for offset in range(0, size, mmap.PAGESIZE):
         area[offset] = 1
-    # The kernel may join it with what was beside it: the largest that changed is ours.
+    # The kernel may merge it with its neighbours: it is the largest mapping that has changed.
     grown = [m for m in read_maps() if m.address not in before or before[m.address].pages != m.pages]
     area.close()
     return sorted(grown, key=lambda m: sum(m.pages.values()), reverse=True)[:1]
 
 
 def as_json(found: list[Mapping], pid: int | None) -> dict[str, object]:
-    """The document of docs/reference/json.md."""
+    """Create the document of docs/reference/json.md."""
     return {
         "version": JSON_VERSION,
         "kind": "spread",

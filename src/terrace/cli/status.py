@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace status: which node is which tier, what moves, why nothing moves, and how much memory is in use."""
+"""terrace status: print tiers, migrations, the reasons why no pages migrate, and the memory in use."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from the samples of the engine. It is for root; with --watch it is shown every -
 
 #: A document of JSON, and the same as text.
 Page = tuple[answer.Document, str]
-#: Processes that --heat shows, unless --limit says otherwise.
+#: Default number of processes of --heat.
 _PROCESSES = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C; with --json one line each")
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     default = "2s" if args.watch else "1s"
     seconds = parse_interval_s(args.interval or default)
     if args.watch and seconds == 0:
@@ -71,7 +71,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _heat(args: argparse.Namespace, seconds: float) -> int:
-    """Show working sets, once or again and again."""
+    """Show working sets, once or repeatedly."""
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit {args.limit}: use a whole number of 1 or more")
     pids = frozenset() if args.pid is None else parse_pids("--pid", args.pid)
@@ -89,7 +89,7 @@ def _heat(args: argparse.Namespace, seconds: float) -> int:
 
 
 def _watch(args: argparse.Namespace) -> Callable[[], Page]:
-    """Read the counters, and return what makes the page of the changes since it was called before."""
+    """Read the counters, and return a function that creates the page of the changes since its last call."""
     before = snapshot.take(KernelFiles(args.root))
 
     def take() -> Page:
@@ -106,7 +106,7 @@ def _watch(args: argparse.Namespace) -> Callable[[], Page]:
 def _again(
     args: argparse.Namespace, seconds: float, begin: Callable[[], Callable[[], Page]], first: bool = False
 ) -> int:
-    """Print until Ctrl-C, which is how one leaves and no failure; ``first``: at once, and then after each interval."""
+    """Print until Ctrl-C, which is not a failure; ``first``: at once, and then after each interval."""
     lines = answer.Lines(args)
     left = args.count
     try:

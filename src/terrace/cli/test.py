@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace test: the gate that every change passes, the suite of all there is, or some of it."""
+"""terrace test: run the gate for every change, the whole suite, or a part of it."""
 
 import argparse
 import datetime
@@ -30,12 +30,12 @@ from terrace.testing.stale import print_stale
 from terrace.units import parse_time_ns, whole_number
 from terrace.words import did_you_mean
 
-# The exit code of a suite that has not run whole, though nothing failed.
+# Exit code of an incomplete run of the suite without a failure.
 _UNFINISHED = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of `terrace test`."""
+    """Add the options of `terrace test`."""
     names = ", ".join(GROUPS)
     parser.add_argument(
         "-k", metavar="EXPR", help="only tests whose group/name has these words (and, or, not, parentheses)"
@@ -92,7 +92,7 @@ def _seconds(text: str) -> float:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse what there is not before anything is installed."""
+    """Reject unknown names before anything is installed."""
     require_checkout("terrace test")
     parse_selector(args.k)
     _choose(args.group)
@@ -126,12 +126,12 @@ def _check_mutants_alone(args: argparse.Namespace) -> None:
 
 
 def needs_packages(args: argparse.Namespace) -> bool:
-    """--list makes no environment, and uses the one that is there."""
+    """--list creates no environment, and uses an existing one."""
     return not args.list or venv.is_there("test")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the tests; 0 when none failed and at least one ran."""
+    """Run the tests; return 0 if none failed and at least one ran."""
     wanted = parse_selector(args.k)
     if args.list:
         return _list(args, wanted)
@@ -142,7 +142,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, wanted: Selector) -> tuple[int, answer.Document]:
-    """The exit code and all results, which are printed when they come."""
+    """Get the exit code and all results, which are printed as they arrive."""
     if args.mutants:
         from terrace.testing.mutants import run as mutants
 
@@ -180,14 +180,14 @@ def _run(args: argparse.Namespace, wanted: Selector) -> tuple[int, answer.Docume
 
 
 def _groups(args: argparse.Namespace) -> tuple[list[Group], Gate | None]:
-    """The chosen groups, and the gate if it runs."""
+    """Get the chosen groups, and the gate if it runs."""
     groups = _choose(args.group)
     gate = None if args.all or args.k is not None or args.group is not None else _gate()
     return [group for group in groups if gate is None or group.in_gate], gate
 
 
 def _journal(args: argparse.Namespace, groups: Sequence[Group]) -> Journal:
-    """The results so far of this run of this tree."""
+    """Get the results so far of this run of this tree."""
     vmlinux = str(args.vmlinux.absolute()) if args.vmlinux else None
     words = {"groups": [group.name for group in groups], "k": args.k, "stretch": args.stretch, "vmlinux": vmlinux}
     journal = Journal(tree_hash(), words, afresh=args.again)
@@ -203,7 +203,7 @@ def _when(seconds: float) -> str:
 
 
 def _tell_not_run(journal: Journal, groups: Sequence[Group], request: Request) -> bool:
-    """Say what a run of the suite has not run, and whether the same command would."""
+    """Print the parts of the suite that did not run, and whether the same command would run them."""
     left = [text for group in groups if group.name not in journal.ended for text in [_left_of(group, request)] if text]
     whole = all(group in groups or group.named_only for group in GROUPS.values())
     never = [group.name for group in GROUPS.values() if whole and group not in groups]
@@ -217,7 +217,7 @@ def _tell_not_run(journal: Journal, groups: Sequence[Group], request: Request) -
 
 
 def _left_of(group: Group, request: Request) -> str:
-    """A group that is not over, in words; "" when -k picks nothing of it."""
+    """Describe an unfinished group; "" if -k selects nothing of it."""
     if not request.all_wanted and not _may_have(group, request.wanted):
         return ""
     closed = {unit_of(r.name) for r in request.reporter.results if r.group == group.name and r.closes}
@@ -228,8 +228,9 @@ def _left_of(group: Group, request: Request) -> str:
 
 
 def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -> tuple[int, answer.Document]:
-    """Every round in fresh guests; 0 when all that was picked passed in all of them."""
-    # -k alone means the gate's groups: on another kernel the same program would be no evidence.
+    """Run every round in new guests; return 0 if all selected checks passed in all of them."""
+    # -k alone selects from the gate's groups: on another kernel the same program would be no
+    # evidence.
     picked = [group for group in groups if (group.in_gate or args.group) and _may_have(group, wanted)]
     if not picked:
         raise UsageError(f"-k '{args.k}' picks no test of {', '.join(g.name for g in groups if g.in_gate)}")
@@ -243,7 +244,7 @@ def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -
             yield from (result for result in group.results(request) if result.detail != OVERTIME)
 
     print(f"{args.soak} rounds of {', '.join(g.name for g in picked)} beside {BUSY_LOOPS} busy loops …", flush=True)
-    # The builds and installations of the first round are not part of it.
+    # Builds and installations are not part of the first round.
     _require(picked, request)
     build_kernels(picked, request)
     with busy_loops():
@@ -260,7 +261,7 @@ def _soak(args: argparse.Namespace, groups: Sequence[Group], wanted: Selector) -
 
 
 def _require(groups: Sequence[Group], request: Request) -> None:
-    """Have all that the groups need before the first of them begins. Raises MissingError."""
+    """Install the requirements of the groups before the first one starts. Raises MissingError."""
     for group in groups:
         if not request.journal or group.name not in request.journal.ended:
             # Some groups need further tools to list their tests.
@@ -303,7 +304,7 @@ def _list(args: argparse.Namespace, wanted: Selector) -> int:
 
 
 def _names(group: Group, gate: Gate | None) -> list[str]:
-    """The tests of a group, those of the gate only when there is one."""
+    """Get the tests of a group; for the gate only those in it."""
     names = group.names()
     if gate and group.name == "selftest":
         names = [name for name in names if name in gate.selftests]
@@ -311,7 +312,7 @@ def _names(group: Group, gate: Gate | None) -> list[str]:
 
 
 def _run_group(group: Group, request: Request, again: bool) -> None:
-    """Run one group; `again`: what failed in it, and is not final, once more."""
+    """Run one group; `again`: retry its failures that are not final."""
     reporter = request.reporter
     earlier = len(reporter.results)
     if not request.all_wanted and not _may_have(group, request.wanted):
@@ -347,7 +348,9 @@ def _run_group(group: Group, request: Request, again: bool) -> None:
 
 
 def _counts(request: Request, result: TestResult) -> bool:
-    """Not what has left the gate, which may be part of a program that has not; but what is final counts always."""
+    """Count the results of the gate: not those of removed checks, which may be part of a program in
+    it, but all final ones.
+    """
     return request.gate is None or result.final or request.gate.counts(f"{result.group}/{result.name}")
 
 
@@ -355,7 +358,7 @@ def _try_again(group: Group, request: Request, results: Sequence[TestResult]) ->
     def run_alone(names: Sequence[str]) -> Iterator[TestResult]:
         request.reporter.note(f"once more, alone: {', '.join(names)}")
         chosen = {f"{group.name}/{name}" for name in names}
-        # A program of selftest is picked by its own name, which is in front of its checks'.
+        # A program of selftest is selected by its own name, the prefix of its checks' names.
         programs = {name.partition(":")[0] for name in chosen if group.name == "selftest"}
         alone = replace(
             request,
@@ -370,7 +373,7 @@ def _try_again(group: Group, request: Request, results: Sequence[TestResult]) ->
 
 
 def _may_have(group: Group, wanted: Selector) -> bool:
-    """False when it is known, without booting anything, that -k picks nothing of this group."""
+    """Whether -k may select something of this group, as far as known without booting."""
     return any(wanted(f"{group.name}/{name}") for name in group.names())
 
 

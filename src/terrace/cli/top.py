@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace top: whose memory lies on which tier, and what of it moves, live."""
+"""terrace top: show memory by owner and tier, and migrations, live."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ terminal, without --count, --json and -o, it is a screen: h shows its keys, q en
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the verb."""
+    """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the subcommand."""
     for name, least in (("limit", 1), ("depth", 1), ("count", 1)):
         value = getattr(args, name)
         if value is not None and value < least:
@@ -69,9 +69,10 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _want(args: argparse.Namespace) -> Want:
-    """What is asked for; processes where cgroups cannot be shown, or where only processes have what is asked for.
+    """Get the request: processes if cgroups cannot be shown, or if only processes have the
+    requested columns.
 
-    Raises UsageError, and MissingError when --by asks for cgroups that cannot be shown.
+    Raises UsageError, and MissingError if --by requests cgroups that cannot be shown.
     """
     files = KernelFiles(args.root)
     of_processes = [f"--{name}" for name in ("pid", "user") if getattr(args, name) is not None]
@@ -107,7 +108,7 @@ def _user(args: argparse.Namespace, files: KernelFiles) -> str:
 
 
 def _cgroup(args: argparse.Namespace, files: KernelFiles) -> str:
-    """The path below the root of cgroups; one of cgroup v1 is known by its processes alone."""
+    """Get the path below the root of cgroups; one of cgroup v1 is known by its processes only."""
     if args.cgroup is None:
         return ""
     try:
@@ -121,7 +122,7 @@ def _cgroup(args: argparse.Namespace, files: KernelFiles) -> str:
 
 
 def _print_looks(args: argparse.Namespace, want: Want, seconds: float) -> None:
-    """A table, or a document, again and again."""
+    """Print a table, or a document, repeatedly."""
     lines = answer.Lines(args)
     live = args.count is None and sys.stdout.isatty() and not args.json
     left = args.count or 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Building every patch of the series, so that a bisection never stops at one of ours.
+"""Build every patch of the series, so that a bisection never stops at a patch of it.
 
-That takes hours. What was built is remembered in the cache by all that went into it: an interrupted check goes on where
-it was, and a changed patch costs itself and those behind it.
+That takes hours. Finished builds are remembered in the cache by all their inputs: an interrupted
+check continues, and a changed patch costs its own build and those of the following ones.
 """
 
 import hashlib
@@ -20,14 +20,17 @@ from terrace.kernel.source import Source
 from terrace.output import say
 from terrace.paths import cache_dir, trees_dir
 
-# Over a small configuration of its own: with the lab's a header that every file includes costs ten minutes a patch.
+# On a small configuration: with the lab's, a header that every file includes costs ten minutes per
+# patch.
 _FRAGMENTS = {"off": ("series", "off"), "terrace": ("series", "terrace")}
 
 
 def build_each(whole: Series, source: Source) -> list[str]:
-    """Apply patch after patch to a pristine tree and build after each; returns one line for each failure.
+    """Apply patch after patch to a pristine tree and build after each; return one line for each
+    failure.
 
-    A state of the tree that was built before, with the same compiler and options, is not built again.
+    A state of the tree that was built before, with the same compiler and options, is not built
+    again.
     """
     root = trees_dir() / f"linux-series{source.tag}"
     _reset(root, whole, source)
@@ -56,7 +59,7 @@ def build_each(whole: Series, source: Source) -> list[str]:
 
 
 def states(whole: Series, source: Source) -> Iterator[str]:
-    """The tree after each patch, as a hash of all that is compiled in it, and of what compiles it."""
+    """Hash the tree after each patch, with all that is compiled in it, and the compiler."""
     digest = hashlib.sha256("\0".join((source.sha, *build.tools())).encode())
     for patch in whole.patches:
         tree.add_content(digest, patch.overlay, patch.hooks, build.NOT_BUILT)
@@ -64,7 +67,7 @@ def states(whole: Series, source: Source) -> Iterator[str]:
 
 
 def _reset(root: Path, whole: Series, source: Source) -> None:
-    """Bring the tree back to pristine, keeping what was compiled."""
+    """Reset the tree to pristine, keeping compiled objects."""
     mark = root / tree.NOTES
     if root.exists() and (not mark.exists() or mark.read_text() != source.sha):
         shutil.rmtree(root)
@@ -81,7 +84,9 @@ def _reset(root: Path, whole: Series, source: Source) -> None:
 
 
 def _build(root: Path, kind: str, *, complete: bool) -> None:
-    """Build what is there. An option that a later patch brings is not there yet: only a `complete` tree is asked."""
+    """Build the present state. Options of later patches do not exist yet, so only a `complete` tree
+    is checked for them.
+    """
     out = root / f"out-series-{kind}"
     out.mkdir(exist_ok=True)
     wishes = config.wishes_of(_FRAGMENTS[kind])

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Building kernels: out folders inside the tree, finished kernels in the cache by the hash of all that went in.
+"""Build kernels: out folders inside the tree, finished kernels in the cache by the hash of all
+inputs.
 
-A kernel whose inputs were built before, here or by another checkout, comes from the cache and needs no make.
+A kernel whose inputs were built before, here or by another checkout, is taken from the cache and
+needs no make.
 """
 
 import fcntl
@@ -41,11 +43,13 @@ PACKAGES = (
     "git",
 )
 _KEEP_KERNELS = 12
-# Objects compiled and linked for a whole kernel, to estimate the first build; later ones know their own count.
+# Objects compiled and linked for a whole kernel, to estimate the first build; later builds use
+# their own count.
 _USUAL_STEPS = 2060
-# No kernel contains these, so that a change there does not make another kernel.
+# No kernel contains these, so a change of them needs no new kernel.
 NOT_BUILT = ("Documentation/", "tools/testing/")
-# The same bytes from every build of the same source: bloat-o-meter, ccache and the cache of kernels need that.
+# The same bytes from every build of the same source, for bloat-o-meter, ccache and the cache of
+# kernels.
 _FIXED = {
     "KBUILD_BUILD_USER": "terrace",
     "KBUILD_BUILD_HOST": "localhost",
@@ -87,17 +91,17 @@ class _Plan:
 
 
 def build(flavour: str, *, jobs: int | None = None) -> Kernel:
-    """The kernel of `flavour`, from the cache when nothing changed, newly built otherwise.
+    """Get the kernel of `flavour`, from the cache if nothing has changed, otherwise newly built.
 
-    `jobs` defaults to the number of CPUs.
-    Raises UsageError (no such flavour), MissingError (packages), BuildError (with the compiler's own words).
+    `jobs` defaults to the number of CPUs. Raises UsageError (no such flavour), MissingError
+    (packages), BuildError (with the compiler's messages).
     """
     chosen = config.flavour(flavour)
     require_packages(PACKAGES, "build a kernel")
     plan = _plan(chosen, linux_source.find())
     kernel = _from_cache(plan)
     if kernel is None:
-        # Other checkouts may be about to build the very same kernel.
+        # Another checkout may be about to build the same kernel.
         with _locked(plan.cached.parent / f".{plan.key}.lock", "builds this kernel"), _tree_lock(chosen):
             kernel = _from_cache(plan)
             if kernel is None:
@@ -107,30 +111,31 @@ def build(flavour: str, *, jobs: int | None = None) -> Kernel:
 
 
 def find_built(flavour: str) -> Kernel | None:
-    """The kernel of `flavour` as `build` would return it, or None when the cache lacks it."""
+    """Get the kernel of `flavour` as `build` would return it, or None if the cache lacks it."""
     # The compiler is part of what identifies a kernel: without it none is found.
     require_packages(PACKAGES, "build a kernel")
     return _from_cache(_plan(config.flavour(flavour), linux_source.find()))
 
 
 def content_key(flavour: str) -> str:
-    """A hash of all that goes into the kernel of `flavour`, what compiles it included."""
+    """Hash all inputs of the kernel of `flavour`, including the tools."""
     require_packages(PACKAGES, "build a kernel")
     return _plan(config.flavour(flavour), linux_source.find()).key
 
 
 def source_hash(flavour: str) -> str:
-    """The `source_hash` that the kernel of `flavour` has when it is built from this checkout; builds nothing."""
+    """Get the `source_hash` of the kernel of `flavour` as built from this checkout; builds nothing."""
     chosen = config.flavour(flavour)
     return _source_key(chosen, linux_source.find(), config.wishes_of(chosen.fragments))
 
 
 @contextmanager
 def changed(flavour: str, changes: Mapping[str, bytes]) -> Iterator[Path]:
-    """The vmlinux of `flavour` with other contents in some files, by their path in the Linux tree.
+    """Get the vmlinux of `flavour` with other contents of some files, by their path in the Linux
+    tree.
 
-    It is built in a tree of its own, and held against other builds of this kind until the caller is done with it; no
-    cache has it. Raises BuildError with the compiler's own words.
+    It is built in a separate tree, locked against other builds of this kind until the caller has
+    finished with it, and is not cached. Raises BuildError with the compiler's messages.
     """
     chosen = config.flavour(flavour)
     require_packages(PACKAGES, "build a kernel")
@@ -146,7 +151,7 @@ def changed(flavour: str, changes: Mapping[str, bytes]) -> Iterator[Path]:
 
 
 def make_command(out: Path, *words: str, localversion: str | None = None) -> list[str]:
-    """The make call for the out folder `out`, through ccache where it is installed."""
+    """Get the make command for the out folder `out`, through ccache if it is installed."""
     # Outside the configuration: there it would be in a header that every file includes, and ccache would miss.
     suffix = localversion if localversion is not None else f"-{out.name.removeprefix('out-')}"
     command = ["make", "-C", str(out.parent), f"O={out.name}", f"LOCALVERSION={suffix}"]
@@ -158,7 +163,8 @@ def make_command(out: Path, *words: str, localversion: str | None = None) -> lis
 def make_env() -> dict[str, str]:
     """The environment of every make call: reproducible, quiet, our own ccache folder."""
     env = clean_env({**_FIXED, "CCACHE_DIR": str(cache_dir() / "ccache"), "CCACHE_NOHASHDIR": "1"})
-    # By the compiler's list of headers: to preprocess each file first makes a build from nothing a quarter longer.
+    # Uses the compiler's list of headers: preprocessing each file first makes a build from scratch
+    # a quarter longer.
     env["CCACHE_DEPEND"] = "1"
     env.setdefault("CCACHE_MAXSIZE", "5G")
     for name in (
@@ -203,7 +209,7 @@ def _tool_version(tool: str) -> str:
 
 
 def _from_cache(plan: _Plan) -> Kernel | None:
-    """The kernel that the cache has, None if it has none or a damaged one."""
+    """Get the kernel from the cache, None if it has none or a damaged one."""
     folder = plan.cached
     try:
         note = json.loads((folder / "kernel.json").read_bytes())
@@ -212,7 +218,7 @@ def _from_cache(plan: _Plan) -> Kernel | None:
         return None
     if stored.damage(folder):
         return None
-    # The kernels used last are kept.
+    # Recently used kernels are kept.
     with suppress(OSError):
         os.utime(folder)
     return Kernel(
@@ -227,7 +233,7 @@ def _from_cache(plan: _Plan) -> Kernel | None:
 
 
 def _report_damage(plan: _Plan) -> None:
-    """Say why a kernel that the cache has is not used."""
+    """Print why a kernel of the cache is not used."""
     if plan.cached.is_dir():
         stored.report(plan.cached, stored.damage(plan.cached) or "kernel.json cannot be read")
 
@@ -242,7 +248,7 @@ def _build(plan: _Plan, jobs: int) -> Kernel:
 
 
 def prepare(flavour: str) -> Path:
-    """The out folder of `flavour`, its tree up to date and its configuration made, without building."""
+    """Prepare the out folder of `flavour`, with its tree up to date and its configuration made, without a build."""
     chosen = config.flavour(flavour)
     require_packages(PACKAGES, "build a kernel")
     with _tree_lock(chosen):
@@ -250,10 +256,10 @@ def prepare(flavour: str) -> Path:
 
 
 def prepare_all(flavours: Iterable[str]) -> None:
-    """Make the trees and configurations of those kernels that the cache lacks, without building.
+    """Prepare the trees and configurations of those kernels that the cache lacks, without a build.
 
-    With several kernels to build, a hook that does not apply to the last one is told in seconds, and not after the
-    minutes that the others take. Raises what `build` raises.
+    With several kernels to build, a hook that does not apply to the last one is reported in
+    seconds, and not after the minutes of the other builds. Raises the exceptions of `build`.
     """
     for flavour in [name for name in flavours if find_built(name) is None]:
         prepare(flavour)
@@ -347,7 +353,7 @@ def run_make(
 
 
 def _steps(counted: Path) -> float | None:
-    """The steps of the last build; None if there was none, or its note was cut off."""
+    """Get the steps of the last build; None if there was none, or its note was cut off."""
     try:
         return float(to_int(counted.read_text(errors="replace")) or 0) or None
     except OSError:
@@ -355,12 +361,12 @@ def _steps(counted: Path) -> float | None:
 
 
 def _is_step(line: str) -> bool:
-    """True for make's lines like "  CC      mm/vmscan.o"."""
+    """Whether this is a line of make like "  CC      mm/vmscan.o"."""
     return re.match(r"  [A-Z]\S* +\S", line) is not None
 
 
 def excerpt(log: str) -> str:
-    """The lines of the first failing target in the output of a build."""
+    """Get the lines of the first failing target in the output of a build."""
     lines = log.splitlines()
     stars = next((i for i, line in enumerate(lines) if re.match(r"make(\[\d+\])?: \*\*\* ", line)), len(lines))
     start = stars
@@ -400,7 +406,7 @@ def _into_cache(plan: _Plan, out: Path) -> None:
 
 @contextmanager
 def _locked(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock file `path`; says so when another process has to finish `what` first."""
+    """Hold the lock file `path`; print a message if another process has to finish `what` first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:

@@ -24,7 +24,7 @@ from terrace.paths import build_dir, repo_root
 from terrace.progress import Progress
 from terrace.words import did_you_mean
 
-# There is no git history to look at, and MAINTAINERS is one patch of the series, not a part of each.
+# There is no git history to check, and MAINTAINERS is one patch of the series, not a part of each.
 _CHECKPATCH_IGNORE = "FILE_PATH_CHANGES,GIT_COMMIT_ID,UNKNOWN_COMMIT_ID"
 # Findings that the kind of file makes unavoidable: user-space stand-ins for kernel headers define the kernel's own
 # macros, and every trace header of Linux is laid out against these rules.
@@ -40,8 +40,8 @@ _EXEMPT = {
         "SPACING",
         "STRNCPY",
     },
-    # User space: no BIT() or __printf() there, flags shared with another thread are volatile, a check's words may be
-    # the name of its function, and an assertion returns.
+    # User space: BIT() and __printf() do not exist there, flags shared with another thread are
+    # volatile, the name of a check may be that of its function, and an assertion returns.
     re.compile(r"tools/testing/selftests/"): {
         "BIT_MACRO",
         "EMBEDDED_FUNCTION_NAME",
@@ -49,7 +49,7 @@ _EXEMPT = {
         "PREFER_DEFINED_ATTRIBUTE_MACRO",
         "VOLATILE",
     },
-    # checkpatch sees only documentation that the very same patch adds; ours is in a hook.
+    # checkpatch finds documentation only in the same patch; here it is in a hook.
     re.compile(r"mm/mtier/core\.c"): {"UNDOCUMENTED_SETUP"},
     # ENOSYS is the expected error of a missing call.
     re.compile(r"tools/testing/selftests/terrace/mempolicy2_"): {"ENOSYS", "MACRO_ARG_REUSE"},
@@ -60,7 +60,7 @@ _EXEMPT = {
     re.compile(r"include/linux/tlb_defer(_\w+)?\.h"): {"MACRO_ARG_UNUSED", "SINGLE_STATEMENT_DO_WHILE_MACRO"},
     # Bitmaps of fixed size instead of cpumasks, as it also runs in user space.
     re.compile(r"mm/tlb_defer/(gen|tests/gen_kunit)\."): {"NR_CPUS"},
-    # A flag written as those around it are.
+    # A flag in the style of the surrounding lines.
     re.compile(r"include/uapi/linux/mempolicy\.h"): {"SPACING"},
     # A storage class that depends on the configuration.
     re.compile(r"kernel/sched/numa_scan/numa_scan\.h"): {"COMPLEX_MACRO"},
@@ -71,7 +71,7 @@ _CODE = (".c", ".h")
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a check that has more than problems: sizes of our folders, or places of nops."""
+    """Result of a check with more than problems: sizes of folders, or places of nops."""
 
     problems: list[str]
     sizes: list[Size] = field(default_factory=list)
@@ -80,9 +80,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `run` returns the problems, a line each; `slow` ones run only with --full or by name.
+    """One check: `run` returns the problems, a line each; `slow` ones run only with --full or by
+    name.
 
-    `packages` are the Debian packages that it needs beside those of a kernel's build.
+    `packages` are the Debian packages that it needs in addition to those of a kernel build.
     """
 
     name: str
@@ -94,7 +95,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of one check; `sizes` of our folders and `sites` of nops, where it is about them."""
+    """The result of one check; `sizes` of folders and `sites` of nops, for the checks of them."""
 
     name: str
     problems: tuple[str, ...]
@@ -104,12 +105,12 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """True when nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
 
 def require_packages_of(names: Sequence[str]) -> None:
-    """Have the Debian packages that the checks called `names` need. Raises MissingError; call it first."""
+    """Install the Debian packages that the checks called `names` need. Raises MissingError; call it first."""
     require_packages(build.PACKAGES, "build a kernel")
     for check in CHECKS:
         if check.packages and check.name in names:
@@ -117,7 +118,7 @@ def require_packages_of(names: Sequence[str]) -> None:
 
 
 def run_checks(names: Sequence[str], *, full: bool = False) -> list[Result]:
-    """Run the checks called `names`, or all (the slow ones only when `full`). Raises UsageError for an unknown name."""
+    """Run the checks called `names`, or all (the slow ones only if `full`). Raises UsageError for an unknown name."""
     known = {check.name: check for check in CHECKS}
     for name in names:
         if name not in known:
@@ -143,7 +144,7 @@ def _timed(check: Check, source: Source) -> Result:
 
 
 def _check_hooks(source: Source) -> list[str]:
-    """Every hook applies without fuzz, and says why it is there.
+    """Every hook applies without fuzz, and has a reason in its message.
 
     It applies at the lines that it names, if the file is the one for which it was written.
     """
@@ -202,7 +203,7 @@ def _check_checkpatch(source: Source) -> list[str]:
         for name in tree.overlay_files()
         if name.endswith((*_CODE, ".sh", ".py", ".rst")) or Path(name).name.startswith(("Kconfig", "Makefile"))
     ]
-    # The longest first, dealt out to all CPUs.
+    # The longest first, distributed over all CPUs.
     names.sort(key=lambda name: (tree.overlay_dir() / name).stat().st_size, reverse=True)
     hands = [hand for hand in (names[i :: cpu_count()] for i in range(cpu_count())) if hand]
     with ThreadPoolExecutor(cpu_count()) as pool:
@@ -212,7 +213,7 @@ def _check_checkpatch(source: Source) -> list[str]:
 
 
 def _checkpatch_patch(root: Path, path: Path) -> list[str]:
-    # Places are those in the changed files, as people look there.
+    # Places are those in the changed files, where users look them up.
     return _checkpatch(root, ["--showfile", str(path)], path.name)
 
 
@@ -257,7 +258,7 @@ def _check_abi(source: Source) -> list[str]:
 
 
 def _check_sparse(source: Source) -> list[str]:
-    """Nothing for sparse to find in the overlay's own files, compiled as in the terrace flavour."""
+    """No findings of sparse in the overlay's own files, compiled as in the terrace flavour."""
     ours = set(tree.overlay_files())
     found = []
     for line in _compile_ours(_terrace_out(source), "C=2").splitlines():
@@ -268,7 +269,7 @@ def _check_sparse(source: Source) -> list[str]:
 
 
 def _check_size(source: Source) -> Measured:
-    """Our code, as the terrace flavour compiles it, is no larger than hooks/budget.toml allows; shows a table."""
+    """The overlay's code in the terrace flavour is no larger than hooks/budget.toml allows; shows a table."""
     out = _terrace_out(source)
     _compile_ours(out)
     built = [f"{name}built-in.a" if name.endswith("/") else name for name in _compiled()]
@@ -280,7 +281,7 @@ def _check_size(source: Source) -> Measured:
 
 
 def _check_nops(source: Source) -> Measured:
-    """A switch of ours that is off costs one nop in each function that has it; shows a table, from the disassembly."""
+    """A static key that is off costs one nop in each function that tests it; shows a table, from the disassembly."""
     kernel = build.build("static-keys")
     code = [tree.overlay_dir() / name for name in tree.overlay_files() if name.endswith(".c")]
     found = nops.sites(kernel.vmlinux, nops.keys(path.read_text(errors="replace") for path in code))
@@ -308,7 +309,7 @@ def _compile_ours(out: Path, *words: str) -> str:
 
 
 def _compiled() -> list[str]:
-    """The make targets of the overlay: folders with a Makefile of ours, and objects in folders of Linux."""
+    """Get the make targets of the overlay: folders with a Makefile of the overlay, and objects in folders of Linux."""
     ours = tree.overlay_files()
     folders = sorted(
         f"{Path(name).parent}/"
@@ -323,7 +324,7 @@ def _budget() -> dict[str, Any]:
 
 
 def _check_bloat(source: Source) -> list[str]:
-    """With our options off no symbol grows, shrinks, comes or goes, but for refactored ones that get smaller."""
+    """With all options off no symbol grows, shrinks, appears or disappears, except refactored ones that get smaller."""
     before, after = build.build("stock"), build.build("off")
     root = tree.assemble(source)
     done = _run(["python3", "scripts/bloat-o-meter", str(before.vmlinux), str(after.vmlinux)], root)
@@ -345,7 +346,7 @@ def _bloat(lines: Sequence[str], refactored: Mapping[str, str]) -> list[str]:
 
 
 def _check_series(source: Source) -> list[str]:
-    """The patch series uses everything once, gives our tree byte for byte, and checkpatch accepts each patch."""
+    """The patch series uses everything once, gives the tree byte for byte, and checkpatch accepts each patch."""
     root = tree.assemble(source)
     out = build_dir() / "series"
     shutil.rmtree(out, ignore_errors=True)
@@ -361,7 +362,7 @@ def _check_series(source: Source) -> list[str]:
 
 
 def _check_bisect(source: Source) -> list[str]:
-    """Every patch of the series builds, with our options on and off."""
+    """Every patch of the series builds, with all options on and off."""
     return bisect.build_each(series.load(), source)
 
 
@@ -373,22 +374,22 @@ def _check_configs(source: Source) -> list[str]:
 
 
 def _check_symbols(source: Source) -> list[str]:
-    """Every option named in code, hooks, series, fragments and docs is in a Kconfig file of our tree."""
+    """Every option named in code, hooks, series, fragments and docs is in a Kconfig file of the tree."""
     return symbols.problems(symbols.files_of(repo_root()), symbols.defined(tree.assemble(source)))
 
 
 def _check_exports(source: Source) -> list[str]:
-    """Functions of ours that inlines of Linux headers call are exported to modules."""
+    """Functions of the overlay that inlines of Linux headers call are exported to modules."""
     return exports.problems()
 
 
 def _check_matrix(source: Source) -> list[str]:
-    """Our code compiles with other options on and off, and the modules of one configuration link."""
+    """The code compiles with other options on and off, and the modules of one configuration link."""
     return [f"{name}: {problem}" for name in matrix.names() for problem in matrix.check(name, source)]
 
 
 def _check_arch(source: Source) -> list[str]:
-    """Our objects compile for arm64 and riscv, and every architecture's tables have our calls."""
+    """The objects compile for arm64 and riscv, and every architecture's tables have the new calls."""
     return arch.check_all(source)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The submit-ready series: hooks/series.toml says which overlay files and hooks make which patch.
+"""The patch series for submission: hooks/series.toml assigns overlay files and hooks to patches.
 
-Every overlay file and every hook is used exactly once, and the patches applied to the pristine source give, byte for
-byte, the tree that is built and tested.
+Every overlay file and every hook is used exactly once. The patches applied to the pristine source
+give, byte for byte, the tree that is built and tested.
 """
 
 import fnmatch
@@ -48,7 +48,7 @@ class Series:
 
 @dataclass(frozen=True)
 class _Identity:
-    """Who the patches are from, and when the commit they are made of was made."""
+    """Author of the patches, and the date of the commit that they are made of."""
 
     name: str
     email: str
@@ -69,7 +69,7 @@ class _Identity:
 
 
 def load() -> Series:
-    """The series of the repository, checked against overlay and hooks. Raises UsageError for what does not fit."""
+    """Load the series of the repository, checked against overlay and hooks. Raises UsageError for errors."""
     path = repo_root() / FILE
     if not path.is_file():
         raise UsageError(f"{FILE} does not exist: it says which overlay files and hooks make which patch")
@@ -81,15 +81,16 @@ def load() -> Series:
 
 
 def resolve(raw: Mapping[str, Any], overlay: Sequence[str], stack: Sequence[Hook]) -> Series:
-    """The series that `raw` describes, its patterns filled in.
+    """Get the series that `raw` describes, with its patterns expanded.
 
-    Raises UsageError for unknown keys, a pattern that matches nothing, and what is used twice or not at all.
+    Raises UsageError for unknown keys, a pattern without a match, and files used twice or not at
+    all.
     """
     _only_keys(raw, ("title", "body", "patch"), "")
     by_name = {hook.name: hook for hook in stack}
     used: dict[str, str] = {}
     entries = []
-    # A file named in full belongs there, and a pattern elsewhere does not take it.
+    # A file named in full belongs there, and a pattern of another patch does not take it.
     exact = {name for entry in _list(raw, "patch", "") if isinstance(entry, dict) for name in entry.get("overlay", [])}
     for number, entry in enumerate(_list(raw, "patch", ""), 1):
         where = f"patch {number}"
@@ -113,9 +114,10 @@ def resolve(raw: Mapping[str, Any], overlay: Sequence[str], stack: Sequence[Hook
 
 
 def generate(series: Series, source: Source, out: Path, *, version: int = 1, rfc: bool = False) -> list[Path]:
-    """Write the patches and their cover letter into `out` (emptied of *.patch first) and return their paths, in order.
+    """Write the patches and their cover letter into `out` (emptied of *.patch first) and return
+    their paths, in order.
 
-    Raises BuildError when the patches do not give the tree that is built.
+    Raises BuildError if the patches do not give the tree that is built.
     """
     assembled = tree.assemble(source)
     pristine = _pristine(assembled, series)
@@ -154,7 +156,7 @@ def _pristine(assembled: Path, series: Series) -> dict[str, bytes]:
 
 
 def _patch(entry: Mapping[str, Any], files: Sequence[str], stack: Sequence[Hook], where: str) -> Patch:
-    """A patch made of a single hook may leave its message to the hook."""
+    """A patch of a single hook may use the hook's message."""
     if "title" not in entry and len(stack) == 1:
         title, body = patches.message(stack[0])
     else:
@@ -200,9 +202,11 @@ def _known_hook(name: object, known: Mapping[str, Hook], where: str) -> str:
 
 
 def _identity() -> _Identity:
-    """The user's git identity in this repository, or the developers'; the date of the last commit.
+    """Get the user's git identity in this repository, or the developers'; and the date of the last
+    commit.
 
-    Without a repository of ours that of the user, and no date: what is around us is somebody else's.
+    Outside of a repository, the user's identity and no date: an enclosing repository is another
+    project.
     """
 
     env = clean_env() if (repo_root() / ".git").exists() else clean_env({"GIT_DIR": os.devnull})
@@ -221,9 +225,10 @@ def _identity() -> _Identity:
 
 
 def _start_repo(repo: Path, pristine: Mapping[str, bytes], assembled: Path, who: _Identity) -> None:
-    """A repository with just the files that hooks change: a patch needs no more of Linux.
+    """Create a repository with only the files that hooks change: a patch needs no more of Linux.
 
-    Hooks leave execute bits alone, so those of the `assembled` tree are those of the pristine one.
+    Hooks do not change execute bits, so those of the `assembled` tree are those of the pristine
+    one.
     """
     patches.write_files(repo, pristine)
     for name in pristine:
@@ -234,7 +239,7 @@ def _start_repo(repo: Path, pristine: Mapping[str, bytes], assembled: Path, who:
 
 def _commit(repo: Path, text: str, who: _Identity) -> None:
     _git_env(repo, who, "add", "-A", "-f")
-    # A commit message of git's own taste would lose lines that begin with #.
+    # git's default cleanup of a message would remove lines that begin with #.
     _git_env(repo, who, "commit", "-q", "--allow-empty", "--cleanup=whitespace", "-m", text)
 
 
@@ -269,7 +274,7 @@ def _format(
 
 
 def _compare(back: Path, assembled: Path) -> None:
-    """Fail unless the files in `back` are all we add and change, byte for byte, with the same execute bits."""
+    """Fail unless the files in `back` are all added and changed files, byte for byte, with the same execute bits."""
     listed = set(git(back, "ls-files", "-z").split("\0")) - {""}
     wanted = {*tree.overlay_files(), *(path for hook in patches.hooks() for path in hook.paths)}
     if listed != wanted:

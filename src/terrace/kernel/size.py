@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How large our own code is, folder by folder, from what binutils' `size` says of the objects."""
+"""Size of the overlay's code by folder, from `size` of binutils on the objects."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import PurePosixPath
 
 from terrace.output import format_table
 
-#: Objects of ours in folders of Linux, and the folder of ours that each is a part of.
+#: Objects of the overlay in folders of Linux, and the overlay folder that each belongs to.
 ELSEWHERE = {
     "kernel/cgroup/numa_balancing.o": "kernel/sched/numa_scan",
     "kernel/cgroup/numa_follow.o": "mm/follow",
 }
-# text, data, bss, their sum in two bases, an object, and the archive that it is in.
+# text, data, bss, their sum in two bases, an object, and its archive.
 _LINE = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+\d+\s+[0-9a-f]+\s+(\S+)(?: \(ex (\S+)\))?")
 
 
 @dataclass(frozen=True)
 class Size:
-    """One folder: bytes of code and constants, of variables with a value, and of those that begin as 0."""
+    """One folder: bytes of code and constants, of initialized variables, and of zero-initialized ones."""
 
     folder: str
     text_bytes: int
@@ -30,7 +30,9 @@ class Size:
 
 
 def parse(said: str) -> list[Size]:
-    """Bytes by folder, in order of names, of what `size` says of archives and objects; tests/ is left out."""
+    """Sum up bytes by folder, sorted by name, from the output of `size` for archives and objects;
+    tests/ is left out.
+    """
     sums: dict[str, tuple[int, int, int]] = {}
     for match in filter(None, map(_LINE.fullmatch, said.splitlines())):
         name, archive = PurePosixPath(match[4]), match[5]
@@ -45,7 +47,7 @@ def parse(said: str) -> list[Size]:
 
 
 def total(sizes: Iterable[Size]) -> Size:
-    """All of them together, in bytes."""
+    """Get the sum of all of them, in bytes."""
     every = list(sizes)
     return Size(
         "total",
@@ -56,7 +58,7 @@ def total(sizes: Iterable[Size]) -> Size:
 
 
 def table(sizes: Sequence[Size]) -> str:
-    """Lines for a person, in bytes, the total last; "" when nothing was measured."""
+    """Format lines in bytes, the total last; "" if nothing was measured."""
     if not sizes:
         return ""
     rows = [(item.folder, item.text_bytes, item.data_bytes, item.bss_bytes) for item in (*sizes, total(sizes))]
@@ -64,7 +66,7 @@ def table(sizes: Sequence[Size]) -> str:
 
 
 def problems(sizes: Iterable[Size], limits: Mapping[str, int]) -> list[str]:
-    """Folders with more bytes of text than `limits` (bytes by folder) allow, a line each; others have no limit."""
+    """List folders with more bytes of text than `limits` (bytes by folder) allow; others have no limit."""
     return [
         f"linux/{item.folder}: {item.text_bytes} bytes of text, the budget is {limits[item.folder]}"
         for item in sizes

@@ -175,12 +175,12 @@ def line_of(knob: Knob, value: str, cgroup: str | None) -> str:
 
 
 def with_value(text: str, path: Path, knob: Knob, value: str, cgroup: str | None = None) -> str:
-    """Set ``knob`` to ``value`` in ``text``, a file of settings; `in_cgroup` gave the knob if it is
-    of a cgroup.
+    """Set ``knob`` to ``value`` in ``text``, a file of settings; `in_cgroup` gave the knob for a
+    cgroup.
 
     All other contents are kept; if weights.auto and the weight of a node contradict each other, the
-    older one is removed. Raises UsageError if ``text`` is invalid, TerraceError if it has to be
-    edited by hand.
+    older one is removed. Raises UsageError if ``text`` is invalid, TerraceError if a person must
+    edit it.
     """
     there = {one.knob.path: one for one in parse(text, path)}
     old = there.get(knob.path)

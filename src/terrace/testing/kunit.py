@@ -12,7 +12,7 @@ from terrace.paths import repo_root
 from terrace.testing.results import TestResult
 from terrace.testing.tap import TapReport, leaves, parse_tap
 
-# The result that stands for the kernel itself: it did not boot, crashed, or complained.
+# The result for the kernel itself: it did not boot, crashed, or printed a report.
 KERNEL = "kernel"
 _SUITE_DEPTH = 1
 _SUITE = re.compile(r'^\s*\.name\s*=\s*"([^"]+)"', re.MULTILINE)
@@ -20,13 +20,13 @@ _CASE = re.compile(r"\bKUNIT_CASE(?:_[A-Z]+)*\((\w+)")
 
 
 def policy_names() -> list[str]:
-    """suite.case of those that run in user space, too: of the files that the Makefile of mtier names."""
+    """Get suite.case of the tests that also run in user space: of the files in the Makefile of mtier."""
     text = (repo_root() / "linux/tools/testing/mtier/Makefile").read_text(encoding="utf-8")
     return kunit_names(set(re.findall(r"\w+_kunit\b", text)))
 
 
 def kunit_names(files: Container[str] | None = None) -> list[str]:
-    """suite.case of the KUnit tests in our own sources, or in `files` of them, found without building them."""
+    """Get suite.case of the overlay's KUnit tests, or of those in `files`, found without building them."""
     names: list[str] = []
     for path in sorted((repo_root() / "linux").rglob("*kunit*.c")):
         if files is not None and path.stem not in files:
@@ -49,14 +49,14 @@ class KunitRun:
 
 
 def run_kunit(run: KunitRun, group: str = "kunit") -> Iterator[TestResult]:
-    """Boot, and give the result of every test; a kernel without tests, a crash and a kernel report are failures."""
+    """Boot, and get the result of every test; a kernel without tests, a crash and a kernel report are failures."""
     append = ["kunit.enable=1", *([f"kunit.filter_glob={run.glob}"] if run.glob else []), *run.append]
     guest = run_in_guest(run.vmlinux, run.topology, ["true"], append=append, timeout_s=run.timeout_s)
     yield from judge_kunit(guest, group)
 
 
 def judge_kunit(guest: GuestResult, group: str) -> Iterator[TestResult]:
-    """The results in the log of a boot."""
+    """Get the results in the log of a boot."""
     report = _read_log(guest.console_log)
     for name, result in leaves(report.results, _SUITE_DEPTH):
         yield TestResult(group, name, result.status, result.note)
@@ -72,7 +72,7 @@ def judge_kunit(guest: GuestResult, group: str) -> Iterator[TestResult]:
 
 
 def _read_log(log: str) -> TapReport:
-    """From the first KTAP line of the log to its end."""
+    """Get the log from its first KTAP line on."""
     lines = plain_lines(log)
     start = next((number for number, line in enumerate(lines) if line.startswith("KTAP version")), len(lines))
     return parse_tap(lines[start:])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Work beside other work: each lane a process of its own, as many as the host has cores and memory for.
+"""Workers for guests in parallel, each a process, as many as the host has cores and memory for.
 
-Only for guests whose time is counted in instructions: they use one core each and do not notice what else runs.
+Only for guests whose time is counted in instructions: each uses one core, and its result does not
+depend on the host's load.
 """
 
 import signal
@@ -20,27 +21,29 @@ Result = TypeVar("Result")
 
 
 def lanes_for(memory: int) -> int:
-    """How many guests with so many bytes of memory this host can run at once, one core each; at least 1."""
+    """Get the number of guests of this memory size that the host can run at once, one core each; at least 1."""
     return max(1, min(cpu_count(), (host_memory() - HOST_RESERVE) // max(1, memory)))
 
 
 def deal(items: Sequence[Item], lanes: int) -> list[list[Item]]:
-    """The items dealt out in turn, in their order; no lane is empty unless there are fewer items than lanes."""
+    """Assign the items to the workers in turn, in order; no worker is empty unless there are fewer items."""
     return [list(items[lane::lanes]) for lane in range(min(lanes, len(items)))]
 
 
 def run_lanes(work: Callable[[Item], Iterable[Result]], items: Sequence[Item]) -> Iterator[Result]:
-    """What `work` gives for each item, a process for each; what it prints comes at once.
+    """Run `work` for each item, in one process per worker; their output appears at once.
 
-    Results come as they are given, and can be pickled. An exception in a lane ends the others and is raised
-    here, and so does one here, also Ctrl-C. Raises TerraceError for a lane that died.
+    Results are yielded as they arrive, and can be pickled. An exception in a worker ends the others
+    and is raised here; an exception here, including Ctrl-C, ends all workers. Raises TerraceError
+    for a worker that died.
     """
     fork = get_context("fork")
     lanes: list[ForkProcess] = []
     waiting: list[Connection] = []
     try:
         for item in items:
-            # Made one by one: a lane that had another's end of a pipe would hide that the other was killed.
+            # Created one by one: a worker with another one's end of a pipe would hide that the
+            # other was killed.
             receiver, sender = fork.Pipe(duplex=False)
             lanes.append(fork.Process(target=_lane, args=(work, item, sender)))
             lanes[-1].start()
@@ -61,7 +64,7 @@ def run_lanes(work: Callable[[Item], Iterable[Result]], items: Sequence[Item]) -
 
 
 def _receive(receiver: Connection) -> Sequence[Any]:
-    """The next result of a lane; none when it is through."""
+    """Receive the next result of a worker; nothing if it has ended."""
     try:
         results, error = receiver.recv()
     except EOFError:
@@ -73,7 +76,7 @@ def _receive(receiver: Connection) -> Sequence[Any]:
 
 
 def _lane(work: Callable[[Item], Iterable[Result]], item: Item, sender: Connection) -> None:
-    # Whoever ends us ends us: what a handler of the parent would do is the parent's business.
+    # Default handling: the handlers of the parent are for the parent only.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     die_with_parent(signal.SIGTERM)()
