@@ -11,7 +11,7 @@
  *                   beat                     still alive, once every "beat" milliseconds
  *                   exit CODE OUT ERR        the command ended; OUT and ERR bytes were written to the two ports
  *                   signal NUMBER OUT ERR    the same, ended by a signal
- *                   fail TEXT                the machine could not be set up as asked
+ *                   fail TEXT                the machine could not be set up as requested
  *   host -> guest   signal NUMBER            send it to the command's process group
  *                   eof COUNT                COUNT bytes were put into terrace.in and no more will come
  *                   collect                  kill the command, then send its files

@@ -145,7 +145,9 @@ def _run(words: list[str]) -> int:
     name = words[0]
     if name not in verbs:
         hint = did_you_mean(name, verbs)
-        print(f"terrace: there is no verb '{name}'; {hint}the verbs are {', '.join(verbs)}", file=sys.stderr)
+        print(
+            f"terrace: there is no subcommand '{name}'; {hint}the subcommands are {', '.join(verbs)}", file=sys.stderr
+        )
         return 2
     verb = verbs[name]
     module = importlib.import_module(verb.module)
@@ -184,7 +186,7 @@ def _help(verbs: dict[str, cli.Verb]) -> str:
             "",
             output.format_table(rows),
             "",
-            "terrace help VERB says more. --yes: install missing Debian packages without asking.",
+            "terrace help VERB prints details. --yes: install missing Debian packages without asking.",
         ]
     )
 

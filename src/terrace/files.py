@@ -98,7 +98,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
     except RecursionError:
-        raise tomllib.TOMLDecodeError("tables or arrays lie too deep in each other") from None
+        raise tomllib.TOMLDecodeError("tables or arrays are nested too deeply") from None
     except tomllib.TOMLDecodeError:
         raise
     except ValueError as error:
@@ -108,7 +108,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     while values:
         value, depth = values.pop()
         if depth > _DEEPEST:
-            raise tomllib.TOMLDecodeError("tables or arrays lie too deep in each other")
+            raise tomllib.TOMLDecodeError("tables or arrays are nested too deeply")
         if isinstance(value, dict):
             values += ((inner, depth + 1) for inner in value.values())
         elif isinstance(value, list):

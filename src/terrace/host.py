@@ -95,7 +95,7 @@ def _warn_no_dpkg(packages: Sequence[str], why: str) -> None:
     global _warned_no_dpkg
     if not _warned_no_dpkg:
         _warned_no_dpkg = True
-        warn(f"no dpkg here; needed to {why}: what Debian calls {' '.join(packages)}")
+        warn(f"no dpkg here; needed to {why}: Debian's packages {' '.join(packages)}")
 
 
 def _missing_error(missing: Sequence[str], why: str, problem: str) -> MissingError:

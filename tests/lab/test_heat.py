@@ -100,7 +100,7 @@ def test_working_sets_are_near_to_what_is_used(vmlinux: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     busy, idle = found["pids"]
-    assert found["off"]["processes"] == [] and "the engine is off" in found["off"]["problem"]
+    assert found["off"]["processes"] == [] and "promotion is off" in found["off"]["problem"]
     for name in ("off", "heat"):
         strict_schema.validate(found[name], json.loads((SCHEMA / "heat.schema.json").read_text()))
     processes = {one["pid"]: one for one in found["heat"]["processes"]}

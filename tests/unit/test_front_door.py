@@ -93,7 +93,7 @@ def test_works_through_links_and_odd_folders(tmp_path: Path) -> None:
 def test_unknown_words_are_usage_errors(tmp_path: Path) -> None:
     done = _run(str(DOOR), "fly", cwd=tmp_path)
     assert done.returncode == 2
-    assert "there is no verb 'fly'; the verbs are " in done.stderr
+    assert "there is no subcommand 'fly'; the subcommands are " in done.stderr
     assert _run(str(DOOR), "--loud", cwd=tmp_path).returncode == 2
     assert _run(str(DOOR), cwd=tmp_path).returncode == 2
     assert _run(str(DOOR), "kernel", cwd=tmp_path).returncode == 2
@@ -108,13 +108,13 @@ def test_help_of_a_verb_is_what_the_verb_says(tmp_path: Path) -> None:
     assert "usage: terrace [--yes] VERB" in _run(str(DOOR), "help", cwd=tmp_path).stdout
     wrong = _run(str(DOOR), "help", "bnech", cwd=tmp_path)
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "no verb 'bnech'; did you mean bench? the verbs are" in wrong.stderr
+    assert "no subcommand 'bnech'; did you mean bench? the subcommands are" in wrong.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ("stattuss", "no verb 'stattuss'; did you mean status? the verbs are demo"),
+        ("stattuss", "no subcommand 'stattuss'; did you mean status? the subcommands are demo"),
         ("bench listt", "; did you mean list?"),
         ("bench run smoke --sises 32M", "unrecognized arguments: --sises 32M; did you mean --sizes"),
         ("kernel check --lits", "unrecognized arguments: --lits; did you mean --list"),

@@ -71,7 +71,7 @@ def test_untaken_option_is_named_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
         config.verify(wishes, got, tmp_path)
     text = str(caught.value)
-    assert "f:2: CONFIG_B=y is asked for, the kernel has n" in text
+    assert "f:2: CONFIG_B=y is requested, the kernel has n" in text
     assert "mm/Kconfig: depends on SMP && !C" in text
     assert "f:3: CONFIG_Q=y" in text
     assert "no Kconfig file of this tree has it" in text
@@ -81,7 +81,7 @@ def test_untaken_option_is_named_with_its_reason(tmp_path: Path) -> None:
 def test_option_that_must_be_off_is_checked(tmp_path: Path) -> None:
     got = tmp_path / ".config"
     got.write_text("CONFIG_A=y\n")
-    with pytest.raises(BuildError, match="CONFIG_A=n is asked for, the kernel has y"):
+    with pytest.raises(BuildError, match="CONFIG_A=n is requested, the kernel has y"):
         config.verify({"CONFIG_A": Wish(None, "f:1")}, got, tmp_path)
     config.verify({"CONFIG_B": Wish(None, "f:1")}, got, tmp_path)
 

@@ -104,7 +104,7 @@ def test_environment_of_the_guest() -> None:
         ("panic", "", "one\n[1.0] Kernel panic - not syncing: x\r\nend", "Kernel panic - not syncing: x\n  end"),
         ("hang", "no heartbeat for 60 s", "", "stopped answering: no heartbeat for 60 s\nthe kernel said nothing"),
         ("timeout", "5 s", "boot\nboot", "the guest did not end within its time limit: 5 s"),
-        ("setup", "sysctl vm/x=1: No such file", "", "could not be set up as asked: sysctl vm/x=1"),
+        ("setup", "sysctl vm/x=1: No such file", "", "could not be set up as requested: sysctl vm/x=1"),
     ],
 )
 def test_what_is_said_of_a_run(verdict: str, message: str, log: str, words: str) -> None:

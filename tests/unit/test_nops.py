@@ -104,7 +104,7 @@ def test_a_kernel_without_static_keys_is_refused(tmp_path: Path) -> None:
 
 
 def test_nobody_asking_is_wrong() -> None:
-    assert nops.problems([]) == ["no function asks about a static key of ours"]
+    assert nops.problems([]) == ["no function tests a static key of the overlay"]
     assert nops.table([]) == ""
 
 

@@ -123,7 +123,7 @@ def test_every_reason_counter_is_told(tmp_path: Path) -> None:
         tree.vmstat(mtier_taken=60, **(dict.fromkeys(counters.LOSSES, 0) | {"mtier_drop_gone": 1, counter: 50}))
         lost, word = reasons(tree)
         assert (lost.id, word.id) == (counter.removeprefix("mtier_"), "alike")
-        assert "of 60 that were to go up since boot, 50 did not move" in lost.message, counter
+        assert "of 60 folios selected for promotion since boot, 50 did not move" in lost.message, counter
 
 
 def test_once_pages_moved_only_the_last_interval_counts(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_doctor_adds_up_the_ends_of_what_was_to_go_up(tmp_path: Path, taken: int
     found = by_id(tmp_path)["balance"]
     assert found.status == status
     if status == "warn":
-        assert f"{taken} folios were to go up, and {900 + 10 * len(counters.LOSSES)} ends" in found.message
+        assert f"{taken} folios were selected, and {900 + 10 * len(counters.LOSSES)} results" in found.message
 
 
 def test_doctor_does_not_add_up_what_is_not_counted(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_exec_sets_the_scale() -> None:
 
 @pytest.mark.parametrize("scale", [-1, 11])
 def test_exec_refuses_a_scale_out_of_range(scale: int) -> None:
-    with pytest.raises(UsageError, match=r"allowed: 0 \(never looked at\) to 10"):
+    with pytest.raises(UsageError, match=r"allowed: 0 \(no scans\) to 10"):
         exec_verb.set_scale(FakeCalls(), scale)
 
 

@@ -121,9 +121,9 @@ def test_only_the_processes_that_are_asked_for(tmp_path: Path, capsys: pytest.Ca
 def test_an_engine_that_is_off_has_no_working_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     machine(tmp_path, enabled=False)
     text = status(tmp_path, capsys)
-    assert "the engine is off, and nothing is sampled: sudo terrace set enabled 1" in text and "PROCESS" not in text
+    assert "promotion is off, and no memory is sampled: sudo terrace set enabled 1" in text and "PROCESS" not in text
     found = document(tmp_path, capsys)
-    assert found["enabled"] is False and "the engine is off" in str(found["problem"])
+    assert found["enabled"] is False and "promotion is off" in str(found["problem"])
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_what_is_said_fits_an_installed_tool(installed: Path) -> None:
     done = run(installed, "report", "--plot", "/tmp/x.png")
     assert done.returncode == 3 and "apt-get install python3-matplotlib" in done.stderr
     done = run(installed, "demo")
-    assert done.returncode == 2 and "there is no verb 'demo'" in done.stderr
+    assert done.returncode == 2 and "there is no subcommand 'demo'" in done.stderr
 
 
 def test_versions_grow_with_commits(tmp_path: Path) -> None:

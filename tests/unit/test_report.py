@@ -59,7 +59,7 @@ def test_the_page_of_a_quiet_minute(tmp_path: Path, capsys: pytest.CaptureFixtur
 _GAVE_UP = Reason(
     "kswapd_gave_up",
     "error",
-    "kswapd has given up on node 0 after 16 failures in a row: it demotes nothing until somebody else reclaims there",
+    "kswapd has given up on node 0 after 16 failures in a row: it demotes nothing until another task reclaims there",
     "terrace set demotion_enabled 1; then wake it: echo 1M > /sys/fs/cgroup/memory.reclaim. It gives up when nothing "
     "can be demoted, swapped or dropped: demotion off and no swap, slow nodes full, or all memory locked",
 )
@@ -79,13 +79,13 @@ def test_the_reasons_of_both_ends_are_told_apart() -> None:
     assert found[1].message == "newer"
     text = as_text(summary)
     assert "warn   at the end: the slow nodes are full" in text and "info   newer" in text
-    assert "error  at the start: the engine is off\n       -> terrace set enabled 1" in text
+    assert "error  at the start: promotion is off\n       -> terrace set enabled 1" in text
 
 
 def test_a_report_in_which_nothing_moved_says_why_or_that_no_reason_is_known() -> None:
     head = trace_fake.head(reasons_before=[], reasons_after=[], counters_before={}, counters_after={})
     text = as_text(summarize(Recording(head, [])))
-    assert "DIAGNOSIS" in text and "none: the engine was on" in text
+    assert "DIAGNOSIS" in text and "none: promotion was on" in text
     text = as_text(summarize(Recording(trace_fake.head(reasons_before=[], reasons_after=[]), trace_fake.events())))
     assert "DIAGNOSIS" not in text
 

@@ -17,8 +17,8 @@ from terrace.trace.store import Head, Writer
 SINCE_NS = 100_000_000_000
 SECONDS = 60.0
 MIB = 1 << 20
-OFF = Reason("off", "error", "the engine is off", "terrace set enabled 1")
-RATE = Reason("rate_limit", "info", "promotion waits: the limit of the rate is reached", "")
+OFF = Reason("off", "error", "promotion is off", "terrace set enabled 1")
+RATE = Reason("rate_limit", "info", "promotion is limited: the rate limit is reached", "")
 
 
 def line(at_s: float, name: str, fields: str, comm: str = "kmtierd", pid: int = 77, instance: str = "") -> str:

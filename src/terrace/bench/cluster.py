@@ -68,9 +68,7 @@ class Cluster:
         try:
             self._client = self._dask.Client(address, timeout=_WAIT_S)
         except (OSError, ValueError, TimeoutError) as error:
-            raise MissingError(
-                f"--scheduler {address}: nobody answers there ({error}); start one: dask scheduler"
-            ) from error
+            raise MissingError(f"--scheduler {address}: no answer ({error}); start one: dask scheduler") from error
         if not self._workers():
             raise MissingError(f"--scheduler {address}: it has no workers; start them: terrace bench worker {address}")
 

@@ -58,7 +58,7 @@ def _kdamond(seen: Evidence) -> str:
 
 
 def _windows(seen: Evidence) -> str:
-    return "" if seen.count("mtier_looks") else "the promotion engine scanned nothing (mtier_looks 0)"
+    return "" if seen.count("mtier_looks") else "promotion scanned nothing (mtier_looks 0)"
 
 
 def _follows(seen: Evidence) -> str:

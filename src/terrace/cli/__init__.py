@@ -30,7 +30,7 @@ _TABLE = (
     Verb(
         "demo",
         "terrace.cli.demo",
-        "promotion at work, beside what the stock kernel does: a table and a picture",
+        "promotion compared with the stock kernel: a table and a picture",
         "plot",
     ),
     Verb(
@@ -44,8 +44,8 @@ _TABLE = (
     Verb("lab", "terrace.cli.lab", "run programs on a machine with memory tiers (QEMU)"),
     Verb("kernel", "terrace.cli.kernel", "build the kernel, edit it, check it, make patches of it"),
     Verb("deb", "terrace.cli.deb", "Debian packages of the kernel, the tools and the library, for a real machine"),
-    Verb("status", "terrace.cli.status", "which node is which tier, what moves, why nothing moves"),
-    Verb("top", "terrace.cli.top", "whose memory lies on which tier, and what of it moves, live"),
+    Verb("status", "terrace.cli.status", "show tiers, migrations, and the reasons why no pages migrate"),
+    Verb("top", "terrace.cli.top", "show per-process memory by tier, live"),
     Verb(
         "exporter",
         "terrace.cli.exporter",
@@ -53,20 +53,20 @@ _TABLE = (
         "exporter",
         "python3-prometheus-client",
     ),
-    Verb("record", "terrace.cli.record", "trace what moves, for a time or while a program runs"),
+    Verb("record", "terrace.cli.record", "trace migrations for a time or while a program runs"),
     Verb(
         "report",
         "terrace.cli.report",
-        "one page of it: what moved, whose, from where, how long it waited, why not",
+        "report a recording on one page: migrations, owners, waiting times",
         "plot",
         "python3-matplotlib",
     ),
     Verb("set", "terrace.cli.set", "read and write knobs"),
-    Verb("apply", "terrace.cli.apply", "set what /etc/terrace/terrace.toml says"),
-    Verb("exec", "terrace.cli.exec", "run a program with a placement of its own"),
+    Verb("apply", "terrace.cli.apply", "apply the settings of /etc/terrace/terrace.toml"),
+    Verb("exec", "terrace.cli.exec", "run a program with a memory policy"),
     Verb("spread", "terrace.cli.spread", "over which nodes memory is spread"),
-    Verb("features", "terrace.cli.features", "what this kernel can do"),
-    Verb("doctor", "terrace.cli.doctor", "what is missing here, and how to get it"),
+    Verb("features", "terrace.cli.features", "list the features of this kernel"),
+    Verb("doctor", "terrace.cli.doctor", "check this machine, and print fixes"),
 )
 
 

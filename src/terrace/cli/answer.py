@@ -23,9 +23,7 @@ Document = Mapping[str, Any]
 
 def add_arguments(parser: argparse.ArgumentParser, file: bool = True) -> None:
     """Add --json and, unless -o of this subcommand writes something else, -o FILE."""
-    parser.add_argument(
-        "--json", action="store_true", help=f"print JSON, and nothing else ({document('reference/json.md')})"
-    )
+    parser.add_argument("--json", action="store_true", help=f"print only JSON ({document('reference/json.md')})")
     if file:
         parser.add_argument(
             "-o", "--output", dest="json_file", type=Path, metavar="FILE", help="write the JSON to FILE"

@@ -37,13 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--check", action="store_true", help="look at the file alone: any kernel, no write")
-    what.add_argument("--dry-run", action="store_true", help="say what would be written to this kernel, write nothing")
-    what.add_argument("--undo", action="store_true", help="give every knob back what it had before the first apply")
+    what.add_argument("--check", action="store_true", help="check only the file: on any kernel, without a write")
+    what.add_argument("--dry-run", action="store_true", help="print the writes to this kernel without doing them")
+    what.add_argument(
+        "--undo", action="store_true", help="restore the value that every knob had before the first apply"
+    )
     what.add_argument("--example", action="store_true", help="print a file with every knob as a comment")
     what.add_argument("--unit", action="store_true", help=f"print {unit.NAME}, by which systemd applies it at boot")
     parser.add_argument("--file", type=Path, metavar="FILE", help=f"the file of settings (/{settings.DEFAULT})")
-    parser.add_argument("--cgroup", metavar="PATH", help="only what the file has of this cgroup, such as system.slice")
+    parser.add_argument("--cgroup", metavar="PATH", help="only the settings of this cgroup, such as system.slice")
     answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc, /sys, /etc and /run from below DIR")
 

@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `terrace bench`."""
     verbs = parser.add_subparsers(dest="bench_verb", required=True, metavar="list|run|report|compare|validate|worker")
     jobs = whole_number("--jobs", 1, 1024)
-    answer.add_arguments(verbs.add_parser("list", help="the experiments there are, and what for"))
+    answer.add_arguments(verbs.add_parser("list", help="list the experiments and their purpose"))
     run = verbs.add_parser("run", help="measure the cells that were not yet measured with these kernels")
-    run.add_argument("names", nargs="+", metavar="NAME", help="experiments of `bench list`, or paths of others")
+    run.add_argument("names", nargs="+", metavar="NAME", help="experiments of `bench list`, or paths")
     run.add_argument("--sizes", metavar="SIZE,…", help="only these of its sizes")
     run.add_argument("--dram", metavar="PART,…", help="only these of its amounts of DRAM (spare, 1/2)")
     run.add_argument("--policies", metavar="NAME,…", help="only these of its policies")
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("a", "b"):
         compare.add_argument(name, metavar="RESULTS[:POLICY]", help="an experiment's name or a folder of results")
     answer.add_arguments(compare)
-    validate = verbs.add_parser("validate", help="the timing model beside published figures")
+    validate = verbs.add_parser("validate", help="compare the timing model with published figures")
     validate.add_argument("what", choices=("run", "table"), help="measure, or print the table of what was measured")
     validate.add_argument("runs", nargs="*", metavar="RUN", help="of `run`: only these (stream-dram)")
     validate.add_argument("--again", action="store_true", help="measure also what was measured before")
@@ -154,7 +154,7 @@ def _run(args: argparse.Namespace) -> int:
     for name, problem in session.failed:
         say(f"failed: {name}: {problem}")
     if left:
-        say(f"terrace: {left} guests left; the same command goes on with them")
+        say(f"terrace: {left} guests left; the same command continues with them")
     with answer.text_aside(args):
         shown, broken = _verdict(picked, bool(left))
     failed = [{"cell": name, "problem": problem} for name, problem in session.failed]

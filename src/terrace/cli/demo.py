@@ -38,12 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the timeline here (%(default)s)",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="one kernel and two guests: the engine, and NUMA balancing in its place"
+        "--quick", action="store_true", help="one kernel and two guests: promotion by Terrace, and by NUMA balancing"
     )
     parser.add_argument(
         "--functions",
         action="store_true",
-        help="instead: instructions of the engine by kernel function, with pages moved by address space and by folio",
+        help="instead: instructions of promotion by kernel function, for migration by address space and by folio",
     )
     parser.add_argument(
         "--check",

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the subcommand."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument("--for", dest="role", choices=("machine", "lab", "all"), help="the role to look at")
+    parser.add_argument("--for", dest="role", choices=("machine", "lab", "all"), help="the role to check")
     answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
 
@@ -85,4 +85,4 @@ def _verdict(role: str, checks: list[Check]) -> str:
         return f"Not ready: {', '.join(failed)}."
     if role == "lab":
         return f"Ready: {command()} demo"
-    return "Ready: terrace status shows what moves."
+    return "Ready: terrace status shows migrations."

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = USAGE
     place = parser.add_argument_group("placement (one of)")
     group = place.add_mutually_exclusive_group()
-    _add_set(group, "w", "weighted-interleave", "WEIGHTS", "spread pages by weights of its own: 0=9,1=1")
+    _add_set(group, "w", "weighted-interleave", "WEIGHTS", "interleave pages by these weights: 0=9,1=1")
     _add_set(group, "i", "interleave", "NODES", "spread pages evenly; with --weights auto by bandwidth")
     _add_set(group, "m", "membind", "NODES", "take pages only from these nodes")
     _add_set(group, "p", "preferred", "NODE", "take pages from this node as long as it has some")
@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-s", "--show", action="store_true", help="show the policy a program would have, and run none")
     parser.add_argument("--dry-run", action="store_true", help="print the calls that would be made, and make none")
     answer.add_arguments(parser)
-    parser.add_argument("--scan-scale", type=int, metavar="N", help=f"0 (never looked at) to {SCALE_MAX}; 5 is usual")
+    parser.add_argument("--scan-scale", type=int, metavar="N", help=f"0 (no scans) to {SCALE_MAX}; 5 is normal")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the program and its arguments")
 
 
@@ -194,7 +194,7 @@ def _execute(command: list[str]) -> int:
 def check_scale(scale: int) -> None:
     """Raise UsageError if the scan scale is out of range."""
     if not 0 <= scale <= SCALE_MAX:
-        raise UsageError(f"--scan-scale cannot be {scale}; allowed: 0 (never looked at) to {SCALE_MAX}")
+        raise UsageError(f"--scan-scale cannot be {scale}; allowed: 0 (no scans) to {SCALE_MAX}")
 
 
 def set_scale(calls: Calls, scale: int) -> None:

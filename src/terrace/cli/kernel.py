@@ -149,7 +149,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = f"Check the kernel part. The checks:\n{rows}"
     parser.add_argument("names", nargs="*", metavar="CHECK", help="the checks to run (default: all but slow ones)")
-    parser.add_argument("--full", action="store_true", help="the slow ones too")
+    parser.add_argument("--full", action="store_true", help="also the slow ones")
     parser.add_argument("--list", action="store_true", help="name the checks and do nothing")
     answer.add_arguments(parser)
     add_linux(parser)

@@ -46,14 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--release",
         choices=image.RELEASES,
         default=image.DEFAULT_RELEASE,
-        help="of Debian; each has a disk of its own (%(default)s)",
+        help="of Debian; each has a separate disk (%(default)s)",
     )
-    parser.add_argument("--fresh", action="store_true", help="begin with a new disk: nothing of ours installed")
+    parser.add_argument("--fresh", action="store_true", help="start with a new disk, without Terrace's packages")
     parser.add_argument(
         "--put", type=Path, action="append", default=[], metavar="FILE", help=f"have FILE in {session.MOUNT_POINT}, too"
     )
     parser.add_argument("--timeout", metavar="T", help="end the machine after T (5min) with exit code 124")
-    parser.add_argument("--console", type=Path, metavar="FILE", help="keep what the machine's console prints here")
+    parser.add_argument("--console", type=Path, metavar="FILE", help="file for the output of the machine's console")
     parser.add_argument(
         "--accel", choices=ACCELERATORS, default="tcg", help="kvm and auto try a probe guest first (%(default)s)"
     )

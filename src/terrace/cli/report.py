@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cgroup", metavar="PATH", help="only processes of this cgroup and of those below it")
     parser.add_argument("--heat", action="store_true", help="the working set of each process by tier, over the time")
     parser.add_argument("--limit", type=int, metavar="N", help=f"with --heat: processes ({_PROCESSES}; --json: all)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it, too: FILE.svg, FILE.png or FILE.pdf")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw a plot: FILE.svg, FILE.png or FILE.pdf")
     answer.add_arguments(parser)
 
 

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "knob", nargs="*", metavar="KNOB [VALUE]", help="one knob and its value, or KNOB=VALUE …; a KNOB alone is shown"
     )
-    parser.add_argument("--list", action="store_true", help="all knobs: value, default, what is allowed, what it does")
+    parser.add_argument("--list", action="store_true", help="all knobs: value, default, allowed values, effect")
     parser.add_argument("--cgroup", metavar="PATH", help="the knobs of a cgroup, below /sys/fs/cgroup: system.slice")
     parser.add_argument(
         "--save", action="store_true", help="and write it to the file of settings; without a KNOB: all that is set now"
@@ -192,7 +192,7 @@ def _say(files: KernelFiles, one: changes.Change) -> None:
     if knob.name == "enabled" and value == "1":
         state = files.get(f"{MTIER}/state")
         if state is not None:
-            print(f"state: {state}; `terrace status` shows what moves")
+            print(f"state: {state}; `terrace status` shows migrations")
 
 
 def _say_back(one: changes.Change) -> None:
@@ -211,7 +211,7 @@ def _print(files: KernelFiles, shown: list[Knob], values: Mapping[str, str | Non
     rows = [(k.name, _state(files, k, values[k.name]), k.default, k.allowed, k.summary) for k in shown]
     table(rows, ("KNOB", "NOW", "DEFAULT", "ALLOWED", "WHAT IT IS"))
     if not files.exists(MTIER) and any(knob.path.startswith(MTIER) for knob in shown):
-        print(style("\n-: this kernel has no promotion engine; `terrace doctor` says what is needed", "dim"))
+        print(style("\n-: this kernel has no promotion engine; `terrace doctor` prints the requirements", "dim"))
 
 
 def _described(files: KernelFiles, knob: Knob, value: str | None) -> dict[str, object]:

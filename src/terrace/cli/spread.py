@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("size", nargs="?", metavar="SIZE", help="memory to allocate: 256M")
-    parser.add_argument("--pid", type=int, help="a process, instead of memory of its own")
+    parser.add_argument("--pid", type=int, help="a process, instead of newly allocated memory")
     answer.add_arguments(parser)
 
 

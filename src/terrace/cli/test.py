@@ -61,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="what -k or --group names N times, as the gate runs it, with four busy loops beside it; prints the counts",
     )
-    parser.add_argument(
-        "--strict", action="store_true", help="the gate without its second try: what fails once has failed"
-    )
+    parser.add_argument("--strict", action="store_true", help="the gate without its second try")
     parser.add_argument(
         "--mutants",
         action="store_true",

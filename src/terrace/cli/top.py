@@ -33,17 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
-        "--by", choices=("cgroup", "process"), help="what a line is (cgroup; process where there is no cgroup v2)"
+        "--by", choices=("cgroup", "process"), help="unit of a line (cgroup; process without cgroup v2)"
     )
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="lines (20)")
     parser.add_argument("--depth", type=int, default=3, metavar="N", help="levels of control groups (3)")
     parser.add_argument(
-        "-d", "--interval", default="2s", metavar="TIME", help="between two looks: seconds, or 500ms (2s)"
+        "-d", "--interval", default="2s", metavar="TIME", help="time between refreshes: seconds, or 500ms (2s)"
     )
     parser.add_argument("-p", "--pid", metavar="PID[,PID]", help="only these processes")
     parser.add_argument("-u", "--user", metavar="USER", help="only processes of this user, a name or a number")
     parser.add_argument("--cgroup", metavar="PATH", help="only this cgroup and those below it, or their processes")
-    parser.add_argument("--count", type=int, metavar="N", help="stop after N; default: on a terminal never, else 1")
+    parser.add_argument(
+        "--count", type=int, metavar="N", help="stop after N; default: never on a terminal, otherwise 1"
+    )
     answer.add_arguments(parser)
     parser.add_argument("--root", default="/", metavar="DIR", help="take /proc and /sys from below DIR")
 

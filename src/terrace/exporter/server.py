@@ -89,7 +89,7 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
 
 def _refused(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return "somebody listens there already (ss -ltnp shows who); name another port"
+        return "another process listens there (ss -ltnp shows it); choose another port"
     if error.errno in (errno.EACCES, errno.EPERM):
         return "this user may not listen there: ports below 1024 are for root; name a higher one, such as 9784"
     if error.errno == errno.EADDRNOTAVAIL:

@@ -112,7 +112,7 @@ def verify(wishes: Mapping[str, Wish], config: Path, tree: Path) -> None:
         value = got.get(option)
         if value != wish.value:
             problems.append(
-                f"  {wish.origin}: {option}={wish.value or 'n'} is asked for, the kernel has {value or 'n'}"
+                f"  {wish.origin}: {option}={wish.value or 'n'} is requested, the kernel has {value or 'n'}"
                 + _reason(option, tree)
             )
     if problems:

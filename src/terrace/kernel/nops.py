@@ -100,7 +100,7 @@ def problems(found: Sequence[Site]) -> list[str]:
     tested.
     """
     if not found:
-        return ["no function asks about a static key of ours"]
+        return ["no function tests a static key of the overlay"]
     return [f"{site.function}: {site.instruction} where {site.key} is off" for site in found if not site.is_nop]
 
 

@@ -135,5 +135,5 @@ def _cpus() -> Check:
 
 def _kvm(files: KernelFiles) -> Check:
     if not files.exists("dev/kvm"):
-        return Check("kvm", "lab", "ok", "no /dev/kvm: QEMU emulates (TCG), which is what the lab uses anyway")
+        return Check("kvm", "lab", "ok", "no /dev/kvm: QEMU emulates (TCG), which the lab uses in any case")
     return Check("kvm", "lab", "ok", "/dev/kvm is there; it is used with --accel kvm once a probe guest has booted")

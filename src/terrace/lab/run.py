@@ -39,7 +39,7 @@ _ENDINGS = {
     "panic": "went down before the command ended",
     "no-boot": "did not boot",
     "qemu": "was lost",
-    "setup": "could not be set up as asked",
+    "setup": "could not be set up as requested",
     "interrupted": "was ended by a signal",
 }
 
@@ -139,7 +139,7 @@ def require_guest_tools() -> None:
     guests.
     """
     require_qemu()
-    require_packages(COMPILER, "compile what runs in the guest")
+    require_packages(COMPILER, "compile programs of the guest")
 
 
 def run_in_guest(

@@ -59,13 +59,13 @@ _PROGRAMS = (
     Program("pmlat", "latency of single page accesses, and the long ones", latency=True),
     Program("phase", "page accesses with a hot set that moves"),
     Program("heat", "page accesses with weights that stay, or drift", ("wl_zipf.c",)),
-    Program("scanhot", "a streaming scan beside a hot set"),
+    Program("scanhot", "a streaming scan and a hot set"),
     Program("bfs", "breadth-first search in a Kronecker graph"),
     Program("buildlike", "short-lived children, private mappings, files", ("wl_copies.c",), copies=True),
     Program("chase", "dependent reads along a random cycle"),
 )
 WORKLOADS: Mapping[str, Program] = MappingProxyType({program.name: program for program in _PROGRAMS})
-_INTERPRETED = (Program("pyheap", "look-ups in dicts of Python, the interpreters' own memory", script="pyheap.py"),)
+_INTERPRETED = (Program("pyheap", "lookups in dicts of Python, in the interpreters' memory", script="pyheap.py"),)
 ALL_WORKLOADS: Mapping[str, Program] = MappingProxyType(
     {**WORKLOADS, **{program.name: program for program in _INTERPRETED}}
 )

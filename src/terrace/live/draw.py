@@ -166,12 +166,12 @@ def _filled(line: Line, width: int) -> Line:
 
 def _help(width: int, height: int) -> list[Line]:
     across = max(len(keys) for keys, _ in HELP)
-    lines: list[Line] = [[("terrace top: whose memory lies on which tier", "bold")], []]
+    lines: list[Line] = [[("terrace top: per-process memory by tier", "bold")], []]
     for keys, text in HELP:
         lines.append([(cells.right(keys, across) if width > 2 * across else keys, "keys"), (f"  {text}", "plain")])
     lines += [
         [],
-        [("Green is the top tier, yellow is slow memory: pages go UP from it and come DOWN to it.", "plain")],
+        [("Green is the top tier, yellow is slow memory. UP: pages promoted; DOWN: pages demoted.", "plain")],
         [
             (
                 "A process's nodes are known by a walk of its page tables; no more are walked than the lines take.",

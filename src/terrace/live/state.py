@@ -291,7 +291,7 @@ HELP = (
     ("t F5", "control groups as a tree, or as a list"),
     ("/ F3", "search a name as you type it; F3 again: the next one"),
     ("\\ F4", "filter: show only names with these characters; Esc shows all again"),
-    ("+ -", "more or less time between two looks"),
+    ("+ -", "longer or shorter time between refreshes"),
     ("Space", "look again now"),
     ("h ? F1", "this page"),
     ("q F10 Ctrl-C", "quit"),

@@ -77,10 +77,10 @@ def _from_reason(reason: Reason, name: str = "") -> Check:
 
 def _enabled(now: Snapshot) -> Check:
     if now.enabled is None:
-        return Check("enabled", "machine", "warn", "whether the engine is on cannot be read", "run as root")
+        return Check("enabled", "machine", "warn", "the state of promotion cannot be read", "run as root")
     if now.enabled:
-        return Check("enabled", "machine", "ok", f"the engine is on, its state is {now.state or 'unreadable'}")
-    return Check("enabled", "machine", "warn", "the engine is off", "terrace set enabled 1")
+        return Check("enabled", "machine", "ok", f"promotion is on, its state is {now.state or 'unreadable'}")
+    return Check("enabled", "machine", "warn", "promotion is off", "terrace set enabled 1")
 
 
 def _engine_parts(now: Snapshot, features: dict[str, Feature]) -> Iterator[Check]:
@@ -96,7 +96,7 @@ def _engine_parts(now: Snapshot, features: dict[str, Feature]) -> Iterator[Check
             ENGINE,
             "machine",
             "warn" if not now.slow_nodes else "fail",
-            f"the engine is on, but no {ENGINE} thread runs",
+            f"promotion is on, but no {ENGINE} thread runs",
             "see the kernel log (dmesg); switch off and on: terrace set enabled 0; terrace set enabled 1",
         )
     lost = counters.unaccounted(now.counters)
@@ -107,8 +107,8 @@ def _engine_parts(now: Snapshot, features: dict[str, Feature]) -> Iterator[Check
 def _balance(taken: int, lost: int) -> Check:
     """Check that every selected folio has one result. A batch may be in progress while counters are read."""
     if abs(lost) <= counters.BATCH_FOLIOS:
-        return Check("balance", "machine", "ok", f"each of the {taken} folios that were to go up has its counted end")
-    message = f"{taken} folios were to go up, and {taken - lost} ends are counted (promoted, drop and fail)"
+        return Check("balance", "machine", "ok", f"each of the {taken} selected folios has its counted result")
+    message = f"{taken} folios were selected, and {taken - lost} results are counted (promoted, drop and fail)"
     return Check("balance", "machine", "warn", message, "a bug of the kernel: report it with terrace status --json")
 
 
@@ -119,14 +119,12 @@ def _balancing(now: Snapshot) -> Check:
             "numa_balancing",
             "machine",
             "warn",
-            f"numa_balancing is {mode}: its hint faults cost what faults cost, and promote nothing beside the engine",
+            f"numa_balancing is {mode}: its hint faults have a cost, and promote nothing while mm/mtier runs",
             f"terrace set numa_balancing {mode & 1}",
         )
     if mode & 2:
         return Check("numa_balancing", "machine", "ok", f"numa_balancing is {mode}: hint faults promote hot pages")
-    return Check(
-        "numa_balancing", "machine", "ok", "no hint faults for promotion: the engine looks for hot pages alone"
-    )
+    return Check("numa_balancing", "machine", "ok", "no hint faults for promotion: only scans find hot pages")
 
 
 def _demotion(now: Snapshot) -> Check:
@@ -163,7 +161,7 @@ def _hmat(feature: Feature) -> Check:
         "hmat",
         "machine",
         "warn",
-        "the kernel knows no latency or bandwidth of the nodes; tiers come from defaults",
+        "the kernel has no latency or bandwidth of the nodes; tiers use defaults",
         "a firmware that describes them (ACPI HMAT, CXL CDAT) and CONFIG_ACPI_HMAT",
     )
 

@@ -79,8 +79,8 @@ def _machine(now: Snapshot) -> list[Reason]:
                 "one_tier",
                 "error",
                 f"nodes {numbers} are all in one memory tier ({now.tiers[0].name}): "
-                "to the kernel none is slower than another",
-                "the firmware has to describe their speed (ACPI HMAT or CXL CDAT; kernel option "
+                "for the kernel all are equally fast",
+                "the firmware must describe their speed (ACPI HMAT or CXL CDAT; kernel option "
                 "CONFIG_ACPI_HMAT); memory added by the kmem driver gets a slower tier by itself "
                 "(daxctl reconfigure-device --mode=system-ram)",
             )
@@ -117,32 +117,32 @@ def _switches(now: Snapshot) -> list[Reason]:
             Reason(
                 "unreadable",
                 "warn",
-                "whether the engine is on cannot be read",
+                "the state of promotion cannot be read",
                 "run as root",
             )
         ]
     if not now.enabled:
-        return [Reason("off", "error", "the engine is off", "terrace set enabled 1")]
+        return [Reason("off", "error", "promotion is off", "terrace set enabled 1")]
     return []
 
 
 def _engine(now: Snapshot, change: Change) -> list[Reason]:
     """Promotion is on and the machine fits: find the step that stops pages."""
     if now.state == "no_slow_tier":
-        return [Reason("no_slow_tier", "error", "the engine sees no slow tier", "terrace doctor")]
+        return [Reason("no_slow_tier", "error", "promotion finds no slow tier", "terrace doctor")]
     if now.observing:
         return [
             Reason(
                 "observe",
                 "warn",
-                "the engine decides and moves nothing: it was asked only to observe (debugfs mtier/observe)",
+                "promotion decides and migrates nothing: it only observes (debugfs mtier/observe)",
                 "terrace set enabled 0; echo 0 > /sys/kernel/debug/mtier/observe; terrace set enabled 1",
             )
         ]
     slow = [node.movable_bytes for node in now.slow_nodes if node.movable_bytes is not None]
     if slow and sum(slow) < EMPTY_BYTES:
         numbers = format_nodes([node.node for node in now.slow_nodes])
-        return [Reason("slow_empty", "info", f"nothing lives on the slow nodes ({numbers})")]
+        return [Reason("slow_empty", "info", f"there are no pages on the slow nodes ({numbers})")]
     reasons = _rate(now)
     if change.get("pgpromote_success") == 0:
         ever = Change(None, now.counters)
@@ -156,7 +156,7 @@ def _rate(now: Snapshot) -> list[Reason]:
     if now.state != "throttled" and (now.place is None or now.place.why != "rate"):
         return []
     meaning, fix = counters.WHY["rate"]
-    return [Reason("rate_limit", "info", f"promotion waits: {meaning}", fix)]
+    return [Reason("rate_limit", "info", f"promotion is limited: {meaning}", fix)]
 
 
 def _losses(change: Change) -> list[Reason]:
@@ -170,7 +170,8 @@ def _losses(change: Change) -> list[Reason]:
         Reason(
             worst.removeprefix("mtier_"),
             "warn",
-            f"of {change.get('mtier_taken')} that were to go up {span}, {change.get(worst)} did not move: {meaning}",
+            f"of {change.get('mtier_taken')} folios selected for promotion {span}, "
+            f"{change.get(worst)} did not move: {meaning}",
             fix,
         )
     ]
@@ -179,14 +180,14 @@ def _losses(change: Change) -> list[Reason]:
 def _last_burst(now: Snapshot) -> list[Reason]:
     """No pages migrate: the reason of the last burst."""
     if now.state == "idle":
-        return [Reason("idle", "info", "no process has mapped a page that lies on a slow node")]
+        return [Reason("idle", "info", "no process has mapped a page on a slow node")]
     if now.place is None or not now.place.told:
         return [
             Reason(
                 "no_burst",
                 "info",
-                "no burst of looks has ended since the engine was switched on; processes younger than scan.delay_ms, "
-                "or of scan scale 0, are not looked at",
+                "no burst of scans has ended since promotion was switched on; processes younger than scan.delay_ms, "
+                "or of scan scale 0, are not scanned",
                 "watch longer: terrace status --watch",
             )
         ]
@@ -198,7 +199,7 @@ def _last_burst(now: Snapshot) -> list[Reason]:
     meaning, fix = counters.WHY[why]
     if why == "no_victim" and now.demotion_enabled is False:
         # Another reason reports that the fast nodes are short of memory.
-        message = "there is no free memory above, and with demotion off no page gives way"
+        message = "there is no free fast memory, and with demotion off no page is demoted"
         return [] if _full(now) else [Reason(why, "warn", message, DEMOTE)]
     return [Reason(why, "info", f"the last burst moved no more pages: {meaning}", fix)]
 
@@ -221,7 +222,7 @@ def _pressure(now: Snapshot) -> list[Reason]:
                 "dram_full_no_demotion",
                 "warn",
                 f"node {format_nodes([node.node for node in full])} is full and demotion is off: "
-                "nothing makes room for hot pages",
+                "there is no space for hot pages",
                 DEMOTE,
             )
         )
@@ -232,7 +233,7 @@ def _pressure(now: Snapshot) -> list[Reason]:
                 "kswapd_gave_up",
                 "error",
                 f"kswapd has given up on node {format_nodes([node.node for node in stuck])} after "
-                "16 failures in a row: it demotes nothing until somebody else reclaims there",
+                "16 failures in a row: it demotes nothing until another task reclaims there",
                 f"{'' if now.demotion_enabled else f'{DEMOTE}; '}then wake it: "
                 "echo 1M > /sys/fs/cgroup/memory.reclaim. It gives up when nothing can be demoted, swapped or dropped: "
                 "demotion off and no swap, slow nodes full, or all memory locked",
@@ -285,7 +286,7 @@ def _blocks(found: Devices) -> list[Reason]:
             Reason(
                 "memory_offline",
                 "warn",
-                f"{'; '.join(each)} offline: nobody can use that memory",
+                f"{'; '.join(each)} offline: that memory cannot be used",
                 _with_policy(found, f"daxctl online-memory {_all_names(found, offline)}"),
             )
         )

@@ -28,7 +28,7 @@ _IDLE = {
     "no_slow_tier": "this machine has no slow tier: all memory is in the top tier (terrace doctor)",
     "idle": "no memory of a process is on a slow node, and then nothing is sampled",
 }
-_SOON = "no sample has ended yet: a few seconds after the engine was switched on there is one"
+_SOON = "no sample has ended yet: the first one ends a few seconds after promotion is switched on"
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _missing(files: KernelFiles) -> TerraceError:
 def _problem(enabled: int | None, state: str | None, found: Sequence[ProcessHeat], pids: Set[int]) -> str:
     """The reason for an empty table."""
     if not enabled:
-        return "the engine is off, and nothing is sampled: sudo terrace set enabled 1"
+        return "promotion is off, and no memory is sampled: sudo terrace set enabled 1"
     if found:
         whose = ", ".join(map(str, sorted(pids)))
         return f"no sample of PID {whose}: there is no such process, or it was not sampled yet, or its memory cannot be"
@@ -224,10 +224,10 @@ def window_text(us: int) -> str:
 def _legend(heat: Heat) -> str:
     where = ", ".join(f"{tier}: node {format_nodes(nodes)}" for tier, nodes in heat.nodes.items() if nodes)
     lines = [
-        f"{heat.known} processes are known to the engine. {where}.",
+        f"{heat.known} processes are registered for promotion. {where}.",
         f"IN USE +-: estimate of the memory that is accessed within WINDOW, and {ERRORS} standard errors.",
-        "SAMPLED: estimate of the memory that samples can look at; MAPPED - SAMPLED is not looked at.",
-        "PAGES SEEN: pages that the estimates rest on. AGE: how long ago they were looked at, on average.",
+        "SAMPLED: estimate of the memory that can be sampled; MAPPED - SAMPLED is never sampled.",
+        "PAGES SEEN: sampled pages. AGE: time since they were sampled, on average.",
     ]
     if not any(tier.tier == TIERS[0] for one in heat.processes for tier in one.tiers):
         lines.append("The fast tier is not sampled while it has room for all memory of the slow one.")

@@ -68,17 +68,17 @@ def _follow(name: str, unit: str, default: int, low: int, high: int, summary: st
 
 
 KNOBS: tuple[Knob, ...] = (
-    _mtier("enabled", "", 0, 0, 1, "the engine: look at pages, and move them"),
-    _mtier("charge", "", 0, 0, 1, "charge the CPU time of looks and moves to the processes whose pages they are"),
+    _mtier("enabled", "", 0, 0, 1, "promotion: scan and migrate pages"),
+    _mtier("charge", "", 0, 0, 1, "charge the CPU time of scans and migrations to the processes that own the pages"),
     _mtier("scan.delay_ms", "ms", 100, 0, 3_600_000, "how long a new address space is left alone"),
-    _mtier("scan.cpu_percent", "%", 25, 1, 100, "most CPU time that looks may take, of one CPU"),
+    _mtier("scan.cpu_percent", "%", 25, 1, 100, "limit for the CPU time of scans, of one CPU"),
     _mtier("promote.rate_mbps", "MiB/s", 1024, 1, 1 << 20, "most promotion into each target node"),
     Knob(
         "promote.target_node",
         f"{MTIER}/promote/target_node",
         "node",
         "auto",
-        "where pages go: by who uses them, or always one node of the top tier",
+        "target node: by the users of a page, or always one node of the top tier",
         0,
         1023,
         words=("auto",),
@@ -106,13 +106,13 @@ KNOBS: tuple[Knob, ...] = (
     ),
     _defer("limit_ticks", "ticks", 3, 1, 100, "when CPUs that have not flushed by themselves are interrupted"),
     _defer("held_limit_bp", "bp", 50, 0, 1000, "most frames of a node that wait, in 1/10000 of its memory"),
-    _defer("backoff_ms", "ms", 1000, 0, 60_000, "how long nothing waits of who had to be flushed early"),
+    _defer("backoff_ms", "ms", 1000, 0, 60_000, "time without deferral for a process after too many forced flushes"),
     Knob(
         "weights.auto",
         f"{WEIGHTS}/auto",
         "",
         "false",
-        "weights of all nodes follow from the bandwidth that firmware tells of",
+        "compute the weights of all nodes from the bandwidth in firmware tables",
         words=("true", "false", "1", "0"),
         aliases=("weighted_interleave.auto",),
         option="CONFIG_MEMPOLICY2",
@@ -154,7 +154,7 @@ KNOBS: tuple[Knob, ...] = (
         "proc/sys/kernel/numa_balancing_scan_mode",
         "",
         "sync",
-        "stock NUMA balancing scans in the task at once, in the task in slices, or beside it",
+        "stock NUMA balancing scans in the task at once, in the task in slices, or in threads",
         words=("sync", "async", "sliced"),
         aliases=("kernel.numa_balancing_scan_mode",),
         option="CONFIG_NUMA_SCAN_MODES",
@@ -164,7 +164,7 @@ KNOBS: tuple[Knob, ...] = (
         "proc/sys/kernel/numa_balancing_scan_windows",
         "",
         "0",
-        "stock NUMA balancing scans only where memory was used lately",
+        "stock NUMA balancing scans only recently used memory",
         0,
         1,
         aliases=("kernel.numa_balancing_scan_windows",),
@@ -195,9 +195,9 @@ KNOBS: tuple[Knob, ...] = (
 CGROUP_KNOBS: tuple[Knob, ...] = (
     _follow("auto_migration", "", 0, 0, 1, "memory follows its task to another node"),
     _follow("auto_migrate_interval_s", "s", 30, 1, 86_400, "time from one such move to the next, at least"),
-    _follow("auto_migrate_lazy", "", 0, 0, 1, "what follows moves when it is used next, not soon"),
+    _follow("auto_migrate_lazy", "", 0, 0, 1, "automatic migration moves pages at their next access, not at once"),
     _follow("migrate_max_mapcount", "", 1, 1, 1_000_000, "pages that more processes share stay"),
-    _follow("migrate_on_fault", "", 0, 0, 3, "faults move what nobody maps: 1 in memory, 2 files with policies, 3 all"),
+    _follow("migrate_on_fault", "", 0, 0, 3, "faults move unmapped pages: 1 in memory, 2 files with policies, 3 all"),
     # This name is also that of a knob of the machine, which is meant without --cgroup and outside
     # of [cgroup."PATH"].
     _of_cgroup(

@@ -106,7 +106,7 @@ class Prober:
         yield Feature("numa-balancing", group, mode is not None, detail, "hint-fault promotion (mode 2)")
         scan = self.files.get("proc/sys/kernel/numa_balancing_scan_mode")
         detail = self._option("CONFIG_NUMA_SCAN_MODES") if scan is None else f"numa_balancing_scan_mode: {scan}"
-        yield Feature("numa-scan-modes", group, scan is not None, detail, "scans for hint faults beside the task")
+        yield Feature("numa-scan-modes", group, scan is not None, detail, "scans for hint faults in threads")
         counters = parse_table(self.files.get("proc/vmstat"))
         out = "numa_scan_opted_out" in counters
         detail = "cgroups have cpuset.numa_balancing" if out else self._option("CONFIG_NUMA_SCAN_CPUSET")
@@ -125,7 +125,7 @@ class Prober:
         yield Feature("auto-migrate", group, auto, detail, "memory follows its task to another node")
         fault = "numa_follow_faulted_anon" in counters
         detail = "cgroups have cpuset.migrate_on_fault" if fault else self._option("CONFIG_NUMA_FOLLOW")
-        yield Feature("fault-migrate", group, fault, detail, "pages that nobody maps move when they are mapped")
+        yield Feature("fault-migrate", group, fault, detail, "unmapped pages move when they are mapped")
         file_policy = self.files.get("proc/sys/vm/mapped_file_policy")
         detail = (
             self._option("CONFIG_MAPPED_FILE_POLICY")

@@ -160,7 +160,7 @@ def settings_line(now: Snapshot) -> str:
 def _head(now: Snapshot) -> str:
     does = ""
     if now.enabled and now.processes is not None:
-        does = f"\nThe engine knows {now.processes} processes.{_since_on(now.place)}"
+        does = f"\nProcesses registered for promotion: {now.processes}.{_since_on(now.place)}"
     engine = style(engine_text(now), "bold")
     return f"Linux {now.release}   promotion engine: {engine}   {settings_line(now)}{does}"
 
@@ -169,8 +169,8 @@ def _since_on(place: Place | None) -> str:
     if place is None or not place.taken or place.promoted is None or place.demoted is None:
         return ""
     return (
-        f" Since it was switched on {place.taken} pages were to go up: {place.promoted} did, "
-        f"and {place.demoted} made way for them."
+        f" Since it was switched on {place.taken} pages were selected, {place.promoted} of them promoted, "
+        f"and {place.demoted} demoted to make room."
     )
 
 
@@ -266,12 +266,12 @@ def _last_burst(now: Snapshot) -> str:
     meaning, _ = counters.WHY.get(place.why or "", ("a word that this tool does not know", ""))
     rows = [
         ("why", place.why, meaning),
-        ("tau", _time(place.tau_us), "time between two looks"),
-        ("share", _percent(place.share_ppm), "of one CPU, what looks may take now, on average"),
+        ("tau", _time(place.tau_us), "interval between two scans"),
+        ("share", _percent(place.share_ppm), "of one CPU that scans may use now, on average"),
         ("margin", _percent(place.margin_ppm), "chance that the last page with room above is used within tau"),
-        ("trust", _percent(place.trust_percent, 1), "of what moves had promised, what was found when looked at again"),
-        ("gain", _time(place.gain_us), "accesses saved by what has moved, as time"),
-        ("cost", _time(place.cost_us), "CPU time of its looks"),
+        ("trust", _percent(place.trust_percent, 1), "of the predicted benefit of migrations was found by re-checks"),
+        ("gain", _time(place.gain_us), "time saved by migrated pages"),
+        ("cost", _time(place.cost_us), "CPU time of its scans"),
     ]
     return format_table(rows, ("LAST BURST", "SAYS", "MEANING"))
 
@@ -312,8 +312,8 @@ def _flow_row(report: Report, what: str, *names: str) -> list[object]:
 #: Counters that status always prints; the others only if they are not 0.
 _STEPS = (
     ("mtier_bursts", "bursts of looks"),
-    ("mtier_look_ptes", "page table entries read in looks"),
-    ("mtier_taken", "folios that were to go up"),
+    ("mtier_look_ptes", "page table entries scanned"),
+    ("mtier_taken", "folios selected for promotion"),
 )
 
 

@@ -218,9 +218,9 @@ def kept(files: KernelFiles, found: Sequence[Setting], known: Sequence[Knob]) ->
 def example() -> str:
     """Create a file that sets nothing and has every knob as a comment, with its default and its allowed values."""
     lines = [
-        "# What is to be set after boot. `terrace apply` sets it, `terrace apply --check` looks for mistakes.",
+        "# Settings after boot. `terrace apply` applies them, `terrace apply --check` finds mistakes.",
         "# A knob without a line stays as the kernel has it. Values are in the knob's unit, or carry one of their own:",
-        '# engine.promote.rate_mbps = "500M/s". What the knobs do: docs/reference/knobs.md.',
+        '# engine.promote.rate_mbps = "500M/s". Description of the knobs: docs/reference/knobs.md.',
         "",
     ]
     for knob in KNOBS:

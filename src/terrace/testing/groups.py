@@ -287,7 +287,7 @@ GROUPS = {
         Group("policy", "the decision code in user space", policy_names, _policy, in_gate=True),
         Group(
             "patches",
-            "what a reviewer's scripts say of the kernel part",
+            "checks of the kernel part by scripts of reviewers",
             lambda: [*_PATCH_CHECKS, _MUTANTS],
             _patches,
             in_gate=True,

@@ -37,7 +37,7 @@ def require_for(group: str, names: Sequence[str], *, builds: bool) -> None:
     if not names:
         return
     if group in ("unit", "policy"):
-        require_packages(HOST_PACKAGES, "compile what the tests run")
+        require_packages(HOST_PACKAGES, "compile programs of the tests")
     if group == "unit":
         require_packages((*UNIT_PACKAGES, *DISK_PACKAGES), "read manuals, make disks")
         require_qemu()

@@ -17,7 +17,7 @@ _CHARACTERS = 20
 _LEGEND = (
     "Estimates, from samples, of the memory that is accessed within WINDOW; +- is {errors} standard errors.",
     "MIN to MAX: a quarter of the time it was no more than P25, half of the time no more than P50, and so on.",
-    "SAMPLED: memory that samples can look at, the median. PAGES SEEN: pages that all estimates of a row rest on.",
+    "SAMPLED: memory that can be sampled, the median. PAGES SEEN: sampled pages of all estimates of a row.",
     "The highest bar of a row is its MAX.",
 )
 

@@ -19,7 +19,7 @@ COLUMNS = 120
 _ROUTES, _PROCESSES, _CGROUPS, _REASONS, _MIGRATIONS = 6, 8, 4, 12, 4
 
 _DIAGNOSIS = "DIAGNOSIS, as `terrace status` gives it at start and end"
-_DIAGNOSIS_NONE = "none: the engine was on, and nothing that it knows of kept pages from moving"
+_DIAGNOSIS_NONE = "none: promotion was on, and no known reason kept pages from migrating"
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#%"

@@ -12,39 +12,39 @@ OUTCOMES = {
 
 #: Reasons why a page of automatic NUMA migration stays.
 FOLLOW = {
-    "dirty": "pages of files that have to be written back first",
-    "shared": "pages that others map, who were not asked",
+    "dirty": "file pages that need writeback first",
+    "shared": "pages that other processes map",
     "rate": "vm.migrate_on_fault_mbps is reached",
-    "nomem": "too little memory is free where they should be",
-    "busy": "pinned, merged by KSM, or held by somebody else",
+    "nomem": "too little free memory on the target node",
+    "busy": "pinned, merged by KSM, or isolated",
 }
 
 #: Reasons why the memory of a task that has moved stays.
 TASKS = {
     "balancing": "NUMA balancing prefers another node for the task",
-    "node": "the task may have no memory on the new node, or there is none",
+    "node": "the new node has no memory, or the task may not use it",
     "policy": "the task has a memory policy",
-    "threads": "its memory is that of others, who run elsewhere",
+    "threads": "it uses the memory of its parent (vfork)",
 }
 
 #: Reasons why the flush of a page was not deferred.
 REFUSALS = {
     "write": "a mapping is writable",
-    "pending": "its address space is being flushed by somebody else",
+    "pending": "another flush of its address space is pending",
     "file": "not of a regular file on a local disk",
-    "open": "its file is open for writing, or it is not written back",
+    "open": "its file is open for writing, or it needs writeback",
     "kind": "KSM, device and poisoned pages, huge mappings, pages moved alone",
-    "full": "too many frames wait",
+    "full": "too many deferred frames",
     "pressure": "little memory is free on its node",
-    "backoff": "memory was short a moment ago",
+    "backoff": "its address space had too many forced flushes",
 }
 
 #: Reasons why a deferred flush was forced by an interrupt.
 FLUSHES = {
-    "late": "waited for as long as it may",
-    "cap": "as much as may waits",
+    "late": "a CPU did not flush in time",
+    "cap": "the limit of deferred frames is reached",
     "open": "a file was opened for writing",
     "pressure": "memory is short",
     "compact": "compaction",
-    "stop": "deferring was switched off",
+    "stop": "the mode was switched off",
 }
