@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Automatic migration: the memory of a task that is moved to another node follows
- * it, at once or when it is used next; not where nobody asked for it, and not
- * that of a task or a program that has only just begun.
+ * Automatic migration: the memory of a task that is moved to another node moves with it,
+ * at once or at its next access; but not without auto_migration, and not for a new task
+ * or program.
  *
  * lab: topology=two-socket-cxl icount=3 timeout=400s debug=no
  */
@@ -33,7 +33,7 @@ static int begin(struct am_task *t, int lazy)
 	return MT_PASS;
 }
 
-/* Move it, and wait until its memory is there, for @ms at most. */
+/* Move the task, and wait until its memory is there, for @ms at most. */
 static int comes(struct am_task *t, unsigned int ms)
 {
 	long long start = mt_now_ms();
@@ -53,7 +53,7 @@ static int comes(struct am_task *t, unsigned int ms)
 	return MT_PASS;
 }
 
-/* What mt_place() has written is still there. */
+/* Check the contents that mt_place() has written. */
 static bool intact(struct am_task *t)
 {
 	return !mt_filled(t->s->p, t->size) && !mt_filled(t->s->r, t->size);
@@ -125,7 +125,7 @@ static int lazy(int balancing)
 	if (comes(&t, 5000))
 		return MT_FAIL;
 	MT_ASSERT(!fo_since(&before, "moved"), "some moved at once");
-	/* NUMA balancing may have moved some that the walk does not see then. */
+	/* NUMA balancing may have moved some, which the walk then does not see. */
 	MT_ASSERT(balancing || am_all_ended(&t, &before), "pages without an end");
 	return MT_PASS;
 }
@@ -140,7 +140,7 @@ static int lazy_on(void)
 	return lazy(1);
 }
 
-/* Marked and not used, it stays; used once, it goes. */
+/* Marked and not used, it stays; after one use, it moves. */
 static int lazy_unused(void)
 {
 	struct am_task t = { .size = SIZE };
@@ -159,7 +159,7 @@ static int lazy_unused(void)
 	return MT_PASS;
 }
 
-/* Move all of it, mark its pages, use them once: they are there. */
+/* Move the task, mark its pages, use them once: they have moved. */
 static int once_is_enough(struct am_task *t, int node)
 {
 	mt_snap(&before);
@@ -180,21 +180,20 @@ static int once_is_enough(struct am_task *t, int node)
 	return MT_PASS;
 }
 
-/* Only read: a write to a page that has moved forgets who used it. */
+/* Only read: a write to a migrated page resets its last user. */
 static char *only_read(struct am_task *t)
 {
 	return mt_place(t->size, 0);
 }
 
 /*
- * NUMA balancing has known the task for a while: pages that it was seen to use
- * from one node have to be used twice from another one before they move. Of local
- * pages that is not written down, so they move once in any case; on the way back
- * all have been seen.
+ * NUMA balancing has scanned the task for some time: pages that it has recorded on one
+ * node need two uses from another one before they move. This is not recorded for local
+ * pages, so they move after one use in any case; on the way back all are recorded.
  */
 static int settled(void)
 {
-	/* Local pages of a single thread are never looked at. */
+	/* Local pages of a single thread are never scanned. */
 	struct am_task t = {
 		.size = SIZE, .special = only_read, .threads = 1,
 	};
@@ -210,7 +209,7 @@ static int settled(void)
 		  ns_sched(t.pid, "mm->numa_scan_seq"),
 		  ns_sched(t.pid, "numa_preferred_nid"),
 		  mt_since(&before, "numa_hint_faults"));
-	/* What a scan has marked last is used once more, or it is marked already. */
+	/* The last marks of a scan are used up once more, or are set already. */
 	mt_write(FO_BALANCING, "0");
 	if (am_rounds(&t, 2))
 		return MT_FAIL;
@@ -221,7 +220,7 @@ static int settled(void)
 	return once_is_enough(&t, 0);
 }
 
-/* Nobody asked for it in that cgroup; in another one somebody did. */
+/* Off in that cgroup; on in another one. */
 static int off_stays(void)
 {
 	struct am_task canary = { .size = MT_MB };
@@ -239,7 +238,7 @@ static int off_stays(void)
 	return MT_PASS;
 }
 
-/* It has been on node 0 long enough to be at home there, wherever it was before. */
+/* It has been on node 0 long enough to be at home there, from any node before. */
 static void leave_home(void)
 {
 	if (mt_cgroup_enter(&on, 0) || mt_run_on_cpu(0))
@@ -249,7 +248,7 @@ static void leave_home(void)
 		_exit(1);
 }
 
-/* Its child begins on node 1. */
+/* Its child starts on node 1. */
 static void forks(void *arg)
 {
 	pid_t child;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the selftests of automatic migration share: cgroups, a process that runs
- * without a rest, so that ticks meet it, and where its memory is.
+ * Shared by the selftests of automatic migration: cgroups, a process that runs all the
+ * time, so that ticks meet it, and the placement of its memory.
  */
 #ifndef AUTO_MIGRATE_UTIL_H
 #define AUTO_MIGRATE_UTIL_H
@@ -13,9 +13,9 @@
 #include "mtier_util.h"
 
 #define AM_THREADS	8
-/* So long may anything take on a slow host */
+/* Longest time of any step on a slow host */
 #define AM_LONG_MS	30000
-/* CPU time after which ticks have surely met a thread */
+/* CPU time after which ticks have certainly met a thread */
 #define AM_SEEN_MS	60
 
 int am_cgroup(struct mt_cgroup *cg, const struct mt_cgroup *parent,
@@ -26,16 +26,16 @@ int am_cgroup_on(struct mt_cgroup *cg, const char *name, int lazy);
 void am_remove_cgroups(void);
 
 /**
- * struct am_shared - what a process that is watched and its parent both see
+ * struct am_shared - shared by a watched process and its parent
  * @p: memory without a policy
- * @q: memory of which something is special, or NULL
+ * @q: the special memory, or NULL
  * @r: memory without a policy
  * @touch: use all of it
- * @rounds: how often it has looked at @touch
+ * @rounds: number of reads of @touch
  * @ran_ms: CPU time of its threads
- * @ask: have it call check(), and clear this
- * @answer: of check()
- * @failed: it could not begin
+ * @ask: call check(), and clear this
+ * @answer: result of check()
+ * @failed: it could not start
  */
 struct am_shared {
 	char *p;
@@ -50,14 +50,14 @@ struct am_shared {
 };
 
 /**
- * struct am_task - a process that is watched
- * @size: of @p and @r, and of @q unless special() does otherwise
- * @special: makes @q, between the other two; NULL if there is none
- * @check: looks at its memory when asked
- * @threads: threads that run besides the first
+ * struct am_task - a watched process
+ * @size: of @p and @r, and of @q unless special() sets it
+ * @special: creates @q, between the other two; NULL if there is none
+ * @check: checks its memory on request
+ * @threads: number of threads in addition to the first
  * @cg: its cgroup
  * @pid: of its first thread
- * @s: what both see
+ * @s: the shared memory
  */
 struct am_task {
 	size_t size;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Automatic migration: which pages follow and which stay, which tasks it is not
- * done for, and that the counters say what the trace events say.
+ * Automatic migration: the pages that move and those that stay, the tasks that are
+ * excluded, and the agreement of counters and trace events.
  *
- * What is special lies between two parts that follow: when both have, it has been
- * passed.
+ * The special part is between two parts that move: when both have moved, the walk has
+ * passed it.
  *
  * lab: topology=two-socket-cxl timeout=300s debug=yes
  */
@@ -38,7 +38,7 @@ static int begin(struct am_task *t, int lazy, int max_mapcount)
 	return MT_PASS;
 }
 
-/* Move it, and wait for what has nothing special. */
+/* Move the task, and wait for the parts that are not special. */
 static int passed(struct am_task *t)
 {
 	bool came, ended;
@@ -83,7 +83,7 @@ static char *bound_shmem(struct am_task *t)
 	return q && !mt_mbind(q, t->size, MPOL_BIND, 1) ? q : NULL;
 }
 
-/* What is between the two parts stays, or goes, too. */
+/* The part between the two others stays, or moves too. */
 static int special(char *(*make)(struct am_task *t), int lazy, int stays)
 {
 	struct am_task t = { .size = SIZE, .special = make };
@@ -92,11 +92,11 @@ static int special(char *(*make)(struct am_task *t), int lazy, int stays)
 		return MT_FAIL;
 	if (stays) {
 		MT_ASSERT(am_all(&t, t.s->q, 0), "it moved");
-		/* Nor is it marked, which would cost faults for nothing. */
+		/* It is not marked either, which would cost useless faults. */
 		MT_ASSERT(fo_since(&before, "marked") < 5 * PAGES / 2,
 			  "it was marked");
 	} else {
-		/* It may be the last that is touched. */
+		/* It may be the last part that is accessed. */
 		MT_ASSERT(MT_WAIT(am_pages(&t, t.s->q, SIZE, 1) >= PAGES * 95 / 100,
 				  AM_LONG_MS), "it stayed");
 	}
@@ -147,7 +147,7 @@ static int clean_file(void)
 	return special(clean, 0, 0);
 }
 
-/* Dirty, as nothing is written back by itself meanwhile */
+/* Dirty, since no writeback happens by itself in this time */
 static char *dirty(struct am_task *t)
 {
 	char *q = clean(t);
@@ -172,7 +172,7 @@ static int dirty_file(void)
 
 /* ---- sharers ---- */
 
-/* Shared with a child, which does not get the part before it, nor that behind */
+/* Shared with a child, which maps neither the part before it nor the part after it */
 static char *shared(struct am_task *t)
 {
 	char *q = mt_place(t->size, 0);
@@ -218,7 +218,7 @@ static int shared_lazy_2(void)
 	return fork_shared(1, 2);
 }
 
-/* Huge pages of which each is mapped 512 times, by one process */
+/* Huge pages, each mapped 512 times, by one process */
 static char *in_parts(struct am_task *t)
 {
 	char *q = mt_place_thp(t->size, 0);
@@ -280,7 +280,7 @@ static int goes_back(void)
 		return MT_FAIL;
 	MT_ASSERT(am_all(&t, t.s->q, 0), "they have moved");
 	MT_ASSERT(fo_since(&before, "refused_busy") >= PAGES, "not counted");
-	/* CPUs keep the last hundred or so to themselves. */
+	/* CPUs keep the last hundred or so in their batches. */
 	MT_ASSERT(MT_WAIT(mt_since(&before, "nr_isolated_anon") < PAGES / 2,
 			  AM_LONG_MS),
 		  "%lld pages are on no list",
@@ -290,7 +290,7 @@ static int goes_back(void)
 
 /* ---- tasks ---- */
 
-/* It was decided that its memory does not follow, for @why. */
+/* It was decided that its memory does not move, for @why. */
 static int left_alone(struct am_task *t, const char *why)
 {
 	char name[64];
@@ -325,7 +325,7 @@ static int has_policy(void)
 	return left_alone(&t, "policy");
 }
 
-/* A child that only borrows its memory, and stays on node 1 for a second */
+/* A child that uses the parent's memory, and stays on node 1 for a second */
 static bool vforks(struct am_task *t)
 {
 	pid_t pid = vfork();
@@ -363,8 +363,8 @@ static int not_in_cpuset(void)
 }
 
 /*
- * The three others stay on node 0, and might use it from there: it waits for whoever
- * does.  Nobody does, so it moves when they follow.
+ * The three other threads stay on node 0, and could use the memory there: it is marked.
+ * They do not use it, so it moves when they follow.
  */
 static int most_threads(void)
 {
@@ -384,7 +384,7 @@ static int most_threads(void)
 	return MT_PASS;
 }
 
-/* No thread of it has been scanned for ten times as long as usual till now. */
+/* No thread of it has been scanned for ten times the usual interval. */
 static bool unscanned(struct am_task *t)
 {
 	long long seq = ns_sched(t->pid, "mm->numa_scan_seq");
@@ -393,8 +393,8 @@ static bool unscanned(struct am_task *t)
 }
 
 /*
- * NUMA balancing prefers node 0, and nothing any more changes that; the task is on
- * node 1, and may run on both.
+ * NUMA balancing prefers node 0, and nothing changes that; the task is on node
+ * 1, and may run on both.
  */
 static int preferred_elsewhere(struct am_task *t)
 {
@@ -423,11 +423,11 @@ static int balancing(void)
 	if (preferred_elsewhere(&t) || am_move(&t, AM_NODE1) ||
 	    am_move(&t, AM_NODE0 | AM_NODE1) || left_alone(&t, "balancing"))
 		return MT_FAIL;
-	/* It cannot have it on node 0 any more. */
+	/* Node 0 is not allowed for it now. */
 	return passed(&t);
 }
 
-/* The preference stays, and nothing acts on it any more. */
+/* The preference stays, and has no effect. */
 static int opted_out(void)
 {
 	struct am_task t = { .size = SIZE, .threads = 1 };
@@ -447,7 +447,7 @@ static int opted_out(void)
 	return passed(&t);
 }
 
-/* NUMA balancing is on, and leaves out their cgroup: what else is marked moves. */
+/* NUMA balancing is on, and excludes the cgroup: other marked pages move. */
 static int lazy_opted_out(void)
 {
 	struct am_task t = { .size = SIZE };
@@ -514,7 +514,7 @@ static void add_events(struct mt_trace *tr, struct sums *s)
 		} else if (strstr(line, "numa_follow_use:")) {
 			s->is[8] += mt_field_is(line, "verdict", "moved") ?
 				    mt_field(line, "pages") : 0;
-			/* A page that was marked and cannot move when it is used */
+			/* A page that was marked and cannot move at its access */
 			for (i = 2; i < ARRAY_LEN(fields); i++)
 				if (mt_field_is(line, "verdict", fields[i]))
 					s->is[2 + i] += mt_field(line, "pages");

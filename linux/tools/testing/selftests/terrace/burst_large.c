@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts and large folios: those in use come up as a whole, into free memory or for
- * others that are idle; idle ones make way for single pages, and used ones do not.
+ * Bursts and large folios: used ones are promoted as a whole, into free memory or in
+ * exchange for idle pages; idle ones make room for base pages, and used ones do not.
  *
- * Not on static-keys, where CPUs take turns: looks find who had one.
+ * Not on static-keys, where CPUs run in turns: scans would find which CPU had one.
  *
  * lab: topology=dram-cxl-small-dram timeout=600s debug=no static-keys=no
  */
@@ -20,7 +20,7 @@
 
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
 #define MTHP		"/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled"
-/* More than the smallest burst looks at, and than one is taken for */
+/* More than the smallest burst samples, and than one exchange takes */
 #define FOLIOS		24
 #define SIZE		(FOLIOS * MT_HUGE)
 #define PAGES		((long)(SIZE / MT_PAGE))
@@ -28,7 +28,7 @@
 #define FILL_MAX	(512 * MT_MB)
 /* The last of them are found by the bursts of a machine at rest. */
 #define MOST		(PAGES * 3 / 4)
-/* What the check and the system themselves do meanwhile */
+/* Allocations by the check and the system */
 #define NOISE		512
 
 static struct mt_snap before;
@@ -50,7 +50,7 @@ static int whole(char *p, size_t size)
 	return MT_PASS;
 }
 
-/* Use a page in so many bytes of SIZE until so many pages of it are in DRAM. */
+/* Use one page in every @step bytes of SIZE until this number of pages is in DRAM. */
 static bool comes(struct mt_toucher *t, char *p, size_t step, long pages)
 {
 	const char *start = p - (uintptr_t)p % MT_HUGE;
@@ -76,7 +76,7 @@ static void end(struct mt_toucher *t)
 	mt_note_since(&before);
 }
 
-/* Of two that lie on the slow node one is used. */
+/* Of two on the slow node one is used. */
 static int into_free_memory(void)
 {
 	char *idle = mt_place_thp(SIZE, mt_slow_node());
@@ -97,8 +97,8 @@ static int into_free_memory(void)
 }
 
 /*
- * Mapped by single entries, since one page had another protection for a while. One page
- * of each is used.
+ * Mapped by PTEs, since one page had another protection for a time. One page of each is
+ * used.
  */
 static int mapped_in_pieces(void)
 {
@@ -113,7 +113,7 @@ static int mapped_in_pieces(void)
 		MT_ASSERT(!mprotect(p + off, MT_PAGE, PROT_READ | PROT_WRITE),
 			  "mprotect");
 	}
-	/* For khugepaged, which would mend them. */
+	/* Prevents khugepaged from collapsing them. */
 	MT_ASSERT(!madvise(p, SIZE, MADV_NOHUGEPAGE), "madvise");
 	MT_NEED(!mt_smaps_kb(p, "AnonHugePages"), "the mappings were not split");
 	all = comes(&t, p + 5 * MT_PAGE, MT_HUGE, MOST);
@@ -143,7 +143,7 @@ static int folios_of_64k(void)
 	return whole(p, SIZE);
 }
 
-/* Fill DRAM with huge pages; what is too small for them is taken, and stays. */
+/* Fill DRAM with huge pages; smaller free blocks are allocated too, and stay. */
 static char *fill(size_t *size)
 {
 	char *p = mt_map_aligned(FILL_MAX), *rest = mt_map_aligned(FILL_MAX);
@@ -155,7 +155,7 @@ static char *fill(size_t *size)
 		return NULL;
 	mt_set_policy(MPOL_PREFERRED, 1UL << mt_fast_node());
 	while (mt_node_room(mt_fast_node()) > 2 * HUGE_PAGES && *size < FILL_MAX) {
-		/* Not read first: that gives the huge zero page. */
+		/* Not read first: that would map the huge zero page. */
 		memset(p + *size, 1, MT_HUGE);
 		if (!mt_is_thp(p + *size))
 			break;
@@ -213,8 +213,8 @@ static int idle_ones_for_single_pages(void)
 }
 
 /*
- * One page of each is used all the time, and all single pages below often: nobody can
- * know how much of a huge page that is.
+ * One page of each is used all the time, and all base pages of slow memory often: the
+ * used part of a huge page is not known.
  */
 static int used_ones_stay(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: what looks cost at most, that they cost nothing where nothing can be found,
- * and little where nothing is.
+ * Bursts: the limit for the cost of scans, no cost if there is nothing to promote, and a
+ * low cost if nothing is found.
  *
  * lab: topology=dram-cxl icount=2 timeout=300s debug=no
  */
@@ -34,7 +34,7 @@ static int off(void)
 	return MT_PASS;
 }
 
-/* Nothing of any process on the slow node, though all are busy in DRAM. */
+/* No pages on the slow node, although all processes are busy in DRAM. */
 static int no_slow_pages(void)
 {
 	char *p = mt_place(32 * MT_MB, mt_fast_node());
@@ -61,12 +61,12 @@ static int no_slow_pages(void)
 	return MT_PASS;
 }
 
-/* What others do meanwhile is in it, too. */
+/* Includes the work of other processes in this time. */
 #define FEW_BURSTS	6
 
 /*
- * Memory in use above, unused memory below, and room for that above. Who has not to
- * leave has nothing of it: no bit is cleared, and so no TLB flushed.
+ * Used memory on the fast node, idle memory on the slow one, and enough free fast memory.
+ * Nothing has to be demoted, so no bit is cleared and no TLB flushed.
  */
 static int nobody_has_to_leave(void)
 {
@@ -93,7 +93,7 @@ static int nobody_has_to_leave(void)
 	return MT_PASS;
 }
 
-/* Always something to be found: memory in use, and none of it moves. */
+/* Memory in use that never migrates, so that bursts always find something. */
 static int something_to_find(struct mt_toucher *t)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -107,7 +107,7 @@ static int something_to_find(struct mt_toucher *t)
 	return MT_PASS;
 }
 
-/* A burst may begin just before the end of a spell: half as much more is allowed. */
+/* A burst may start just before the end of an interval: half as much more is allowed. */
 static int cap(int percent)
 {
 	struct mt_toucher t;
@@ -142,7 +142,7 @@ static int cap_5(void)
 	return cap(5);
 }
 
-/* Entries that looks read in a spell. */
+/* Get the entries that scans read in an interval. */
 static long long looked_at(const char *while_what)
 {
 	long long entries;

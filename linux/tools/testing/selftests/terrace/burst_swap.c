@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: used pages of the slow node come up, into free memory or in exchange for
- * pages that are used less, and what may not go stays. DRAM is filled up to its high
+ * Bursts: used pages of the slow node are promoted, into free memory or in exchange for
+ * pages with fewer accesses, and unmovable pages stay. DRAM is filled up to its high
  * watermark, where kswapd sleeps.
  *
  * lab: topology=dram-cxl-small-dram icount=2 timeout=700s debug=no
@@ -24,14 +24,14 @@
 #define HOT		(96 * MT_MB)
 #define HOT_PAGES	((long)(HOT / MT_PAGE))
 #define FILL_MAX	(512 * MT_MB)
-/* So many pages show that there is an exchange; how soon it ends is for a bench. */
+/* This number of pages proves an exchange; its duration is for a benchmark. */
 #define MANY(pages)	((pages) / 2)
-/* What the check and the system themselves do meanwhile */
+/* Allocations by the check and the system */
 #define NOISE		512
 
 static struct mt_snap before;
 
-/* Memory that says of each page which it is. */
+/* Write the number of each page into it. */
 static void sign(char *p, size_t size)
 {
 	size_t i;
@@ -65,8 +65,8 @@ static long on_fast(const char *p, size_t size)
 }
 
 /*
- * Fill DRAM until nothing is free above the high watermark; kswapd runs only below
- * the low one. Returns how much that took, 0 if it failed.
+ * Fill DRAM until nothing is free above the high watermark; kswapd runs only below the
+ * low one. Returns the size of the filling, 0 on failure.
  */
 static size_t fill(char **p)
 {
@@ -85,7 +85,7 @@ static size_t fill(char **p)
 	return size < FILL_MAX ? size : 0;
 }
 
-/* To ask where all pages are takes a CPU long; it is in the way. */
+/* Reading the nodes of all pages takes a CPU for long, which disturbs the test. */
 static bool comes(char *p, size_t size, long pages, unsigned int ms)
 {
 	bool ok = MT_WAIT(({ mt_hurry();
@@ -124,11 +124,11 @@ static int into_free_memory(void)
 }
 
 /*
- * What DRAM has free, in pages. What boosts the watermarks until kswapd runs is left
- * out: it rises while nothing is taken.
+ * Free pages of DRAM, without boosts of the watermarks, which last until kswapd runs:
+ * they rise without an allocation.
  */
 struct free_pages {
-	long zone;	/* what watermarks go by, above the low one */
+	long zone;	/* counted by watermarks, above the low one */
 	long all;	/* with the lists of CPUs, above the high one */
 };
 
@@ -166,11 +166,11 @@ static struct free_pages free_pages(void)
 
 struct shortage {
 	long least;	/* of free_pages.all */
-	long times;	/* asked */
-	long low;	/* of those, below the low watermark: noted, not judged */
+	long times;	/* number of samples */
+	long low;	/* samples below the low watermark: noted, not judged */
 };
 
-/* As comes(), and how short DRAM was meanwhile. */
+/* Like comes(), and also measures the shortage of DRAM. */
 static bool comes_into_full(char *p, size_t size, long pages,
 			    struct shortage *seen)
 {
@@ -227,7 +227,7 @@ static int change_places(bool forked)
 	for (i = 0; i < (long)ARRAY_LEN(kswapd_events); i++)
 		MT_ASSERT(!mt_since(&before, kswapd_events[i]), "P9 %s: %lld",
 			  kswapd_events[i], mt_since(&before, kswapd_events[i]));
-	/* Some have gone both ways. */
+	/* Some pages have moved both ways. */
 	net = mt_since(&before, "pgpromote_success") - down;
 	MT_ASSERT(labs(net - (up - out)) < NOISE,
 		  "P10 %ld more promoted than demoted, %ld more are there", net,
@@ -246,7 +246,10 @@ static int for_idle_pages_of_a_fork(void)
 	return change_places(true);
 }
 
-/* How many are promoted until DRAM has its high watermark again; -1 if it never has. */
+/*
+ * Get the number of promotions until DRAM has its high watermark again; -1 if it never
+ * has.
+ */
 static long until_enough(void)
 {
 	bool enough = MT_WAIT(free_pages().all > -NOISE, 120000);
@@ -255,9 +258,9 @@ static long until_enough(void)
 }
 
 /*
- * Others take what they need down to the low watermark, and nobody wakes kswapd.
- * Here the high one is far above what is free, and the low one below. Nothing has to
- * wait until that is made up for.
+ * Other programs allocate down to the low watermark, and kswapd is not woken. Here the
+ * high watermark is far above the free memory, and the low one below. Promotion does not
+ * have to wait for it.
  */
 static int nothing_waits(void)
 {
@@ -303,7 +306,7 @@ static int between_the_watermarks(void)
 	return verdict;
 }
 
-/* One program uses all of it alike, on either node. */
+/* One program uses all of its memory equally, on both nodes. */
 static int nothing_for_alike(void)
 {
 	char *all = mt_place_both(HOT), *rest;
@@ -330,7 +333,7 @@ static int nothing_for_alike(void)
 	return MT_PASS;
 }
 
-/* What may not go down does not; what comes finds others. */
+/* Unmovable pages are not demoted; promotions find other victims. */
 static int what_may_not_go_stays(void)
 {
 	char *idle, *p = hot_memory(HOT / 2), *bound, *locked;
@@ -346,7 +349,7 @@ static int what_may_not_go_stays(void)
 	locked = idle + HOT;
 	MT_ASSERT(!mt_mbind(bound, HOT, MPOL_BIND, 1UL << mt_fast_node()), "mbind");
 	MT_ASSERT(!mlock(locked, HOT), "mlock");
-	/* Some may lie on the other node: watermarks were boosted meanwhile. */
+	/* Some may be on the other node, because watermarks were boosted. */
 	nr_bound = on_fast(bound, HOT);
 	nr_locked = on_fast(locked, HOT);
 	MT_NEED(nr_bound > MANY(HOT_PAGES) && nr_locked > MANY(HOT_PAGES),
@@ -364,7 +367,7 @@ static int what_may_not_go_stays(void)
 	return MT_PASS;
 }
 
-/* A cgroup gets what it is promised. */
+/* A cgroup keeps its protected memory (memory.low, memory.min). */
 static int what_is_promised_stays(void)
 {
 	char *idle, *p = hot_memory(HOT / 2);
@@ -428,7 +431,7 @@ static int no_faster_than_the_rate(void)
 	if (mt_bursts_on())
 		return MT_FAIL;
 	MT_WAIT(mt_since(&before, "pgpromote_success") > 4096, 30000);
-	/* A batch more than what was paid for */
+	/* One batch more than allowed */
 	up = mt_since(&before, "pgpromote_success");
 	ms = mt_now_ms() - ms;
 	mt_touch_stop(&t);
@@ -440,8 +443,8 @@ static int no_faster_than_the_rate(void)
 }
 
 /*
- * Pages that were touched just before lie in a batch of their CPU, which nobody has a
- * reason to pass on, and are not to be isolated until then.
+ * Pages that were just touched are in the LRU batch of their CPU, which nothing empties,
+ * and cannot be isolated until then.
  */
 static int fresh_pages_come_up(void)
 {
@@ -461,7 +464,7 @@ static int fresh_pages_come_up(void)
 	mt_off();
 	mt_note("%lld times a page was on no list", off_lru);
 	MT_ASSERT(all, "some stayed");
-	/* The kernel may have put all of them on lists by itself. */
+	/* The kernel may have emptied the batches by itself. */
 	return off_lru ? MT_PASS : MT_SKIP;
 }
 

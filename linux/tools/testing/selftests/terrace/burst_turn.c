@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: everybody has a turn, also who comes later and who is small; but nobody
- * before scan/delay_ms has passed. Who owes CPU time for looks has been looked at.
+ * Bursts: every process is sampled, including new and small ones; but none before
+ * scan/delay_ms has passed. A process that is charged for scans was scanned.
  *
  * lab: topology=dram-cxl icount=2 timeout=400s debug=no
  */
@@ -25,7 +25,7 @@ static void hold_slow(void *arg)
 		pause();
 }
 
-/* One that uses so much of it. */
+/* A process that uses this size of memory there. */
 static void use_slow(void *size)
 {
 	char *p = mt_place((size_t)size, mt_slow_node());
@@ -36,15 +36,15 @@ static void use_slow(void *size)
 	}
 }
 
-/* What it is charged when it runs again; those above sleep. */
+/* Get the time it will be charged when it runs again; the processes above sleep. */
 static long long owes(pid_t pid)
 {
 	return ns_sched(pid, "remote_debt_ns");
 }
 
 /*
- * Looks that are charged and move nothing, and one who uses memory, so that bursts
- * come often. Everybody is old enough by now. Returns a verdict.
+ * Scans that are charged and migrate nothing, and a process that uses memory, so that
+ * bursts are frequent. All processes are old enough. Returns a verdict.
  */
 static int looks_go_on(size_t size, pid_t *busy)
 {
@@ -81,7 +81,7 @@ static int delay(void)
 	return MT_PASS;
 }
 
-/* Bursts go on all the time; who comes now is not left out of them. */
+/* Bursts run all the time; a new process is included in them. */
 static int born_meanwhile(void)
 {
 	enum { N = 6 };
@@ -97,7 +97,7 @@ static int born_meanwhile(void)
 		MT_ASSERT(MT_WAIT(owes(pid[i]) > 0, TURN_MS),
 			  "new process %d was never looked at", i);
 	}
-	/* Nor are they guests for once. */
+	/* And more than once. */
 	for (i = 0; i < N; i++)
 		once[i] = owes(pid[i]);
 	for (i = 0; i < N; i++)
@@ -121,7 +121,7 @@ static int fair(void)
 	ret = looks_go_on(LARGE, &busy);
 	if (ret)
 		return ret;
-	/* Those from @left on have had theirs. */
+	/* The processes before @left have been sampled. */
 	(void)MT_WAIT(({
 		for (i = left; i-- > 0;) {
 			pid_t p = pid[i];

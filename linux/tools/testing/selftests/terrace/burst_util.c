@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Selftest helpers: bursts that observe or move, and what they say. */
+/* Selftest helpers: bursts that observe or migrate, and their results. */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "burst_util.h"
 
-/* So much on the fast node, and behind it as much on the slow one. */
+/* Map @size bytes on the fast node, followed by @size bytes on the slow one. */
 char *mt_place_both(size_t size)
 {
 	char *p = mt_map_aligned(2 * size);
@@ -23,15 +23,15 @@ char *mt_place_both(size_t size)
 	return mt_mbind(p, 2 * size, MPOL_DEFAULT, 0) ? NULL : p;
 }
 
-/* A line of "bursts". */
+/* Get the value of a line of "bursts". */
 long long mt_burst_value(const char *name)
 {
 	return mt_file_stat(MT_BURST_DIR "bursts", name);
 }
 
 /*
- * Pages of a group ("top", "low", "low_large") that @looks looks have found accessed
- * @count times, in the last burst. -1 if it had fewer looks.
+ * Get the number of pages of a group ("top", "low", "low_large") that @looks scans of the
+ * last burst found accessed @count times. -1 if it had fewer scans.
  */
 long mt_burst_counted(unsigned int looks, const char *group, unsigned int count)
 {
@@ -56,7 +56,7 @@ long mt_burst_counted(unsigned int looks, const char *group, unsigned int count)
 	return pages;
 }
 
-/* Whether bursts move nothing, and only say what would move. Switches off. */
+/* Set whether bursts only observe, without a migration. Switches promotion off. */
 int mt_observe(bool on)
 {
 	mt_off();
@@ -64,8 +64,8 @@ int mt_observe(bool on)
 }
 
 /*
- * So many more, each of half of the memory there is, or more.  They are seconds
- * apart when there is nothing to be found.
+ * Wait for @nr more bursts, each of at least half of all memory. Bursts are seconds apart
+ * if there is nothing to find.
  */
 bool mt_bursts_pass(unsigned int nr)
 {
@@ -90,21 +90,21 @@ static int switch_on(bool observe)
 	return MT_PASS;
 }
 
-/* Switch on, and wait for a first burst. */
+/* Switch promotion on, and wait for the first burst. */
 int mt_bursts_on(void)
 {
 	return switch_on(false);
 }
 
-/* The same, but nothing is to move. */
+/* The same, but only observe. */
 int mt_observe_on(void)
 {
 	return switch_on(true);
 }
 
 /*
- * Use memory once, and have looks clear, and tell of, all of its Accessed bits.
- * Nothing moves meanwhile. False if too few bursts came.
+ * Access memory once, and wait until scans have cleared and counted all of its Accessed
+ * bits. Nothing migrates in this time. Returns false if there were too few bursts.
  */
 bool mt_used_and_looked_at(void *p, size_t size)
 {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Churn: everything at once for a long time.  Processes that fork, exec, map,
- * unmap, swap, collapse and split huge pages on both tiers, while the engine is
- * switched, its knobs are turned, cgroups change and a CPU goes and comes.  At
- * its end nothing may be left, the counters add up, and (by the lab) the kernel
- * has had nothing to say.
+ * Churn: all capabilities at once for a long time. Processes fork, exec, map, unmap,
+ * swap, collapse and split huge pages on both tiers, while promotion is switched, knobs
+ * change, cgroups change and a CPU goes offline and online. At the end nothing is left,
+ * the counters add up, and (checked by the lab) the kernel has reported nothing.
  *
  * 30 s, times TERRACE_STRETCH.
  *
@@ -30,7 +29,7 @@
 
 static struct mt_snap before;
 
-/* One thing that a process can do to its memory. */
+/* One change that a process can make to its memory. */
 static void disturb(char *p)
 {
 	size_t at = churn_roll(SIZE / MT_PAGE) * MT_PAGE;
@@ -101,7 +100,7 @@ static void life(void)
 	}
 }
 
-/* Turn one knob, or the switch. */
+/* Change one knob, or the switch. */
 static void knob(void)
 {
 	static const char * const rates[] = { "1", "16", "1024", "100000" };
@@ -139,7 +138,7 @@ static void knob(void)
 	}
 }
 
-/* What happens to the machine, now and then. */
+/* Events of the machine. */
 static void weather(unsigned int n, bool swap, const pid_t *pid,
 		    struct mt_cgroup *cg)
 {
@@ -194,7 +193,7 @@ static int churn(void)
 	mt_on();
 	for (i = 0; i < 3; i++)
 		pid[i] = churn_start(i, life);
-	/* What lives for long enough to be found used. */
+	/* A process that lives long enough to be found used. */
 	lasting = mt_spawn(mt_load_slow, NULL);
 	for (n = 0; mt_now_ms() < until; n++) {
 		mt_hurry();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the two programs that do everything at once share: numbers that look random,
- * memory that says what it holds, and processes that live one after the other.
+ * Shared by the two programs that run all capabilities at once: random numbers, memory
+ * with known contents, and processes that run one after the other.
  */
 #ifndef CHURN_UTIL_H
 #define CHURN_UTIL_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Migration on faults: pages that nobody maps are where the policy of whoever maps
- * them next wants them; which ones at which level, and that they do not wander.
+ * Migration on faults: unmapped pages move to the node of the policy of the process that
+ * maps them next; which pages at which level, and that they do not move back and forth.
  *
  * lab: topology=two-socket-cxl timeout=240s debug=yes
  */
@@ -22,12 +22,12 @@
 #define LEVELS	4
 #define SLOW	2		/* node without CPUs */
 
-/* ---- who uses files ---- */
+/* ---- users of files ---- */
 
-/* The last is bound to node 0 by whoever maps it. */
+/* The last is bound to node 0 by the process that maps it. */
 enum kind { SHMEM, CACHE, CACHE_POLICY };
 
-/* A new file whose pages are on node 1, clean, and that nobody maps; or -1 */
+/* Create a file whose pages are on node 1, clean and unmapped; or -1 */
 static int file(enum kind kind, long pages)
 {
 	return fo_file(kind == SHMEM ? FO_SHMEM : FO_DISK, pages, 1);
@@ -41,7 +41,7 @@ static int use(int fd, const struct mt_cgroup *cg, int cpu, long pages)
 	return fo_read(&r);
 }
 
-/* ---- which ones ---- */
+/* ---- which pages ---- */
 
 /* Bound to node 0 by a task of node 1; or the task is on node 0 */
 static int one_level(const struct mt_cgroup *cg, int n, enum kind kind)
@@ -91,8 +91,8 @@ static int look(void *arg)
 }
 
 /*
- * Swapped out, and brought in by a child on node 1 which goes: in the swap cache, and
- * mapped by nobody.  Then it is used on node 0.
+ * Swapped out, and swapped in by a child on node 1 that exits: in the swap cache, and
+ * unmapped. Then it is used on node 0.
  */
 static int swap_cache_at(void *arg)
 {
@@ -130,10 +130,10 @@ static int swap_cache(void)
 	return ret;
 }
 
-/* ---- where to ---- */
+/* ---- the target node ---- */
 
 /* tmpfs has the policy itself: every other page belongs to node 0. */
-/* Of a file on one node half of the pages go to the other one, whoever uses them. */
+/* Half of the pages of a file on one node move to the other one, for any user. */
 static int interleaved_from(int node, const struct mt_cgroup *cg)
 {
 	int fd = fo_file(FO_SHMEM, PAGES, node);
@@ -160,7 +160,7 @@ static int interleaved(void)
 	return interleaved_from(1, &cg) ?: interleaved_from(0, &cg);
 }
 
-/* Every other page to another node, by nobody's policy */
+/* Move every other page to another node, without a policy */
 static bool scatter(int fd, int node)
 {
 	int nodes[PAGES / 2], status[PAGES / 2];
@@ -180,7 +180,7 @@ static bool scatter(int fd, int node)
 	return moved == PAGES / 2;
 }
 
-/* What is on slow memory is left to promotion, and the rest of the file moves. */
+/* Pages on slow memory are left to promotion, and the rest of the file moves. */
 static int slow_pages(void)
 {
 	int fd = file(SHMEM, PAGES);
@@ -197,7 +197,7 @@ static int slow_pages(void)
 	return MT_PASS;
 }
 
-/* Whoever may not have memory on node 0 leaves them where they are. */
+/* A process that may not use node 0 leaves them in place. */
 static int not_allowed(void)
 {
 	struct mt_cgroup cg;
@@ -212,7 +212,7 @@ static int not_allowed(void)
 	return MT_PASS;
 }
 
-/* ---- what stays ---- */
+/* ---- pages that stay ---- */
 
 static int reads_and_writes(void *arg)
 {
@@ -260,13 +260,13 @@ static int dirty(void)
 	mt_snap(&before);
 	MT_ASSERT(!use(fd, &cg, 0, PAGES), "nobody used it");
 	MT_ASSERT(!fo_on(fd, PAGES, 0), "%ld pages moved", fo_on(fd, PAGES, 0));
-	/* Their neighbours come along by fault-around, and are not asked for. */
+	/* Fault-around maps their neighbours, without a check of these. */
 	MT_ASSERT(fo_since(&before, "refused_dirty") >= PAGES / AROUND,
 		  "it was not counted");
 	return MT_PASS;
 }
 
-/* What somebody else maps, here this process, is not for a fault to decide. */
+/* A fault does not move pages that another process maps, here this process. */
 static int mapped(void)
 {
 	int fd = file(SHMEM, PAGES);
@@ -287,7 +287,7 @@ static int mapped(void)
 	return MT_PASS;
 }
 
-/* Who uses one page has its neighbours mapped only where they belong. */
+/* Fault-around maps only the neighbours that are in their place. */
 static int around(void *arg)
 {
 	struct fo_reader *r = arg;
@@ -322,7 +322,7 @@ static int fault_around(void)
 
 /* ---- guards ---- */
 
-/* R22: tasks of two nodes use it by turns, and it does not wander. */
+/* R22: tasks of two nodes use it in turns, and it does not move back and forth. */
 static int by_turns(void)
 {
 	struct mt_cgroup cg;
@@ -341,13 +341,13 @@ static int by_turns(void)
 	moves = fo_faulted(&before, "file");
 	mt_note("20 turns: %lld moves, %lld refused", moves,
 		fo_since(&before, "refused_shared"));
-	/* It takes less than a minute: 4 moves a page, and one to begin with. */
+	/* It takes less than a minute: 4 moves per page, and one at the start. */
 	MT_ASSERT(moves >= PAGES && moves <= 4 * PAGES, "%lld moves of %ld pages",
 		  moves, PAGES);
 	return MT_PASS;
 }
 
-/* 1 MiB a second, of 32: what it does not take stays. */
+/* 1 MiB per second, of 32: the rest stays. */
 static int rate(void)
 {
 	const long pages = 8192, second = 256;
@@ -363,7 +363,7 @@ static int rate(void)
 	MT_ASSERT(!mt_write(FO_RATE, "1"), "no rate");
 	mt_snap(&before);
 	ms = mt_now_ms();
-	/* What moved just before this may have been all that a second takes. */
+	/* Earlier moves may have used up the limit of the second. */
 	do {
 		MT_ASSERT(!use(fd, &cg, 0, pages), "nobody used it");
 		moved = fo_faulted(&before, "shmem");
@@ -400,7 +400,7 @@ static int knobs(void)
 		MT_ASSERT(mt_write(FO_RATE, bad_rate[i]) == -EINVAL &&
 			  mt_read_ll(FO_RATE) == atoi(FO_RATE_DEFAULT),
 			  "rate '%s' is taken", bad_rate[i]);
-	/* The lowest level above it counts, and what is written holds at once. */
+	/* The lowest level of the ancestors applies, and a write takes effect at once. */
 	MT_ASSERT(!am_set(&b, "migrate_on_fault", 3) &&
 		  !am_set(&a, "migrate_on_fault", 0), "cannot set it");
 	fd = file(SHMEM, PAGES);
@@ -415,7 +415,7 @@ static const char * const ends[] = {
 	"dirty", "shared", "rate", "nomem", "busy", "moved",
 };
 
-/* Pages by what became of them, as events tell */
+/* Get the pages by result, from events */
 static void add_events(struct mt_trace *tr, long long *pages)
 {
 	char line[512];
@@ -482,7 +482,7 @@ static void wanders(void *arg)
 	}
 }
 
-/* Pages come, go and are punched out while two processes map and unmap them. */
+/* Pages are added, removed and punched out while two processes map and unmap them. */
 static int race(void)
 {
 	struct mt_cgroup cg;

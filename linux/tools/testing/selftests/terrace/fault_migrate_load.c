@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Migration on faults under a load like a build: many short programs on both nodes
- * that map the same files.  What it costs at each level, and how often pages move.
+ * Migration on faults under a load like a build: many short programs on both nodes that
+ * map the same files. The cost at each level, and the number of moves of a page.
  *
  * lab: topology=two-socket-cxl icount=2 timeout=1800s debug=no
  */
@@ -42,7 +42,7 @@ static int make_files(void)
 	return MT_PASS;
 }
 
-/* What a compiler does: it maps what it reads, computes, writes, and goes. */
+/* The work of a compiler: map the input, compute, write, and exit. */
 static void job(int n)
 {
 	int i, out = memfd_create("object", MFD_CLOEXEC);
@@ -90,11 +90,11 @@ static int build(void *arg)
 /* ---- one level ---- */
 
 /**
- * struct result - what a build came to
+ * struct result - result of a build
  * @usage_us: CPU time
- * @system_us: of this, in the kernel; sampled by ticks
- * @tried: pages that were to move, and did or could not
- * @moved: pages that did
+ * @system_us: its part in the kernel; sampled by ticks
+ * @tried: pages that moved, or could not
+ * @moved: pages that moved
  */
 struct result {
 	long long usage_us;
@@ -124,8 +124,8 @@ static int measure(int level, struct result *r)
 }
 
 /*
- * The smallest CPU time of several builds each, by turns: they differ by a few percent,
- * by where the kernel puts what.
+ * The smallest CPU time of several builds each, in turns: they differ by a few percent,
+ * by the placement of data.
  */
 static int cost_of_level_1(void)
 {
@@ -168,7 +168,10 @@ int main(void)
 	static const struct mt_check checks[] = {
 		MT_CHECK("R21 R22 a load like a build", like_a_build),
 	};
-	/* It takes 170 s, and time flies while a guest that counts waits for its files. */
+	/*
+	 * It takes 170 s, and time passes while a guest that counts instructions waits
+	 * for its files.
+	 */
 	mt_limit_ms = 1800000;
 	return fo_main(checks, ARRAY_LEN(checks));
 }

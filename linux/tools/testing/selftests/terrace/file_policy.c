@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory policies of mapped files: one process says where, and page faults, read(),
- * write() and read-ahead of every process go by it, until the file leaves memory.
+ * Memory policies of mapped files: one process sets the policy, and page faults, read(),
+ * write() and read-ahead of every process use it, until the inode is evicted.
  *
  * lab: topology=dram-cxl timeout=120s debug=yes
  */
@@ -22,7 +22,7 @@
 
 #define SIZE	MT_MB
 #define PAGES	((long)(SIZE / MT_PAGE))
-/* The part that has a policy: the second quarter */
+/* The part with a policy: the second quarter */
 #define FROM	(SIZE / 4)
 #define PART	(SIZE / 4)
 #define PART_PAGES	((long)(PART / MT_PAGE))
@@ -57,7 +57,7 @@ static char *map(void)
 	return map_as(O_RDWR, PROT_READ | PROT_WRITE, MAP_SHARED);
 }
 
-/* Write it as a whole, from its beginning. */
+/* Write the whole file from the start. */
 static bool fill(void)
 {
 	static char text[SIZE];
@@ -70,7 +70,7 @@ static bool fill(void)
 	return done;
 }
 
-/* Nothing of it is in memory, but the inode is. */
+/* Drop its pages from memory, but keep the inode. */
 static bool uncache(void)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -80,7 +80,7 @@ static bool uncache(void)
 	return done;
 }
 
-/* A new file on a disk, none of it in memory, and that this process runs on node 0. */
+/* Create a file on a disk without pages in memory, and run this process on node 0. */
 static bool make(const char *on)
 {
 	const char *dir = mt_ext4();
@@ -102,7 +102,7 @@ static bool bind_part(char *p, int mode, unsigned long nodes)
 	return !mp_old_bind(p + FROM, PART, mode, nodes, 0);
 }
 
-/* ---- who brings pages into memory ---- */
+/* ---- ways to read pages into memory ---- */
 
 static int by_fault(void *arg)
 {
@@ -149,7 +149,7 @@ static int by_private_fault(void *arg)
 	return MT_PASS;
 }
 
-/* Pages of the file that are on the slow node, of its part and of the rest */
+/* Count the pages of the file on the slow node, for its part and the rest */
 static void count(long *part, long *rest)
 {
 	char *p = map();
@@ -163,7 +163,7 @@ static void count(long *part, long *rest)
 	munmap(p, SIZE);
 }
 
-/* Another process brings the file in: so many pages come to the slow node. */
+/* Another process reads the file: this number of pages is on the slow node. */
 static int brought(int (*by)(void *), const char *what, long part)
 {
 	long in_part, in_rest;
@@ -201,13 +201,13 @@ static int everybody_goes_by_it(void)
 	    brought(by_read, "read", PART_PAGES) ||
 	    brought(by_read_ahead, "readahead", PART_PAGES))
 		return MT_FAIL;
-	/* Who set it need not be there. */
+	/* The process that set the policy may exit. */
 	munmap(p, SIZE);
 	return brought(by_write, "write", PART_PAGES) ?:
 	       brought(by_read, "read after truncation", PART_PAGES);
 }
 
-/* What a process that never set a policy is told of it */
+/* The policy that a process without policy calls reads for the file */
 static int told(void *arg)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC), mode = -1;
@@ -246,7 +246,7 @@ static int takes_back(void *arg)
 	return p && bind_part(p, MPOL_DEFAULT, 0) ? MT_PASS : MT_FAIL;
 }
 
-/* That its own mapping has had the policy all the time does not matter. */
+/* Its own mapping has had the policy all the time, which does not matter. */
 static int the_last_word_holds(void)
 {
 	char *p;
@@ -261,7 +261,7 @@ static int the_last_word_holds(void)
 	return brought(by_fault, "set again", PART_PAGES);
 }
 
-/* Who could not write to the file does not say where it lies. */
+/* A process that may not write to the file does not set its policy. */
 static int readers_have_no_say(void)
 {
 	char *p;
@@ -293,7 +293,7 @@ static int weights_hold(void)
 	return MT_PASS;
 }
 
-/* What is there already moves if that is asked for. */
+/* Pages in memory move if the call requests it. */
 static int pages_move(void)
 {
 	char *p;
@@ -314,7 +314,7 @@ static long long files(void)
 	return mt_read_ll(DEBUG "files");
 }
 
-/* With the inode its policies go; the file does not bring them back. */
+/* The policies are freed with the inode; reading the file again does not restore them. */
 static int gone_with_the_inode(void)
 {
 	long long before;
@@ -334,7 +334,7 @@ static int gone_with_the_inode(void)
 	return brought(by_read, "after it was gone", 0);
 }
 
-/* As long as somebody has it open, drop the caches who will */
+/* An open file keeps its inode, even if caches are dropped */
 static int open_it_stays(void)
 {
 	int fd, i;
@@ -356,7 +356,7 @@ static int open_it_stays(void)
 
 /* ---- races ---- */
 
-/* One of the part's pages is given a policy, or loses it. */
+/* Set or remove the policy of one of the part's pages. */
 static void binds(void *arg)
 {
 	unsigned int n = getpid();
@@ -378,7 +378,7 @@ static void reads(void *arg)
 		uncache();
 }
 
-/* Files come and go with their policies. */
+/* Files with policies are created and removed. */
 static int come_and_go(void *arg)
 {
 	char name[200];

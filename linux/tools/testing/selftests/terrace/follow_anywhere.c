@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Automatic migration on four nodes: memory that is not on the node of the last home
- * follows, too.  A task may have left it on the way, or never have been there; and while
- * another thread of its process is elsewhere, only the former follows.
+ * Automatic migration on four nodes: memory that is not on the last home node moves too.
+ * A task may have left it on the way, or never have been there. While another thread of
+ * its process is on another node, only memory of previous homes moves.
  *
  * lab: topology=seed-004-rx8620 icount=3 timeout=300s debug=no
  */
@@ -37,7 +37,7 @@ static int begin(struct am_task *t, int lazy)
 	return MT_PASS;
 }
 
-/* All of it goes to a node, and memory is about to follow. */
+/* All of the process moves to a node, and its memory will follow. */
 static int moves(struct am_task *t, int node)
 {
 	long long tasks = fo_since(&before, "tasks");
@@ -62,7 +62,7 @@ static int all_on(struct am_task *t, int node)
 	return MT_PASS;
 }
 
-/* What was marked when it went from node 0 to 1 is used on node 2 only. */
+/* Pages marked at the move from node 0 to 1 are first used on node 2. */
 static int left_on_the_way(unsigned int threads)
 {
 	struct am_task t = { .size = SIZE, .threads = threads };
@@ -86,7 +86,7 @@ static int left_lazy_threads(void)
 	return left_on_the_way(1);
 }
 
-/* The first thread leaves twice, the other one stays at home. */
+/* The first thread moves twice, the other one stays at home. */
 static int left_split(void)
 {
 	struct am_task t = { .size = SIZE, .threads = 1, .special = on_last };
@@ -100,7 +100,7 @@ static int left_split(void)
 		MT_ASSERT(MT_WAIT(fo_since(&before, "marked") >= 2 * node * PAGES,
 				  AM_LONG_MS), "not marked");
 	}
-	/* Some of the C library's, but nothing where it never was */
+	/* Some of the C library's, but none on nodes that were never a home */
 	MT_ASSERT(fo_since(&before, "marked") < 5 * PAGES, "too many are marked");
 	t.s->touch = true;
 	MT_ASSERT(MT_WAIT(am_local(&t, 2), 10000), "something is left behind");
@@ -108,7 +108,7 @@ static int left_split(void)
 	return MT_PASS;
 }
 
-/* The middle part is on a node where it never was. */
+/* The middle part is on a node that was never a home. */
 static int from_anywhere(int lazy, unsigned int threads)
 {
 	struct am_task t = {
@@ -137,7 +137,7 @@ static int anywhere_lazy(void)
 	return from_anywhere(1, 0);
 }
 
-/* Used long after the interval is over, and NUMA balancing off */
+/* Used long after the interval, with NUMA balancing off */
 static int marks_do_not_age(void)
 {
 	struct am_task t = { .size = SIZE };
@@ -151,7 +151,7 @@ static int marks_do_not_age(void)
 	return all_on(&t, 1);
 }
 
-/* Not when it has been switched off, nor where it may have no memory by then */
+/* Not after it was switched off, and not to a node that is no longer allowed */
 static int used_after(const char *file, const char *value)
 {
 	struct am_task t = { .size = SIZE };
@@ -181,7 +181,7 @@ static int no_longer_allowed(void)
 	return used_after("cpuset.mems", "0,2-3");
 }
 
-/* On node 2 for less than it takes to be at home there */
+/* On node 2 for less than the settle time */
 static int in_passing(void)
 {
 	struct am_task t = { .size = SIZE };

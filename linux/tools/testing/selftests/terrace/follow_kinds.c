@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lazy migration: what mbind() says of huge pages of hugetlbfs is true, and what comes
- * up from slow memory is counted as promoted.
+ * Lazy migration: the result of mbind() for hugetlbfs pages is correct, and pages
+ * promoted from slow memory are counted as promoted.
  *
  * lab: topology=two-socket-cxl timeout=120s debug=yes
  */
@@ -27,7 +27,7 @@ static bool reserve(int node, long n)
 	return !mt_writef(file, "%ld", n) && mt_read_ll(file) == n;
 }
 
-/* Either it is refused, or they move when they are used. */
+/* Either it is rejected, or they move at their next access. */
 static int hugetlb_moves(void)
 {
 	long base = HUGE_SIZE / MT_PAGE, moved, ret;
@@ -65,7 +65,7 @@ static int hugetlb(void)
 
 /* ---- tiers ---- */
 
-/* What comes up by use counts as what NUMA balancing brings up does. */
+/* Promotions by an access count like promotions by NUMA balancing. */
 static int counted(int balancing)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -98,7 +98,7 @@ static int tiers(void)
 
 FO_THREADS(tiers)
 
-/* And so does what a fault moves for a policy's sake, before it is mapped. */
+/* So do pages that a fault moves because of a policy, before it maps them. */
 static int tiers_fault(void)
 {
 	struct fo_reader r = { .pages = PAGES };

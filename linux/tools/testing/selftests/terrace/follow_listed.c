@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that are marked and wait are listed in numa_maps, with the time since the last
- * mark; and whoever does not want to wait any longer can move them, or drop the marks.
+ * Marked pages are listed in numa_maps, with the time since the last mark; and other
+ * calls can move them at once, or drop the marks.
  *
  * lab: topology=two-socket-cxl timeout=180s debug=yes
  */
@@ -22,7 +22,7 @@
 
 static struct mt_snap before;
 
-/* What a line of numa_maps says of @key, with "="; -1: nothing */
+/* Get the value of @key, with "=", from a line of numa_maps; -1: none */
 static long said(const char *line, const char *key)
 {
 	const char *at = strstr(line, key);
@@ -30,7 +30,7 @@ static long said(const char *line, const char *key)
 	return at ? atol(at + strlen(key)) : -1;
 }
 
-/* Pages listed as marked, of all mappings of a process or of the one at @p */
+/* Get the pages listed as marked, of all mappings of a process or of the one at @p */
 static long listed(pid_t pid, const char *p)
 {
 	char path[64], line[1024];
@@ -55,7 +55,7 @@ static long age_s(const char *p)
 	return mp_numa_maps(p, line, sizeof(line)) ? said(line, " marked_s=") : -1;
 }
 
-/* Of memory on node 0, all of it marked to go to node 1 */
+/* Allocate memory on node 0 and mark all of it to move to node 1 */
 static char *marked(bool huge)
 {
 	size_t size = huge ? 2 * MT_HUGE : SIZE;
@@ -100,7 +100,7 @@ static int counted_huge(void)
 	return MT_PASS;
 }
 
-/* No access at all is not a mark. */
+/* An entry without access is not a mark. */
 static int others_are_not(void)
 {
 	char *p = marked(false), *none = mt_place(SIZE, 0);
@@ -130,7 +130,7 @@ static int ages(void)
 	return MT_PASS;
 }
 
-/* The same process, another program: the marks are gone, and their age. */
+/* The same process, another program: the marks and their age are gone. */
 static void marks_and_execs(void *arg)
 {
 	(void)arg;
@@ -146,7 +146,7 @@ static int ages_after_exec(void)
 	return MT_PASS;
 }
 
-/* That other program */
+/* The other program */
 static int again(void)
 {
 	char *p = marked(false);
@@ -154,7 +154,7 @@ static int again(void)
 	return !p || age_s(p) < 0;
 }
 
-/* R24: each marked page comes to one of four ends. */
+/* R24: each marked page has one of four results. */
 static int adds_up(void)
 {
 	char *p = marked(false);
@@ -162,9 +162,11 @@ static int adds_up(void)
 
 	MT_ASSERT(p, "nothing is marked");
 	munmap(p + QUARTER, QUARTER);
-	/* By whoever does not need it near any more */
+	/* The process no longer needs it on the near node */
 	MT_ASSERT(!mprotect(p + 2 * QUARTER, QUARTER, PROT_READ), "mprotect");
-	/* A mapping of its own by now: no neighbours of the next quarter go along. */
+	/*
+	 * This is a separate mapping now: no neighbours of the next quarter move with it.
+	 */
 	mt_touch(p, QUARTER, true);
 	ended = fo_since(&before, "pulled") + fo_refused(&before);
 	fo_note(&before);
@@ -176,7 +178,7 @@ static int adds_up(void)
 	return MT_PASS;
 }
 
-/* Not waiting any longer: the same call without MPOL_MF_LAZY */
+/* Move at once: the same call without MPOL_MF_LAZY */
 static int moved_by_mbind(void)
 {
 	char *p = marked(false);
@@ -191,7 +193,7 @@ static int moved_by_mbind(void)
 
 static struct mt_cgroup on;
 
-/* A process that has gone from node 0 to 1, its memory marked */
+/* A process that moved from node 0 to 1, with its memory marked */
 static int gone(struct am_task *t)
 {
 	if (am_cgroup_on(&on, "on", 1))
@@ -206,7 +208,7 @@ static int gone(struct am_task *t)
 	return MT_PASS;
 }
 
-/* Of another process; and it is migrate_pages() that does not wait any longer. */
+/* Of another process; migrate_pages() moves it at once. */
 static int moved_by_migrate_pages(unsigned int threads)
 {
 	struct am_task t = { .size = SIZE, .threads = threads };
@@ -247,12 +249,12 @@ static char *shared_memory(void)
 	return p;
 }
 
-/* NUMA balancing marks memory from the lowest address on: the pinned one comes first. */
+/* NUMA balancing marks memory from the lowest address on: the pinned one first. */
 static int pinned_is_not(void)
 {
 	char *above = shared_memory(), *pinned = shared_memory();
 
-	/* Nothing is listed before somebody has marked pages. */
+	/* Nothing is listed before pages are marked. */
 	MT_ASSERT(above && pinned && marked(false), "nothing is marked");
 	MT_ASSERT(pinned < above, "mapped in another order");
 	MT_ASSERT(!mt_pin(pinned, SIZE), "no io_uring");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lazy migration without MOVE_ALL never moves what other processes map, also if its
- * pages have lost their access rights before: to NUMA balancing, or to an earlier
- * mbind() when they were of one process yet.
+ * Lazy migration without MOVE_ALL never moves pages that other processes map, also if the
+ * pages were marked before: by NUMA balancing, or by an earlier mbind() when one process
+ * mapped them.
  *
  * lab: topology=two-socket-cxl timeout=120s debug=yes
  */
@@ -19,7 +19,7 @@
 
 static struct mt_snap before;
 
-/* Set by a process that maps the pages, too */
+/* Set by a process that also maps the pages */
 static volatile bool *mapped;
 
 /* Shared memory on node 0; this process maps it, and runs on node 1. */
@@ -38,10 +38,10 @@ static char *begin(void)
 	return p;
 }
 
-/* It maps those from the second on, and sleeps: no tick, so no NUMA balancing. */
+/* Map all from the second page on, and sleep: no tick, so no NUMA balancing. */
 static void maps_rest(void *arg)
 {
-	/* Or a fault next to it would map the first, too. */
+	/* Otherwise a fault next to it would map the first too. */
 	munmap(arg, MT_PAGE);
 	mt_touch((char *)arg + MT_PAGE, SIZE - MT_PAGE, false);
 	*mapped = true;
@@ -58,7 +58,7 @@ static void maps_all(void *arg)
 		pause();
 }
 
-/* A second process has pages in its page table; it goes with the check. */
+/* A second process has pages in its page table; it exits with the check. */
 static int share(char *p, void (*fn)(void *))
 {
 	mt_spawn(fn, p);
@@ -72,7 +72,7 @@ static int bind(char *p, unsigned long flags)
 	return MT_PASS;
 }
 
-/* They come to node 1 when they are used, or none of them does. */
+/* They move to node 1 at their access, or none of them does. */
 static int used(char *p, bool moves)
 {
 	long refused, came;
@@ -101,7 +101,7 @@ static int bind_refused(char *p)
 	return MT_PASS;
 }
 
-/* Who may move what others map says so, and then they go. */
+/* They stay; a caller with MPOL_MF_MOVE_ALL moves them. */
 static int stay_without_all(char *p)
 {
 	return used(p, false) ?: bind(p, FO_MOVE_ALL) ?: used(p, true);
@@ -117,7 +117,7 @@ static int never_marked(void)
 
 FO_THREADS(never_marked)
 
-/* Run, without using the pages, until NUMA balancing has been everywhere. */
+/* Run, without using the pages, until NUMA balancing has scanned everything. */
 static int balanced(void)
 {
 	long long rounds = ns_sched(getpid(), "mm->numa_scan_seq") + 2;
@@ -164,7 +164,7 @@ static int by_mbind(void)
 
 FO_THREADS(by_mbind)
 
-/* Nobody calls mbind() again: the access itself has to see it. */
+/* mbind() is not called again: the access itself has to check it. */
 static int meanwhile(void)
 {
 	char *p = begin();
@@ -178,7 +178,7 @@ static int meanwhile(void)
 
 FO_THREADS(meanwhile)
 
-/* The one that is used is of one process, its neighbours are not. */
+/* The accessed page is mapped by one process, its neighbours by two. */
 static int neighbours(void)
 {
 	char *p = begin();
@@ -196,7 +196,7 @@ static int neighbours(void)
 	return MT_PASS;
 }
 
-/* A child has them all, without having used any. */
+/* A child maps them all, without an access. */
 static void has_all(void *arg)
 {
 	(void)arg;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Automatic migration: two threads of one process, each with memory of its own, change
- * nodes with each other.  Most of the process is nowhere, and still every part has to
- * come to the thread that uses it, in the default mode as in the lazy one.
+ * Automatic migration: two threads of one process, each with its own memory, exchange
+ * their nodes. No node has most of the process, and still every part has to move to the
+ * thread that uses it, in the default mode and the lazy one.
  *
  * lab: topology=two-socket-cxl icount=3 timeout=240s debug=no
  */
@@ -18,14 +18,14 @@
 
 #define SIZE	(8 * MT_MB)
 #define PAGES	((long)(SIZE / MT_PAGE))
-/* So long may it take until 95 % are near */
+/* Longest time until 95 % are near */
 #define NEAR_MS	8000
 
 /**
- * struct worker - a thread, and what only it uses
+ * struct worker - a thread, and the memory that only it uses
  * @p: its part
  * @tid: its id, once it runs
- * @node: whose CPU it begins on, and its part is
+ * @node: initial node of its CPU and its part
  */
 struct worker {
 	char *p;
@@ -34,9 +34,9 @@ struct worker {
 };
 
 /**
- * struct pair - what the process and the check both see
+ * struct pair - shared by the process and the check
  * @w: its threads
- * @together: both begin on node 0, not each on its own
+ * @together: both start on node 0, not each on its own
  * @cg: its cgroup
  * @pid: of the first
  */
@@ -97,7 +97,7 @@ static int start(const struct mt_cgroup *cg, bool together)
 	MT_ASSERT(pair != MAP_FAILED, "no memory");
 	pair->cg = cg;
 	pair->together = together;
-	/* A new task is at home where the first tick meets it: not on the way. */
+	/* A new task is at home at its first tick, which must not be on the way. */
 	MT_ASSERT(!mt_run_on_cpu(0), "cannot run on node 0");
 	pair->pid = mt_spawn(run, NULL);
 	return seen(&pair->w[0]) ?: seen(&pair->w[1]);
@@ -113,7 +113,7 @@ static int send(const struct worker *w, int cpu)
 	return MT_PASS;
 }
 
-/* Pages of a worker's part on a node */
+/* Get the pages of a worker's part on a node */
 static long part_on(int worker, int node)
 {
 	const struct am_task t = { .pid = pair->pid };
@@ -121,7 +121,7 @@ static long part_on(int worker, int node)
 	return am_pages(&t, pair->w[worker].p, SIZE, node);
 }
 
-/* Per cent of all that are on the node where they are used by now */
+/* Get the percentage of all pages that are on the node of their user */
 static long near(void)
 {
 	return (part_on(0, 1) + part_on(1, 0)) * 100 / (2 * PAGES);
@@ -169,7 +169,9 @@ static int lazy(void)
 	return at_once(1);
 }
 
-/* The other one leaves when the memory of the first has come: it may not go back. */
+/*
+ * The other one leaves after the memory of the first has moved, which may not move back.
+ */
 static int one_by_one(void)
 {
 	if (begin(0) || send(&pair->w[0], 1))
@@ -182,7 +184,7 @@ static int one_by_one(void)
 }
 
 /*
- * The second leaves the same node a moment later: it has used again from there what was
+ * The second leaves the same node slightly later: it has used pages there that were
  * marked for the first.
  */
 static int one_after_the_other(void)

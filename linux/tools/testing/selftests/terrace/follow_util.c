@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Selftest helpers: what counters say of pages that follow, files on a node that nobody
- * maps, and who maps them next.
+ * Selftest helpers: counters of automatic NUMA migration, files on a node without
+ * mappings, and processes that map them next.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -59,7 +59,7 @@ long long fo_since(const struct mt_snap *s, const char *name)
 	return mt_since(s, full);
 }
 
-/* For whatever reason, whoever was to move them */
+/* For any reason and any caller */
 long long fo_refused(const struct mt_snap *s)
 {
 	return fo_since(s, "refused_dirty") + fo_since(s, "refused_shared") +
@@ -67,7 +67,7 @@ long long fo_refused(const struct mt_snap *s)
 	       fo_since(s, "refused_busy");
 }
 
-/* Just so many pages were refused for @reason, and none for another. */
+/* Exactly @nr pages were refused for @reason, and none for another one. */
 bool fo_refused_only(const struct mt_snap *s, const char *reason, long long n)
 {
 	long long have, all = fo_refused(s);
@@ -83,8 +83,8 @@ bool fo_refused_only(const struct mt_snap *s, const char *reason, long long n)
 }
 
 /*
- * Pages that faults have moved before they were mapped, of all kinds if @kind is NULL;
- * -1 if others moved than those of @kind.
+ * Get the pages that faults have moved before they were mapped, of all kinds if @kind is
+ * NULL; -1 if pages of other kinds moved.
  */
 long long fo_faulted(const struct mt_snap *s, const char *kind)
 {
@@ -105,13 +105,16 @@ long long fo_faulted(const struct mt_snap *s, const char *kind)
 	return others ? -1 : all;
 }
 
-/* Pages that a walk for a task had to move, each by what became of it */
+/* Get the pages that a walk for a task had to move, by all results */
 long long fo_ended(const struct mt_snap *s)
 {
 	return fo_since(s, "marked") + fo_since(s, "moved") + fo_refused(s);
 }
 
-/* Just so many pages were marked and pulled; otherwise it says how many. */
+/*
+ * Check that exactly these numbers of pages were marked and migrated; otherwise print the
+ * numbers.
+ */
 bool fo_is(const struct mt_snap *s, long long marked, long long pulled)
 {
 	long long m = fo_since(s, "marked"), p = fo_since(s, "pulled");
@@ -123,7 +126,7 @@ bool fo_is(const struct mt_snap *s, long long marked, long long pulled)
 	return false;
 }
 
-/* What has been counted since */
+/* Print the counters since the snapshot. */
 void fo_note(const struct mt_snap *s)
 {
 	mt_note("tasks %lld; declined: %lld balancing, %lld node, %lld policy, %lld threads",
@@ -141,7 +144,7 @@ void fo_note(const struct mt_snap *s)
 
 /* ---- files ---- */
 
-/* Pages that wait in a batch of a CPU cannot be moved. */
+/* Pages in the LRU batch of a CPU cannot be moved. */
 void fo_drain(void)
 {
 	char *p = mp_map(MT_PAGE);
@@ -151,7 +154,7 @@ void fo_drain(void)
 	munmap(p, MT_PAGE);
 }
 
-/* An empty one on a disk; -1 if it cannot be had */
+/* Create an empty file on a disk; -1 if that fails */
 int fo_disk_file(void)
 {
 	const char *dir = mt_ext4();
@@ -166,14 +169,14 @@ int fo_disk_file(void)
 	return fd;
 }
 
-/* An empty one of either kind */
+/* Create an empty file of either kind */
 int fo_new(enum fo_kind kind)
 {
 	return kind == FO_SHMEM ? memfd_create("follow", MFD_CLOEXEC) :
 				  fo_disk_file();
 }
 
-/* What fo_file() is told */
+/* Arguments of fo_file() */
 struct filler {
 	int fd;
 	long pages;
@@ -197,7 +200,7 @@ static int fill(void *arg)
 	return fsync(f->fd) ? MT_FAIL : MT_PASS;
 }
 
-/* A new file whose pages are on a node, clean, and that nobody maps; or -1 */
+/* Create a file whose pages are on a node, clean and unmapped; or -1 */
 int fo_file(enum fo_kind kind, long pages, int node)
 {
 	struct filler f = { .fd = fo_new(kind), .pages = pages, .node = node };
@@ -208,7 +211,7 @@ int fo_file(enum fo_kind kind, long pages, int node)
 	return fo_on(f.fd, pages, node) == pages ? f.fd : -1;
 }
 
-/* What fo_file() has written is still there. */
+/* Check the contents that fo_file() has written. */
 bool fo_intact(int fd, long pages)
 {
 	char c;
@@ -220,7 +223,7 @@ bool fo_intact(int fd, long pages)
 	return true;
 }
 
-/* Its first pages, shared and writable, or NULL */
+/* Map its first pages, shared and writable; or NULL */
 char *fo_map(int fd, long pages)
 {
 	char *p = mmap(NULL, pages * MT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -229,7 +232,7 @@ char *fo_map(int fd, long pages)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* By a shared mapping that is gone afterwards */
+/* Bind it by a shared mapping, which is removed afterwards */
 int fo_bind(int fd, long pages, int mode, unsigned long nodes)
 {
 	char *p = fo_map(fd, pages);
@@ -239,7 +242,7 @@ int fo_bind(int fd, long pages, int mode, unsigned long nodes)
 	return MT_PASS;
 }
 
-/* Its pages on a node; by a process that no level is about. */
+/* Get the number of its pages on a node, by a process without a level. */
 long fo_on(int fd, long pages, int node)
 {
 	char *p = fo_map(fd, pages);
@@ -253,7 +256,7 @@ long fo_on(int fd, long pages, int node)
 	return n;
 }
 
-/* ---- who maps them ---- */
+/* ---- processes that map them ---- */
 
 static size_t half;
 
@@ -263,7 +266,7 @@ static void *touch_half(void *p)
 	return p;
 }
 
-/* Read it all, by one thread or by two. */
+/* Read all of it, by one thread or by two. */
 void fo_touch(char *p, size_t size)
 {
 	pthread_t thread;
@@ -276,13 +279,13 @@ void fo_touch(char *p, size_t size)
 	mt_touch(p + half, size - half, false);
 }
 
-/* A new cgroup with a level of migration on faults */
+/* Create a cgroup with a level of migration on faults */
 int fo_level(struct mt_cgroup *cg, int level)
 {
 	static unsigned int made;
 	char name[32];
 
-	/* Children of a check make some, too. */
+	/* Children of a check create cgroups too. */
 	snprintf(name, sizeof(name), "level%d.%u", getpid(), made++);
 	if (am_cgroup(cg, NULL, name))
 		return MT_FAIL;
@@ -298,7 +301,7 @@ static long minor_faults(void)
 	return used.ru_minflt;
 }
 
-/* What fo_read() has another process do, in this one; the mapping, or NULL */
+/* The work of fo_read(), in this process; the mapping, or NULL */
 char *fo_use(struct fo_reader *r)
 {
 	size_t size = r->pages * MT_PAGE, off;
@@ -326,7 +329,7 @@ static int reader(void *arg)
 	return fo_use(arg) ? MT_PASS : MT_FAIL;
 }
 
-/* Another process uses it once; it is gone when this returns. */
+/* Another process uses the file once, and has exited when this returns. */
 int fo_read(struct fo_reader *r)
 {
 	struct fo_reader *both = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
@@ -342,12 +345,12 @@ int fo_read(struct fo_reader *r)
 	return MT_PASS;
 }
 
-/* ---- who keeps them where they are ---- */
+/* ---- references that keep pages in place ---- */
 
-/* What a pipe holds */
+/* Capacity of a pipe */
 #define PIPE_SIZE	(16 * MT_PAGE)
 
-/* References that no flag tells of: such pages are taken, and cannot move. */
+/* Take references that no flag shows: such pages are isolated, and cannot move. */
 int fo_refer(void *p, size_t size)
 {
 	struct iovec iov = { .iov_len = PIPE_SIZE };
@@ -362,7 +365,7 @@ int fo_refer(void *p, size_t size)
 	return 0;
 }
 
-/* A process that has what its parent has, and does nothing; for mt_spawn() */
+/* A process that shares its parent's memory and does nothing; for mt_spawn() */
 void fo_hold(void *arg)
 {
 	(void)arg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lazy migration: nothing moves before it is used, and what is used moves where
- * its policy wants it; every kind of memory, with NUMA balancing off and on.
+ * Lazy migration: no page moves before its access, and accessed pages move to the node of
+ * their policy; for every kind of memory, with NUMA balancing off and on.
  *
  * lab: topology=two-socket-cxl timeout=180s debug=yes
  */
@@ -26,7 +26,7 @@
 
 static struct mt_snap before;
 
-/* Has a process of its own run on node 0, with balancing as told. */
+/* Run a separate process on node 0, with balancing as given. */
 static int begin(int balancing)
 {
 	MT_ASSERT(!mt_writef(FO_BALANCING, "%d", balancing), "no balancing");
@@ -34,7 +34,7 @@ static int begin(int balancing)
 	return MT_PASS;
 }
 
-/* The same, with memory on node 0 that is about to be bound elsewhere */
+/* The same, with memory on node 0 that will be bound to another node */
 static char *begin_with(int balancing)
 {
 	char *p = begin(balancing) ? NULL : mt_place(SIZE, 0);
@@ -45,7 +45,7 @@ static char *begin_with(int balancing)
 	return p;
 }
 
-/* Bytes that go when @size bytes from @p on are used: neighbours come along. */
+/* Get the bytes that move when @size bytes from @p on are used, including neighbours. */
 static size_t with_batch(const char *p, size_t size)
 {
 	uintptr_t window = BATCH * MT_PAGE, end = (uintptr_t)p + size;
@@ -54,8 +54,8 @@ static size_t with_batch(const char *p, size_t size)
 }
 
 /*
- * Memory on node 0 is bound to node 1, from node 0: what is used goes, although
- * it leaves the one who uses it.
+ * Memory on node 0 is bound to node 1, by a process on node 0: used pages move, although
+ * they leave their user.
  */
 static int half(char *p, size_t size)
 {
@@ -121,7 +121,7 @@ static int thp_on(void)
 	return thp(1);
 }
 
-/* A huge page moves as a whole, also if the range ends inside of it. */
+/* A huge page moves as a whole, also if the range ends inside it. */
 static int thp_in_part(void)
 {
 	char *p;
@@ -130,7 +130,7 @@ static int thp_in_part(void)
 		return MT_FAIL;
 	p = mt_place_thp(2 * MT_HUGE, 0);
 	MT_ASSERT(p, "no huge pages on node 0");
-	/* The same policy as before does not cut the mapping. */
+	/* The same policy as before does not split the mapping. */
 	MT_ASSERT(!mp_old_bind(p, 2 * MT_HUGE, MPOL_BIND, 2, FO_MOVE), "mbind");
 	mprotect(p, 2 * MT_HUGE, PROT_READ);
 	mprotect(p, 2 * MT_HUGE, PROT_READ | PROT_WRITE);
@@ -185,7 +185,7 @@ static int file_read_only(void)
 	return file(0, PROT_READ);
 }
 
-/* One access in every aligned 16 pages has all of them come, in one fault. */
+/* One access in every aligned 16 pages moves all of them, in one fault. */
 static int batch(void)
 {
 	long pages = SIZE / MT_PAGE;
@@ -196,7 +196,7 @@ static int batch(void)
 	if (!p)
 		return MT_FAIL;
 	MT_ASSERT(!mp_old_bind(p, SIZE, MPOL_BIND, 2, FO_MOVE), "mbind");
-	/* Not the first page of them: neighbours are on both sides. */
+	/* Not their first page: there are neighbours on both sides. */
 	for (off = 5 * MT_PAGE; off < SIZE; off += BATCH * MT_PAGE)
 		mt_touch(p + off, MT_PAGE, false);
 	faults = mt_since(&before, "numa_hint_faults");
@@ -211,7 +211,7 @@ static int batch(void)
 	return MT_PASS;
 }
 
-/* Neighbours that were not marked stay: the range ends between them. */
+/* Unmarked neighbours stay: the range ends between them. */
 static int batch_in_range(void)
 {
 	size_t from = 5 * MT_PAGE, size = 40 * MT_PAGE;
@@ -228,7 +228,9 @@ static int batch_in_range(void)
 	return MT_PASS;
 }
 
-/* Each page goes to the very node whose turn it is, by weights of its own, too. */
+/*
+ * Each page moves to the exact node of its interleave index, also with its own weights.
+ */
 static int interleaved(int balancing, const char *weights, long moving)
 {
 	char *p = begin_with(balancing);
@@ -262,11 +264,11 @@ static void *sleeper(void *arg)
 	return arg;
 }
 
-/* Use a range on node 0 for so long that NUMA balancing scans it @n times. */
+/* Use a range on node 0 until NUMA balancing has scanned it @n times. */
 static bool scanned(char *p, unsigned int n)
 {
 	long long until = ns_sched(getpid(), "mm->numa_scan_seq") + n;
-	/* Without a rest: what counts is the time that it runs. */
+	/* All the time, since its run time counts. */
 	struct mt_toucher t = {
 		.p = p, .size = SIZE, .step = MT_PAGE, .write = true,
 	};
@@ -279,8 +281,8 @@ static bool scanned(char *p, unsigned int n)
 }
 
 /*
- * NUMA balancing has seen this thread use these pages from node 0 for a while,
- * and would ask for two accesses from another node before it moves any.
+ * NUMA balancing has recorded uses of these pages by this thread on node 0, and would
+ * require two accesses from another node before it moves any.
  */
 static int settled(void)
 {
@@ -291,7 +293,7 @@ static int settled(void)
 		return MT_FAIL;
 	p = mt_place(SIZE, 0);
 	MT_ASSERT(p, "no memory on node 0");
-	/* Local pages of a single thread are never looked at. */
+	/* Local pages of a single thread are never scanned. */
 	MT_ASSERT(!pthread_create(&thread, NULL, sleeper, NULL), "no thread");
 	mt_snap(&before);
 	MT_ASSERT(scanned(p, 7), "%lld scans",
@@ -307,7 +309,7 @@ static int settled(void)
 	return MT_PASS;
 }
 
-/* ---- whoever comes first ---- */
+/* ---- the first user ---- */
 
 struct reader {
 	char *p;
@@ -322,7 +324,7 @@ static void *read_there(void *arg)
 	if (!mt_run_on_cpu(r->cpu))
 		mt_touch(r->p, SIZE / 2, false);
 	pthread_barrier_wait(r->done);
-	/* More than one thread until all is over */
+	/* More than one thread until the end */
 	return sleeper(NULL);
 }
 
@@ -374,7 +376,7 @@ static int first_toucher_on(void)
 	return next_toucher(1, &p);
 }
 
-/* Sequences of scans go by in which no page of the range is made to fault. */
+/* Sequences of scans pass in which no page of the range gets a hint fault. */
 static int not_scanned(void)
 {
 	struct mt_snap s;
@@ -394,8 +396,8 @@ static int not_scanned(void)
 }
 
 /*
- * Memory on the slow node is bound to both others, of which node 1 is the home node. It
- * goes where the allocator puts new pages of the same policy, whoever uses it.
+ * Memory on the slow node is bound to both others, with node 1 as the home node. It moves
+ * to the node on which the allocator puts new pages of the same policy, for any user.
  */
 static int home_node(void)
 {

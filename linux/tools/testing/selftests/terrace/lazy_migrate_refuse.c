@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lazy migration: pages that cannot move stay, can be used, and are counted by
- * reason; and the counters say what the trace events say.
+ * Lazy migration: pages that cannot move stay, can be used, and are counted by reason;
+ * and counters and trace events agree.
  *
  * lab: topology=dram-cxl timeout=180s debug=yes
  */
@@ -27,7 +27,7 @@ static char *file_on_slow(int *fd)
 	       mt_place_file(*fd, SIZE, FO_SLOW, PROT_READ | PROT_WRITE);
 }
 
-/* Dirty when mbind() comes; written back, it is as good as others. */
+/* Dirty at mbind(); after writeback they move like other pages. */
 static int dirty(void)
 {
 	char *p;
@@ -53,7 +53,7 @@ static int dirty(void)
 	return MT_PASS;
 }
 
-/* Dirty when it is used: one page stays, its neighbours come. */
+/* Dirty at the access: one page stays, its neighbours move. */
 static int dirtied(void)
 {
 	char *p, c = 1;
@@ -75,7 +75,7 @@ static int dirtied(void)
 	return MT_PASS;
 }
 
-/* Others map it, too: only MOVE_ALL takes it. */
+/* Mapped by another process too: only MOVE_ALL moves it. */
 static int shared(void)
 {
 	char *p = mt_place(SIZE, FO_SLOW);
@@ -115,7 +115,7 @@ static int pinned(void)
 	return MT_PASS;
 }
 
-/* What was swapped out has no mark; it comes back where the policy wants it. */
+/* A swapped-out page has no mark; it is swapped in on the node of the policy. */
 static int swapped(void)
 {
 	char *p = mt_place(SIZE, FO_SLOW);
@@ -132,7 +132,7 @@ static int swapped(void)
 	return right ? MT_PASS : MT_FAIL;
 }
 
-/* A process that ends, and a range that goes, leave nothing behind. */
+/* The exit of a process, and the unmap of a range, leave nothing behind. */
 static int gone(void)
 {
 	char *p = mt_place(4 * SIZE, FO_SLOW);
@@ -141,7 +141,7 @@ static int gone(void)
 	MT_ASSERT(p, "no memory on the slow node");
 	mt_snap(&before);
 	MT_ASSERT(!mp_old_bind(p, 4 * SIZE, MPOL_BIND, FO_FAST, FO_MOVE), "mbind");
-	/* Its child takes marks along, and pages from under the parent. */
+	/* The child inherits marks, and its accesses move pages of the parent. */
 	child = fork();
 	if (!child) {
 		/* Only in the first part */

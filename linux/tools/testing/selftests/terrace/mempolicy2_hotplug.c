@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Global weights when memory comes and goes: files follow nodes with memory,
- * "auto" computes again, what a person set is kept, and policies go on.  All
- * memory of node 1 is hidden at boot and added by a file for tests, as a driver
- * adds that of a CXL device.
+ * Global weights when memory is added and removed: files exist for nodes with memory,
+ * "auto" computes again, weights set by a user are kept, and policies continue. All
+ * memory of node 1 is hidden at boot and added by a file for tests, like a driver adds
+ * that of a CXL device.
  *
  * lab: topology=dram-cxl append="memmap=2G$4G" timeout=120s debug=yes
  */
@@ -42,14 +42,14 @@ static int files_steps(void)
 	MT_ASSERT(!mt_blocks_online(1) && there(NODE1), "after it came");
 	MT_ASSERT(mt_read_ll(NODE1) == 1, "its weight is %lld",
 		  mt_read_ll(NODE1));
-	/* More memory of the node changes nothing, nor does a part less. */
+	/* More memory of the node changes nothing, nor does the removal of a part. */
 	MT_ASSERT(!mt_added_state(1, "online_movable") && there(NODE1), "a second block");
 	MT_ASSERT(MT_WAIT(!mt_added_state(1, "offline"), 5000) && there(NODE1), "one block less");
 	MT_ASSERT(!mt_write(NODE1, "7"), "cannot be set");
 	MT_ASSERT(!mt_blocks_offline(1) && !there(NODE1), "after it went");
 	MT_ASSERT(there(NODE0) && mt_write(NODE1, "3") == -ENOENT,
 		  "the other node's file is gone, too");
-	/* What somebody set is there again. */
+	/* The user's weight is restored. */
 	MT_ASSERT(!mt_blocks_online(1) && mt_read_ll(NODE1) == 7, "it comes back with %lld",
 		  mt_read_ll(NODE1));
 	mt_write(NODE1, "1");
@@ -63,7 +63,7 @@ static int files(void)
 	return ret ? ret : files_steps();
 }
 
-/* The machine's HMAT tells 64 and 20 GB/s: 3 and 1. */
+/* The machine's HMAT has 64 and 20 GB/s: 3 and 1. */
 static int auto_steps(void)
 {
 	MT_ASSERT(!mt_write(AUTO, "true"), "auto");
@@ -79,7 +79,7 @@ static int auto_steps(void)
 		return MT_FAIL;
 	MT_ASSERT(mt_read_ll(NODE0) == 1 && mt_reads(AUTO, "true"),
 		  "alone again it has %lld", mt_read_ll(NODE0));
-	/* Not on any more: nobody touches what was set. */
+	/* Not on any more: the user's weights are unchanged. */
 	if (mt_blocks_online(1))
 		return MT_FAIL;
 	mt_write(NODE0, "5");
@@ -128,9 +128,9 @@ static bool in_force(const char *p, const char *weights)
 }
 
 /*
- * Policies of a node that goes: pages are saved and go elsewhere from then on.
- * When it is back, STATIC_NODES has it again; what follows the task's nodes has
- * folded onto those that were left, as node masks do.
+ * Policies of a removed node: pages are saved and allocated on other nodes from then on.
+ * When it is back, STATIC_NODES uses it again; a policy that follows the task's nodes was
+ * folded onto the remaining ones, like node masks.
  */
 static int policy_steps(char *by_id, char *moving)
 {
@@ -164,7 +164,7 @@ static int policy(void)
 	return ret ? ret : policy_steps(mp_map(SIZE), mp_map(SIZE));
 }
 
-/* No node with memory: nothing to set a weight for. */
+/* A node without memory: there is no weight to set. */
 static int refused(void)
 {
 	int ret = add();
@@ -175,7 +175,7 @@ static int refused(void)
 	mp_set("0:4");
 	MT_ASSERT(mp_set("1:3") == -EINVAL, "only a node without memory");
 	MT_ASSERT(!mp_get(&p, NULL, 0) && mp_is(&p, "0:4"), "changed");
-	/* Beside one that has some it is left out, as in every policy. */
+	/* Next to a node with memory it is left out, as in every policy. */
 	MT_ASSERT(!mp_set("0:4,1:3"), "one with and one without memory");
 	MT_ASSERT(!mp_in_force(&p, NULL, 0) && mp_is(&p, "0:4"),
 		  "nodes %lx in force", p.nodes);

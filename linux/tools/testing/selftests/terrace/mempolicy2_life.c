@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Weighted interleave: what fork, exec, threads and changes of mappings do to
- * weights, and rebalancing of memory that is there already.
+ * Weighted interleave: the effect of fork, exec, threads and changes of mappings on
+ * weights, and rebalancing of allocated memory.
  *
  * lab: topology=dram-cxl timeout=90s debug=yes
  */
@@ -81,7 +81,7 @@ static void *thread(void *arg)
 	return (void *)(long)(inherited && ok);
 }
 
-/* The sample of the seed in small: two threads, 5:1 and 1:5 side by side. */
+/* The sample of the seed at small scale: two threads, 5:1 and 1:5. */
 static int threads(void)
 {
 	char *p = mp_map(SIZE);
@@ -162,7 +162,7 @@ static int split_and_merge(void)
 	mp_bind(p + third, third, "0:5,1:1", 0);
 	MT_ASSERT(mp_vmas(p, SIZE) == 1, "equal weights: %d mappings",
 		  mp_vmas(p, SIZE));
-	/* What was touched has pages by the policy of its part. */
+	/* Touched memory has pages by the policy of its part. */
 	mp_bind(p + third, third, "0:1,1:5", 0);
 	mp_touch(p, SIZE);
 	MT_ASSERT(laid_out(p, third, "0:5,1:1") &&
@@ -171,7 +171,7 @@ static int split_and_merge(void)
 	return MT_PASS;
 }
 
-/* A mapping's policy is what the model remembers for each page. */
+/* The policy of a mapping is that of the model for each page. */
 static int random_changes(void)
 {
 	static const char * const some[] = {
@@ -260,7 +260,7 @@ static int rebalance(void)
 	mp_bind(p, SIZE, "0:5,1:1", MP_MF_REBALANCE | MPOL_MF_STRICT);
 	MT_ASSERT(migrated() - before < 10, "again: %lld pages moved",
 		  migrated() - before);
-	/* From the outside of the mask, and back to other weights */
+	/* From a node outside of the mask, and back to other weights */
 	MT_ASSERT(!mp_bind(p, SIZE, "1:1", MP_MF_REBALANCE | MPOL_MF_STRICT) &&
 		  mp_count(p, SIZE, 1) == PAGES, "all to node 1");
 	MT_ASSERT(!mp_bind(p, SIZE, "0:1,1:2", MP_MF_REBALANCE) &&
@@ -296,7 +296,7 @@ static int sleeps(void *arg)
 	return 0;
 }
 
-/* Pages that another process has, too, stay; ours beside them move. */
+/* Pages that another process also maps stay; the private ones next to them move. */
 static int rebalance_shared(void)
 {
 	char *p = filled(0, SIZE);
@@ -304,7 +304,7 @@ static int rebalance_shared(void)
 
 	if (!pid)
 		_exit(sleeps(NULL));
-	/* Ours alone by writing: the first half. */
+	/* Private by writing: the first half. */
 	mp_old_set(MPOL_BIND, 1);
 	mp_touch(p, SIZE / 2);
 	mp_set(NULL);
@@ -325,7 +325,7 @@ static int rebalance_pinned(void)
 
 	MT_NEED(!ret, "cannot pin: %s", strerror(-ret));
 	MT_NEED(mp_count(p, SIZE, 0) == PAGES, "pinning moved it");
-	/* They are nobody's to move: that they stay is no failure. */
+	/* They must not move: that they stay is no failure. */
 	MT_ASSERT(!mp_bind(p, SIZE, "1:1", MP_MF_REBALANCE | MPOL_MF_STRICT),
 		  "rebalance");
 	MT_ASSERT(mp_count(p, SIZE / 2, 0) == PAGES / 2, "pinned pages moved");
@@ -370,7 +370,7 @@ static int nothing(void *arg)
 	return 0;
 }
 
-/* Faults, mbind2() and fork at once; the kernel's own checks are the judge. */
+/* Faults, mbind2() and fork at once; the kernel's own checks detect errors. */
 static int concurrent(void)
 {
 	char *p = mp_map(SIZE), line[1024];

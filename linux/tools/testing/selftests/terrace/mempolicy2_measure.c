@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Selftest helper: what a page fault costs with weights, compared with plain
- * interleave in the same run.  Guest time counts instructions where the lab is
- * told so.
+ * Selftest helper: the cost of a page fault with weights, compared with plain interleave
+ * in the same run. Guest time counts instructions if the lab is set up so.
  */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
@@ -21,8 +20,8 @@ static int nodes;
 enum kind { DEFAULT, PLAIN, GLOBAL, OWN, LIVE, KINDS };
 
 /*
- * All nodes with memory, each with a weight; "0:3,1:4,...".  LIVE has one for
- * each second node, the others follow the global ones.
+ * All nodes with memory, each with a weight; "0:3,1:4,...". LIVE has one for each second
+ * node, all others use the global ones.
  */
 static const char *weights(enum kind kind)
 {
@@ -82,7 +81,7 @@ static const char * const names[] = {
 	"default", "interleave", "global weights", "its own", "some its own",
 };
 
-/* With weights a fault costs less than @limit times what it does without. */
+/* With weights a fault costs less than @limit times one without. */
 int mp_faults_cost(double limit)
 {
 	double ns[KINDS];
@@ -105,7 +104,7 @@ int mp_faults_cost(double limit)
 	return ret;
 }
 
-/* For a comparison of kernels: what those without the calls can do, too */
+/* For a comparison of kernels: also the kinds that work without the new calls */
 int mp_print_faults(void)
 {
 	nodes = 2;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory policy calls without memory: every single allocation of every call is
- * made to fail, one after another, and each time the call says ENOMEM or succeeds
- * without it, and one that failed changed nothing.  Needs CONFIG_FAILSLAB,
+ * Memory policy calls without memory: every single allocation of every call is made to
+ * fail, one after another. Each time the call returns ENOMEM or succeeds without the
+ * allocation, and a failed call changed nothing. Needs CONFIG_FAILSLAB,
  * CONFIG_FAIL_PAGE_ALLOC and their files in debugfs; skips without.
  *
  * lab: topology=dram-cxl timeout=120s debug=yes
@@ -24,7 +24,7 @@
 
 static char *area;
 
-/* ---- what must be the same afterwards ---- */
+/* ---- state that must be the same afterwards ---- */
 
 static void begin(void)
 {
@@ -175,7 +175,10 @@ static bool file_unchanged(void)
 	return pages_are(file, "0:5,1:1");
 }
 
-/* Cut in the middle: what is left and right keeps its weights, or nothing. */
+/*
+ * Cut in the middle: both remaining parts keep their weights, or the call changes
+ * nothing.
+ */
 static int cut_steps(int least)
 {
 	int refused = 0;
@@ -231,9 +234,9 @@ static char *map_file(const char *path, int how, int prot)
 }
 
 /*
- * One of them fails, with a file that is new and has no policy.  Who can only read
- * it has one of its own, and is told so until the file has one.  *@failed: whether
- * there was one to fail.
+ * One allocation fails, for a new file without a policy. A process that can only read the
+ * file has its own policy, and reads it until the file has one. *@failed: whether an
+ * allocation failed.
  */
 static int bind_file(const char *path, unsigned int nth, bool *failed,
 		     int *refused)

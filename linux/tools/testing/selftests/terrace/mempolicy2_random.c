@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory policy calls with random bytes: they never do more than fail, and what
- * they do set is a policy that can be read, set again and used.  The kernel's own
- * checks are the judge.  As a test 20,000 rounds; or for some seconds:
+ * Memory policy calls with random bytes: they fail at most, and a policy that they set
+ * can be read, set again and used. The kernel's own checks detect errors. As a test
+ * 20,000 rounds; or for some seconds:
  *
- *	mempolicy2_random SECONDS [SEED]
+ * mempolicy2_random SECONDS [SEED]
  *
  * Either is multiplied by TERRACE_STRETCH.
  *
@@ -23,12 +23,12 @@
 #define PAGES	16
 #define ROUNDS	20000
 
-/* Room for what get writes behind the two addresses in fill() */
+/* Space for the writes of get after the two addresses in fill() */
 static unsigned char buf[1024];
 static long long seconds;
 static unsigned int seed = 4711;
 
-/* All at random, or most of it such that checks that come later see it, too */
+/* All random, or most of it valid, so that later checks are reached too */
 static void fill(unsigned long round)
 {
 	struct mp_param *p = (void *)buf;
@@ -52,7 +52,7 @@ static void fill(unsigned long round)
 		buf[64] &= 7;
 }
 
-/* What was read of a policy that the kernel took can be set again. */
+/* The values read from a policy of the kernel can be set again. */
 static bool reads_back(void)
 {
 	struct mp_policy p;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Selftest helpers: memory whose next access sets its Accessed bits, and what the
- * idle bitmap says of it, for checks of who else asks these bits.
+ * Selftest helpers: memory whose next access sets its Accessed bits, and the state of
+ * these pages in the idle bitmap, for checks of other users of Accessed bits.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "mtier_util.h"
 
-/* No TLB may know of the pages, or using them sets no bit. */
+/* Flush the pages from all TLBs, so that an access sets the Accessed bit. */
 void mt_flush(void *p, size_t size)
 {
 	mprotect(p, size, PROT_NONE);
@@ -30,7 +30,7 @@ static bool idle_word(uint64_t pfn, bool write, uint64_t *word)
 	return n == 8;
 }
 
-/* How many pages the idle bitmap calls idle. */
+/* Count the pages that the idle bitmap reports as idle. */
 int mt_idle_count(const char *p, size_t size)
 {
 	const char *end = p + size;
@@ -44,7 +44,10 @@ int mt_idle_count(const char *p, size_t size)
 	return idle;
 }
 
-/* Mark all; those that are on no LRU list yet cannot be. How many are, or -1. */
+/*
+ * Mark all pages idle; pages that are on no LRU list yet cannot be marked. Returns the
+ * number of idle pages, or -1.
+ */
 int mt_idle_mark(const char *p, size_t size)
 {
 	size_t at;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What switches our capabilities on, and what passes through them, without memory:
+ * Calls that switch capabilities on, and calls that pass through them, without memory:
  * every single allocation is made to fail, one after another, and each time the call
- * says ENOMEM and has changed nothing, or does without.  Memory policies are in
- * mempolicy2_nomem.  Needs CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and their files
- * in debugfs; skips without.
+ * returns ENOMEM and has changed nothing, or works without the allocation.
+ * mempolicy2_nomem tests memory policies. Needs CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC
+ * and their files in debugfs; skips without.
  *
  * lab: topology=two-socket-cxl timeout=400s debug=yes
  */
@@ -115,7 +115,7 @@ static int make_it_fail(const char *thread)
 	return MT_PASS;
 }
 
-/* One file of both kinds of failing */
+/* Write one file of both kinds of fault injection. */
 static void fail_set(const char *name, const char *text)
 {
 	static const char * const kinds[] = { "failslab", "fail_page_alloc" };
@@ -129,7 +129,9 @@ static void fail_set(const char *name, const char *text)
 	}
 }
 
-/* Never without the filter: this program would fail, too, and not get it off again. */
+/*
+ * Never without the filter: this program would fail as well, and could not switch it off.
+ */
 static void fail_each_tenth(bool on)
 {
 	if (on) {
@@ -200,9 +202,9 @@ static int threads(void)
 	return ret;
 }
 
-/* ---- pages that move ---- */
+/* ---- pages that migrate ---- */
 
-/* All of it is far, and holds what it did. */
+/* All pages are on the remote node, and have their contents. */
 static void far(void)
 {
 	if (!area) {
@@ -223,7 +225,9 @@ static bool is_intact(void)
 	return true;
 }
 
-/* What could not be moved is not an error of its own: some stayed, or some allocation failed. */
+/*
+ * A page that did not move is no separate error: some stayed, or some allocation failed.
+ */
 static long move_near(void)
 {
 	long ret = mp_old_bind(area, SIZE, MPOL_BIND, 1UL << NEAR,
@@ -266,7 +270,7 @@ static int lazily(void)
 	return moves("mbind that marks", mark_near);
 }
 
-/* ---- memory that follows its task ---- */
+/* ---- memory that moves with its task ---- */
 
 static struct mt_cgroup cg;
 
@@ -282,7 +286,7 @@ static long follow_on(void)
 	       am_set(&cg, "migrate_on_fault", 1);
 }
 
-/* The first may have been done when the second fails: each by itself is what is asked. */
+/* The first switch may be done when the second fails: each is checked separately. */
 static bool follows_as_said(void)
 {
 	return am_get(&cg, "migrate_on_fault") == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Back-charge: a task that threads work for has less of a busy CPU.
+ * Remote charge: a task for which threads work gets less of a busy CPU.
  *
  * lab: topology=dram-cxl timeout=120s debug=no
  */
@@ -21,9 +21,9 @@ static int by_size(const void *a, const void *b)
 }
 
 /*
- * How much more than @other @pid has run. Whoever runs while a virtual CPU stands
- * still has all that time at once, and the other one gets it back soon: so look
- * often and take the middle.
+ * Get how much more than @other @pid has run. A task that runs while a virtual CPU stands
+ * still gets all that time at once, and the other one is compensated soon: so sample
+ * often and take the median.
  */
 static long long ahead(pid_t pid, pid_t other)
 {
@@ -39,7 +39,7 @@ static long long ahead(pid_t pid, pid_t other)
 	return ns[LOOKS / 2];
 }
 
-/* R7: of two equal tasks the one that is scanned runs less, by just that. */
+/* R7: of two equal tasks the scanned one runs less, by exactly that time. */
 static int fair(void)
 {
 	struct ns_task t = { .size = SIZE, .cpu = 0 };

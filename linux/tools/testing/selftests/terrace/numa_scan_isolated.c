@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: threads keep off CPUs that were set apart at boot, however idle
- * they are and whatever the cpuset says.
+ * NUMA scanning: threads avoid CPUs isolated at boot, even if these are idle and in the
+ * cpuset.
  *
  * lab: topology=dram-cxl cpus=3 append="isolcpus=2" timeout=120s debug=no
  */
@@ -13,7 +13,7 @@
 #define SIZE	(64 * MT_MB)
 #define APART	2		/* as on the command line above */
 
-/* Slices of threads that the trace has on a CPU */
+/* Get the number of slices of threads on a CPU from the trace */
 static int slices_on(struct mt_trace *tr, int cpu)
 {
 	char line[512];
@@ -25,7 +25,7 @@ static int slices_on(struct mt_trace *tr, int cpu)
 	return n;
 }
 
-/* The task has one of the other two CPUs, and the last one is busy, too. */
+/* The task has one of the other two CPUs, and the last one is also busy. */
 static int left_alone(void)
 {
 	struct ns_task t = { .size = SIZE, .cpu = 0 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: every mode scans, where and as long as it says, and leaves
- * nothing behind.
+ * NUMA scanning: every mode scans in its context, within its limits, and leaves nothing
+ * behind.
  *
  * lab: topology=dram-cxl timeout=360s debug=no
  */
@@ -69,7 +69,7 @@ static int knobs(void)
 	return bad;
 }
 
-/* Slices of each kind since a moment */
+/* Get the slices of each kind since a snapshot */
 static int kinds(const struct mt_snap *s, long long *sync, long long *async,
 		 long long *sliced)
 {
@@ -86,8 +86,8 @@ static int kinds(const struct mt_snap *s, long long *sync, long long *async,
 }
 
 /*
- * What a scan takes, with the wait for other CPUs to flush, is a thirty-third of what
- * the task does: where the host is busy the next one comes late.
+ * A scan, including the wait for flushes of other CPUs, takes a thirty-third of the time
+ * of the task: on a busy host the next one is late.
  */
 static int scan_for(const char *mode, struct mt_snap *s, const char *counter)
 {
@@ -156,7 +156,7 @@ static int in_threads(void)
 	return MT_PASS;
 }
 
-/* Whoever scans, the task's cgroup and all above it have what vmstat has. */
+/* In every mode, the task's cgroup and its ancestors have the counts of vmstat. */
 static int cgroups_count(void)
 {
 	struct mt_snap s;
@@ -169,7 +169,7 @@ static int cgroups_count(void)
 	return MT_PASS;
 }
 
-/* The largest number of entries looked at in one slice */
+/* Get the largest number of entries scanned in one slice */
 static long long largest(const char *mode, unsigned int n)
 {
 	struct ns_task t = { .size = SIZE, .cpu = 0 };
@@ -177,7 +177,7 @@ static long long largest(const char *mode, unsigned int n)
 	struct mt_trace tr;
 	char line[512];
 
-	/* Only once all memory is there: what is not mapped takes no time. */
+	/* Only after all memory is mapped: unmapped memory takes no time. */
 	if (ns_fast(mode, 64) ||
 	    mt_write(NS_DEBUG "scan_slice_us", "50") ||
 	    ns_task_start(&t) ||
@@ -223,7 +223,7 @@ static int async_slices_are_short(void)
 	return MT_PASS;
 }
 
-/* All CPUs are busy: the task does it itself, and soon. */
+/* All CPUs are busy: the task does the scan itself, and soon. */
 static int falls_back(void)
 {
 	struct ns_task t = { .size = SIZE, .cpu = 0 };
@@ -245,14 +245,14 @@ static int falls_back(void)
 	return MT_PASS;
 }
 
-/* Tasks that are killed in the middle of a visit, on one CPU and the other */
+/* Tasks that are killed in the middle of a scan, on one CPU and the other */
 static int end_in_visits(int nr)
 {
 	int i;
 
 	for (i = 0; i < nr; i++) {
 		struct ns_task t = { .size = SIZE, .cpu = i % 2 };
-		/* Others may be scanned, too: one more than these. */
+		/* Other tasks may be scanned too: one more than these. */
 		long long others = ns_requests();
 
 		if (ns_task_start(&t))
@@ -269,7 +269,7 @@ static int exit_leaves_nothing(void)
 	if (ns_fast("sliced", 256) ||
 	    mt_write(NS_DEBUG "scan_slice_us", "50") || end_in_visits(12))
 		return MT_FAIL;
-	/* This process, its parents: they may be scanned, too. */
+	/* This process and its parents may be scanned too. */
 	MT_ASSERT(MT_WAIT(ns_requests() <= 4, 2000), "%lld visits are left",
 		  ns_requests());
 	mt_write(NS_MODE, "sync");
@@ -277,7 +277,7 @@ static int exit_leaves_nothing(void)
 	return MT_PASS;
 }
 
-/* A slice may go on while its task ends, and is counted where the task was. */
+/* A slice may continue while its task exits, and is counted for the task. */
 static int exit_is_counted(void)
 {
 	if (ns_fast("async", 256) ||
@@ -289,7 +289,7 @@ static int exit_is_counted(void)
 	return MT_PASS;
 }
 
-/* A task whose policy allows no migration is not scanned by a thread, either. */
+/* A thread does not scan a task whose policy allows no migration either. */
 static int policy_counts(void)
 {
 	struct ns_task t = { .size = SIZE, .cpu = 0, .bind = true };

@@ -16,10 +16,10 @@
 
 #include "numa_scan_util.h"
 
-/* What the task touches between two looks at what it is told */
+/* Bytes that the task touches between two reads of its orders */
 #define PIECE	(16 * MT_PAGE)
 
-/* What it is after boot */
+/* The state after boot */
 static void reset(void)
 {
 	mt_write("/proc/sys/kernel/numa_balancing", "0");
@@ -45,7 +45,7 @@ int ns_main(const struct mt_check *checks, size_t n)
 	return mt_run_suite(&suite, checks, n);
 }
 
-/* Scan in @mode, @size_mb at a time, as often as ever allowed. */
+/* Scan in @mode, @size_mb at a time, at the highest allowed rate. */
 int ns_fast(const char *mode, unsigned int size_mb)
 {
 	int ret = 0;
@@ -60,7 +60,7 @@ int ns_fast(const char *mode, unsigned int size_mb)
 	return MT_PASS;
 }
 
-/* A second thread: pages on the task's own node are worth a fault then. */
+/* A second thread: pages on the task's own node get faults then. */
 static void *idle_thread(void *arg)
 {
 	for (;;)
@@ -94,7 +94,7 @@ static void *mapping_thread(void *arg)
 	return NULL;
 }
 
-/* Sleep while told to; between two pieces, as a round can outlast a visit. */
+/* Sleep if ordered; between two pieces, as a round can be longer than a scan. */
 static void sleep_if_told(struct ns_shared *s)
 {
 	while (s->asleep) {
@@ -144,7 +144,7 @@ static void task_run(void *arg)
 	}
 }
 
-/* Start it and wait until all its memory is there. */
+/* Start the task and wait until all its memory is mapped. */
 int ns_task_start(struct ns_task *t)
 {
 	t->shared = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
@@ -161,7 +161,7 @@ void ns_task_stop(struct ns_task *t)
 	mt_kill(t->pid);
 }
 
-/* Have it sleep, after the piece of memory that it is at. */
+/* Put it to sleep, after the present piece of memory. */
 int ns_task_sleep(struct ns_task *t)
 {
 	t->shared->asleep = true;
@@ -169,7 +169,7 @@ int ns_task_sleep(struct ns_task *t)
 	return MT_PASS;
 }
 
-/* Wake it, to go on if @up, or to fall asleep again at once. */
+/* Wake it, to continue if @up, or to sleep again at once. */
 void ns_task_poke(struct ns_task *t, bool up)
 {
 	t->shared->asleep = !up;
@@ -183,13 +183,13 @@ static void hog(void *arg)
 		__asm__ volatile("" ::: "memory");
 }
 
-/* Something that leaves a CPU no rest */
+/* A process that keeps a CPU busy */
 pid_t ns_hog(int cpu)
 {
 	return mt_spawn(hog, (void *)(long)cpu);
 }
 
-/* A number of /proc/PID/sched, whole; times are in ns there or made so. */
+/* Get an integer of /proc/PID/sched; times are in ns there or converted. */
 long long ns_sched(pid_t pid, const char *name)
 {
 	char file[64], text[8192], *at, *end;
@@ -203,11 +203,11 @@ long long ns_sched(pid_t pid, const char *name)
 	if (!at)
 		return -1;
 	whole = strtoll(at + 1, &end, 10);
-	/* ms with six digits behind the point */
+	/* ms with six digits after the point */
 	return *end == '.' ? whole * 1000000 + atoll(end + 1) : whole;
 }
 
-/* What the threads of a process owe */
+/* Get the pending charges of the threads of a process */
 static long long pending_of(const char *pid)
 {
 	long long debt, sum = 0;
@@ -227,7 +227,10 @@ static long long pending_of(const char *pid)
 	return sum;
 }
 
-/* What all tasks owe; this process and its parents may have been scanned, too. */
+/*
+ * Get the pending charges of all tasks; this process and its parents may have been
+ * scanned too.
+ */
 long long ns_pending(void)
 {
 	struct dirent *entry;
@@ -248,12 +251,12 @@ static long long ns_paid(const struct mt_snap *s)
 	       mt_since(s, "remote_charge_dropped_ns");
 }
 
-/* A snapshot for ns_lost(), taken when nobody posts; what is owed already. */
+/* Take a snapshot for ns_lost(), while nothing is posted; returns the pending charges. */
 long long ns_snap(struct mt_snap *s)
 {
 	long long owed;
 
-	/* One moment: none was paid while debts were read. */
+	/* No charge was applied while they were read. */
 	do {
 		mt_snap(s);
 		owed = ns_pending();
@@ -262,8 +265,8 @@ long long ns_snap(struct mt_snap *s)
 }
 
 /*
- * What was posted since ns_snap(), which gave @owed, and is nowhere: neither folded
- * nor dropped, nor still owed.  Call when nobody posts.
+ * Get the time posted since ns_snap(), which returned @owed, that is neither applied,
+ * dropped nor pending. Call it while nothing is posted.
  */
 long long ns_lost(const struct mt_snap *s, long long owed)
 {
@@ -284,7 +287,7 @@ long long ns_requests(void)
 	return mt_read_ll(NS_DEBUG "scan_requests");
 }
 
-/* What has become of the scans of a process, for who has to find out */
+/* Print the results of the scans of a process, for diagnosis */
 void ns_note_scans(const struct mt_snap *s, pid_t pid)
 {
 	mt_note("%lld visits, %lld held; %lld/%lld/%lld slices sync/async/sliced",
@@ -299,7 +302,7 @@ void ns_note_scans(const struct mt_snap *s, pid_t pid)
 		ns_sched(pid, "remote_debt_ns"));
 }
 
-/* How many nodes have knumascand/N:M */
+/* Get the number of nodes with knumascand/N:M */
 int ns_thread_count(void)
 {
 	char name[32];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: windows save most of the walk, and find what is new.
+ * NUMA scanning: windows save most of the walk, and find newly used memory.
  *
  * lab: topology=dram-cxl icount=3 timeout=180s debug=no
  */
@@ -11,13 +11,13 @@
 
 #include "numa_scan_util.h"
 
-/* A sixteenth is hot, as 64 MB of 1 GB. */
+/* A sixteenth is hot, like 64 MB of 1 GB. */
 #define SIZE	(256 * MT_MB)
 #define HOT	(16 * MT_MB)
 #define HOT_AT	(96 * MT_MB)
 #define MOVED	(176 * MT_MB)
 
-/* What a number of scan sequences took */
+/* Cost of a number of scan sequences */
 struct cost {
 	double ptes;
 	double updates;
@@ -83,7 +83,7 @@ static int saves_work(void)
 		whole.ptes / windows.ptes, whole.us / windows.us,
 		windows.faults / whole.faults);
 	MT_ASSERT(windows.ptes * 4 <= whole.ptes, "less than 4 times fewer");
-	/* What is hot is seen as often as before. */
+	/* Hot memory is found as often as before. */
 	MT_ASSERT(windows.faults >= HOT / MT_PAGE * 0.9,
 		  "%.0f of %lu hot pages are seen", windows.faults,
 		  HOT / MT_PAGE);
@@ -91,7 +91,7 @@ static int saves_work(void)
 	return MT_PASS;
 }
 
-/* Memory that no walk has touched for long becomes the hot part. */
+/* Memory without a walk for a long time becomes hot. */
 static int finds_the_new(void)
 {
 	struct cost c;
@@ -102,7 +102,7 @@ static int finds_the_new(void)
 	if (hot_task(&t))
 		return MT_FAIL;
 	MT_ASSERT(reach(&t, seq(&t) + 10), "it is not scanned");
-	/* No page faults any more, so that only a walk can bring it up again. */
+	/* No page faults any more, so only a walk can find it again. */
 	t.shared->fresh = true;
 	MT_ASSERT(MT_WAIT(!t.shared->fresh, 20000), "it does not run");
 	t.shared->from = MOVED;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Observability: counters that add up, states and words that say why, events that
- * tell how many, from where and where to.
+ * Observability: counters that add up, states and words with the reason, events with
+ * number, source and target.
  *
  * lab: topology=dram-cxl icount=2 timeout=600s debug=no
  */
@@ -52,7 +52,10 @@ static int all_there(void)
 	return MT_PASS;
 }
 
-/* Some of everything: what moves, waits for the rate, is freed meanwhile, is huge. */
+/*
+ * A mix: pages that migrate, wait for the rate limit, are freed in between, and huge
+ * pages.
+ */
 static void mixed_load(void)
 {
 	struct mt_toucher t;
@@ -88,7 +91,7 @@ static int adds_up(void)
 	return MT_FAIL;
 }
 
-/* While they only observe, nothing but looks is counted. */
+/* With observe set, only scans are counted. */
 static int look_counts(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -116,7 +119,7 @@ static int look_counts(void)
 	return MT_PASS;
 }
 
-/* nodeN: its own share of the counters */
+/* nodeN: the counters of the node */
 static int node_counts(void)
 {
 	char *p, up[64], dropped[64];
@@ -127,7 +130,7 @@ static int node_counts(void)
 	snprintf(dropped, sizeof(dropped), "node%d/dropped", mt_slow_node());
 	mt_snap(&before);
 	MT_ASSERT(!mt_read_ll(up), "%lld before it began", mt_read_ll(up));
-	/* Not sooner: what is there when it is switched on may move at once. */
+	/* Placed after the switch: memory that exists before may migrate at once. */
 	p = mt_place(SIZE, mt_slow_node());
 	MT_ASSERT(p, "no memory on the slow node");
 	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS),
@@ -158,7 +161,7 @@ static bool why_is_a_word(void)
 	return false;
 }
 
-/* Does what has a range say something that is not in it? */
+/* Check values with a range against their range. */
 static bool out_of_range(void)
 {
 	static const struct {
@@ -185,7 +188,7 @@ static bool out_of_range(void)
 	return false;
 }
 
-/* place/: the last burst, and all of them */
+/* place/: the last burst, and totals */
 static int place_tells(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -200,7 +203,7 @@ static int place_tells(void)
 	mt_on();
 	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS),
 		  "not promoted");
-	/* A burst is added when it is over. */
+	/* A burst is added at its end. */
 	MT_ASSERT(mt_bursts_pass(1), "no bursts");
 	MT_ASSERT(MT_WAIT((up = mt_read_ll("place/promoted")) ==
 			  mt_since(&before, "pgpromote_success"), 10000),
@@ -215,7 +218,7 @@ static int place_tells(void)
 	return MT_PASS;
 }
 
-/* What each event says, by name. */
+/* Fields of each event, by name. */
 static const struct {
 	const char *event;
 	const char *fields[10];
@@ -228,11 +231,11 @@ static const struct {
 		"comm" } },
 };
 
-/* What the trace said so far: lines by event, pages that moved */
+/* Contents of the trace so far: lines by event, pages that migrated */
 static struct {
 	long long lines[ARRAY_LEN(events)];
 	long long moved, tried;
-	/* Folios of this process, in batches that go up. */
+	/* Folios of this process in promotion batches. */
 	long long mine;
 } said;
 
@@ -266,7 +269,7 @@ static int read_line(const char *line)
 	return MT_PASS;
 }
 
-/* The fourth one, mtier_demote, has a machine of its own (promote_full). */
+/* The fourth event, mtier_demote, needs a separate machine (promote_full). */
 static int traced(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -274,7 +277,7 @@ static int traced(void)
 	char line[512];
 	size_t i;
 
-	/* Idle memory stays there, so that bursts go on. */
+	/* Idle memory stays there, so that bursts continue. */
 	MT_ASSERT(p && mt_place(MT_MB, mt_slow_node()),
 		  "no memory on the slow node");
 	mt_fast();
@@ -294,7 +297,7 @@ static int traced(void)
 	MT_ASSERT(said.moved == mt_since(&before, "pgpromote_success"),
 		  "the trace says %lld moved, pgpromote_success +%lld",
 		  said.moved, mt_since(&before, "pgpromote_success"));
-	/* Base pages; what could not move was found again. */
+	/* Base pages; pages that could not move were selected again. */
 	MT_ASSERT(said.mine >= PAGES, "%lld of %lld folios are this process's",
 		  said.mine, PAGES);
 	MT_ASSERT(said.tried <= mt_since(&before, "mtier_taken"),
@@ -306,7 +309,7 @@ static int traced(void)
 	return MT_PASS;
 }
 
-/* Generic tools see who moved the pages and why. */
+/* Generic tools show the process that migrated the pages, and the reason. */
 static int migrate_reason(void)
 {
 	char path[256], text[4096];
@@ -337,7 +340,7 @@ static int migrate_reason(void)
 	return MT_PASS;
 }
 
-/* As MT_WAIT(), but without a rest: some states pass in a moment. */
+/* Like MT_WAIT(), but without a sleep: some states are short. */
 static bool seen(const char *state)
 {
 	long long until = mt_now_ms() + MT_MOVE_MS;
@@ -348,7 +351,9 @@ static bool seen(const char *state)
 	return false;
 }
 
-/* Each state can be seen when there is cause for it; no_slow_tier elsewhere. */
+/*
+ * Each state is visible when it has a cause; no_slow_tier is tested in another program.
+ */
 static int states(void)
 {
 	struct mt_toucher t;
@@ -359,7 +364,7 @@ static int states(void)
 	mt_on();
 	MT_ASSERT(MT_WAIT(mt_reads("state", "idle"), 10000), "never idle");
 
-	/* Nobody uses this one: it stays, and so there is something to look at. */
+	/* Idle memory, which stays, so that there is something to scan. */
 	MT_ASSERT(mt_fill(MT_HUGE, mt_slow_node(), false), "no memory");
 	p = mt_fill(4 * SIZE, mt_slow_node(), false);
 	mt_set("promote/rate_mbps", 1);
@@ -376,7 +381,7 @@ static int states(void)
 	return MT_PASS;
 }
 
-/* CPU time of the thread, which is not more than there was */
+/* CPU time of the thread, at most the elapsed time */
 static int cpu_time(void)
 {
 	char *p = mt_place(4 * SIZE, mt_slow_node());

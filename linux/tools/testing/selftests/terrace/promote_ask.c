@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Movement: whoever says where a page may be is obeyed by the time it is moved,
- * not only when it was looked at.
+ * Migration: requests about the node of a page are obeyed at the time of the migration,
+ * not only at the time of the scan.
  *
  * lab: topology=dram-cxl timeout=400s debug=yes
  */
@@ -41,10 +41,10 @@ static long unbind(void *p, size_t size)
 	return mp_old_bind(p, size, MPOL_DEFAULT, 0, 0);
 }
 
-/* Bursts that have had all the time to do what they may not */
+/* Bursts that have enough time for a forbidden migration */
 #define LATER	2
 
-/* Pages wait for the limit of the rate, some have gone up. */
+/* The rate limit holds pages back, and some pages were promoted. */
 static bool throttled(const struct mt_snap *since)
 {
 	return mt_since(since, "pgpromote_success") > 0 &&
@@ -52,8 +52,8 @@ static bool throttled(const struct mt_snap *since)
 }
 
 /*
- * The limit of the rate holds pages back; mbind() says that the memory is where it is
- * to stay; then it is their turn.
+ * The rate limit holds pages back; mbind() binds the memory to its present node; then the
+ * limit is lifted.
  */
 static int bound_once(char *p)
 {
@@ -63,7 +63,7 @@ static int bound_once(char *p)
 
 	mt_snap(&then);
 	some = MT_WAIT(throttled(&then), MT_MOVE_MS);
-	/* EIO names pages that somebody holds: say it again. */
+	/* EIO: some pages are isolated by another task; try again. */
 	bound = MT_WAIT(!bind_slow(p, LARGE), 10000);
 	there = mt_pages_on(p, LARGE, mt_slow_node());
 	mt_set("promote/rate_mbps", 1024);
@@ -80,7 +80,7 @@ static int bound_once(char *p)
 	return MT_PASS;
 }
 
-/* Until a burst had pages that were bound before they had their turn */
+/* Repeat until a burst has selected pages that were bound before their migration. */
 static int bound_meanwhile(void)
 {
 	char *p = mt_place(LARGE, mt_slow_node());
@@ -108,7 +108,7 @@ static int bound_meanwhile(void)
 	return ret;
 }
 
-/* At full speed mbind() comes in the middle of batches: what it says is exact. */
+/* At full speed mbind() runs between batches, and takes effect exactly. */
 static int bound_at_full_speed(void)
 {
 	char *p = mt_place(LARGE, mt_slow_node());
@@ -147,8 +147,8 @@ static int bound_at_full_speed(void)
 }
 
 /*
- * The first half of a file is bound, through another mapping than the one that is
- * used: its VMA is not split.
+ * Bind the first half of a file, through another mapping than the accessed one, whose VMA
+ * is not split.
  */
 static int half_of(int fd)
 {
@@ -195,7 +195,7 @@ static int half_of_ext4(void)
 
 /*
  * More address spaces than are flushed at once (32) map the same memory; one is bound.
- * Their other memory is many times more than this.
+ * Their other memory is many times larger.
  */
 #define MANY	40
 
@@ -208,12 +208,12 @@ static void maps_it(void *p)
 
 static void maps_it_bound(void *p)
 {
-	/* Of this mapping only: the memory itself has no policy. */
+	/* A policy of this mapping only: the memory itself has no policy. */
 	mt_set_policy(MPOL_BIND, on(mt_slow_node()));
 	maps_it(p);
 }
 
-/* Whoever stands for what all map: the others are asked, too. */
+/* All mappers are checked, in addition to the representative VMA. */
 static int one_of_many(void)
 {
 	void *p = mmap(NULL, HALF, PROT_READ | PROT_WRITE,
@@ -233,7 +233,7 @@ static int one_of_many(void)
 	ret = mt_stays(p, HALF, mt_slow_node());
 	mt_kill(pid[MANY / 2]);
 	MT_ASSERT(ret, "it moved although one of them is bound");
-	/* All of it is looked at again. */
+	/* All of it is scanned again. */
 	mt_off();
 	mt_on();
 	ret = mt_moves_to(p, HALF, mt_fast_node(), 2 * MT_MOVE_MS);

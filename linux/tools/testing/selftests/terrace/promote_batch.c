@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Movement: who does it, in what batches, at what rate.
+ * Migration: by which thread, in which batches, at which rate.
  *
  * lab: topology=dram-cxl icount=2 timeout=400s debug=no
  */
@@ -15,16 +15,16 @@
 
 #define SIZE	(32 * MT_MB)
 #define PAGES	((long long)(SIZE / MT_PAGE))
-/* All but what a burst by chance did not find in use; bursts at rest find it. */
+/* All pages except those that a burst missed by chance; later bursts find them. */
 #define MOST	(PAGES * 95 / 100)
-/* The most in one call, and what is many */
+/* The most in one call, and a number that counts as many */
 #define BATCH	512
 #define MANY	128
 
 static struct mt_trace trace;
 static struct mt_snap before;
 
-/* What mtier_migrate said so far. */
+/* Contents of mtier_migrate so far. */
 static struct {
 	long long calls, tried, in_many, moved, most, others;
 } seen;
@@ -124,7 +124,7 @@ static long long shootdowns(void)
 	}
 }
 
-/* The process runs on both CPUs, so that every flush has to be sent. */
+/* The process runs on both CPUs, so every flush needs an interrupt. */
 static int few_ipis(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -152,7 +152,7 @@ static int few_ipis(void)
 	return MT_PASS;
 }
 
-/* MiB/s that move to the fast node, over @ms */
+/* Measure MiB/s migrated to the fast node, over @ms */
 static double measure(unsigned int ms)
 {
 	long long from = mt_count("pgpromote_success"), start = mt_now_ms();
@@ -163,8 +163,8 @@ static double measure(unsigned int ms)
 }
 
 /*
- * What the limit allows is not saved up for long while pages are looked at; nothing
- * says that all of it is made use of.
+ * Unused rate is not saved up for long while pages are scanned; the full rate need not be
+ * used.
  */
 static int at_rate(void)
 {
@@ -196,7 +196,7 @@ static int at_rate(void)
 	return MT_PASS;
 }
 
-/* Huge pages are larger than what a slow rate earns in a plan. */
+/* Huge pages are larger than the pages that a low rate allows in one plan. */
 static int huge_at_rate(void)
 {
 	const size_t size = 24 * MT_HUGE;
@@ -222,7 +222,10 @@ static int huge_at_rate(void)
 	return MT_PASS;
 }
 
-/* Pages that wait for the limit are held by nobody: they can be freed, all at once. */
+/*
+ * Pages that wait for the rate limit have no additional reference: they can be freed, all
+ * at once.
+ */
 static int no_references(void)
 {
 	long long was, now;
@@ -243,7 +246,7 @@ static int no_references(void)
 	mt_touch_stop(&t);
 	was = mt_cgroup_stat(&cg, "memory.current", NULL);
 	munmap(p, SIZE);
-	/* A page is uncharged when its last reference goes. */
+	/* A page is uncharged when its last reference is dropped. */
 	now = mt_cgroup_stat(&cg, "memory.current", NULL);
 	mt_cgroup_remove(&cg);
 	MT_ASSERT(wait, "no pages wait");

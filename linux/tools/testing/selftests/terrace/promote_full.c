@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Movement into a node that has no room, or no room for a huge page.
+ * Migration to a node without free memory, or without a free huge page.
  *
  * lab: topology=dram-cxl-small-dram icount=2 timeout=900s debug=no
  */
@@ -17,15 +17,15 @@
 #define DEMOTION "/sys/kernel/mm/numa/demotion_enabled"
 #define SIZE	(32 * MT_MB)
 #define PAGES	((long)(SIZE / MT_PAGE))
-/* Two batches: what is to be free */
+/* Pages to keep free: two batches */
 #define ROOM	1024
-/* In pages, what the check and the system do meanwhile */
+/* In pages: allocations by the check and the system */
 #define NOISE	512
-/* So many pages show that there is an exchange; how soon it ends is for a bench. */
+/* This number of pages proves an exchange; its duration is for a benchmark. */
 #define MANY	(PAGES / 2)
-/* Measured: 17 to 135 s, where looks are dear and CPUs take turns */
+/* Measured: 17 to 135 s, with slow scans and CPUs in turns */
 #define EXCHANGE_MS	(7 * MT_MOVE_MS)
-#define HUGES	32	/* more than a node in pieces has left */
+#define HUGES	32	/* more free fragments than a node has left */
 #define PIECES	((long)(MT_HUGE / MT_PAGE))
 
 static struct mt_snap before;
@@ -46,8 +46,8 @@ static long long kswapd_ran(void)
 }
 
 /*
- * Idle memory in all of DRAM that is free above the high watermark; kswapd runs below
- * the low one.  False if there is more of it.
+ * Fill all free DRAM above the high watermark with idle memory; kswapd runs below the low
+ * one. Returns false if there is more of it.
  */
 static bool fill(void)
 {
@@ -64,7 +64,7 @@ static bool fill(void)
 	return off < most;
 }
 
-/* Pages that went down, as the trace says; -1 if a line is not as it has to be */
+/* Count the demoted pages in the trace; -1 if a line is malformed */
 static long long traced_down(struct mt_trace *trace)
 {
 	long long sum = 0;
@@ -84,7 +84,7 @@ static long long traced_down(struct mt_trace *trace)
 	return sum;
 }
 
-/* What went down is told by a counter, by the trace, and by the node that it is on. */
+/* Demotions are counted by a counter, by the trace, and by the target node. */
 static int told(struct mt_trace *trace, long long by_node)
 {
 	long long down = mt_since(&before, "mtier_demoted");
@@ -98,7 +98,7 @@ static int told(struct mt_trace *trace, long long by_node)
 	return MT_PASS;
 }
 
-/* Full of idle memory: that makes room for hot pages, and nobody else has to. */
+/* DRAM full of idle memory: promotion demotes it to make room. */
 static int demotes(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node()), file[64];
@@ -112,7 +112,7 @@ static int demotes(void)
 	MT_NEED(!mt_write(DEMOTION, "1"), "no demotion");
 	MT_ASSERT(!mt_trace_open(&trace, "mtier_demote"), "no trace event");
 	mt_fast();
-	/* At last: what the others take of DRAM has gone by now. */
+	/* Last, so that DRAM used by earlier checks is free again. */
 	MT_NEED(fill(), "DRAM cannot be filled");
 	mt_snap(&before);
 	mt_on();
@@ -136,8 +136,8 @@ static int demotes(void)
 }
 
 /*
- * Full of memory that cannot go: that is said, nothing moves, and nothing hangs; it goes
- * on when there is room.
+ * DRAM full of unmovable memory: that is reported, nothing migrates, and nothing hangs;
+ * promotion continues when there is free memory.
  */
 static int waits(void)
 {
@@ -169,7 +169,7 @@ static int waits(void)
 		       MT_MOVE_MS);
 	mt_touch_stop(&t);
 	MT_ASSERT(full, "it did not go on when there was room");
-	/* Off, so that nothing is between two counters. */
+	/* Off, so that nothing migrates between two counter reads. */
 	mt_off();
 	MT_ASSERT(mt_ended_since(&before) == mt_since(&before, "mtier_taken"),
 		  "taken %lld, ended %lld", mt_since(&before, "mtier_taken"),
@@ -177,7 +177,7 @@ static int waits(void)
 	return MT_PASS;
 }
 
-/* Where nothing may go down what is free is used, down to the watermark. */
+/* If nothing may be demoted, free memory is used down to the watermark. */
 static int fills_up(void)
 {
 	struct mt_toucher t;
@@ -191,7 +191,7 @@ static int fills_up(void)
 	MT_NEED(hog, "DRAM cannot be filled");
 	p = mt_place(SIZE, mt_slow_node());
 	MT_ASSERT(p, "no memory on the slow node");
-	/* Filled to below the watermark: first that much has to go. */
+	/* Filled to below the watermark: first free the missing part. */
 	for (off = 0; off < hogged && room < ROOM; off += MT_MB) {
 		munmap(hog + off, MT_MB);
 		room = mt_node_room(mt_fast_node());
@@ -202,7 +202,7 @@ static int fills_up(void)
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, SIZE);
-	/* A quarter: who runs on DRAM's CPUs takes of the room, too. */
+	/* A quarter: programs on DRAM's CPUs also use free memory. */
 	moved = MT_WAIT(mt_since(&before, "pgpromote_success") >= room / 4,
 			MT_MOVE_MS) && mt_bursts_pass(4);
 	mt_touch_stop(&t);
@@ -211,7 +211,7 @@ static int fills_up(void)
 		up, room, listed);
 	mt_note_since(&before);
 	MT_ASSERT(moved, "not even a quarter of the room was used");
-	/* More comes free while others exit. */
+	/* Memory is freed while other processes exit. */
 	MT_ASSERT(up < room + listed + 4 * NOISE, "more than there was room for");
 	MT_ASSERT(!mt_since(&before, "mtier_demoted"), "%lld were demoted",
 		  mt_since(&before, "mtier_demoted"));
@@ -221,8 +221,8 @@ static int fills_up(void)
 }
 
 /*
- * DRAM in pieces: of what fills it every other page goes back, so that half is
- * free and no two pages of it lie side by side.
+ * Fragment DRAM: free every other page of its filling, so that half of it is free without
+ * two adjacent free pages.
  */
 static char *fragment(size_t *size)
 {
@@ -287,7 +287,7 @@ static int split(void)
 	return huge("split");
 }
 
-/* A huge page that finds no room does not keep small ones. */
+/* A huge page without a free target does not delay base pages. */
 static int small_go(void)
 {
 	struct mt_toucher huge_t, small_t;
@@ -298,7 +298,7 @@ static int small_go(void)
 	bool moved;
 
 	mt_write("/proc/sys/vm/compaction_proactiveness", "0");
-	/* Mapped first it lies above, so that its turn comes behind. */
+	/* Mapped first, it is at a higher address, and so it is selected later. */
 	small = mt_place(4 * MT_MB, mt_slow_node());
 	p = mt_place_thp(4 * MT_HUGE, mt_slow_node());
 	MT_ASSERT(small && p, "no memory on the slow node");
@@ -344,7 +344,7 @@ int main(void)
 			 small_go),
 		MT_CHECK("M8 without demotion what is free is used, and no more",
 			 fills_up),
-		/* Last: kswapd gives up for good on what it cannot reclaim. */
+		/* Last: kswapd gives up for good on unreclaimable memory. */
 		MT_CHECK("M8 O5 a full target: nothing moves, no reclaim, no OOM",
 			 waits),
 	};

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Races with pages that move by address space (promote/move_fast): one thread has
- * pages go back to slow memory all the time, so that the engine goes on moving
- * them, others write and look whether each word is what they wrote last, and one
- * does what may happen to entries and pages meanwhile. F5 and so on are the
- * hazards of Documentation/mm/mtier.rst; what a race would have to hit for sure
- * KUnit's mtier_move_fast does.
+ * Races with pages that migrate by address space (promote/move_fast). One thread moves
+ * pages back to slow memory all the time, so that promotion continues. Others write, and
+ * check that each word has the value of their last write. One makes concurrent changes of
+ * entries and pages. F5 and so on are the hazards of Documentation/mm/mtier.rst; KUnit's
+ * mtier_move_fast tests those that a race may miss.
  *
- * Each check runs for RACE_MS, times terrace_stretch(), and says how many words were
- * compared: one that compares nothing, or in which nothing moved, fails.
+ * Each check runs for RACE_MS, times terrace_stretch(), and prints how many words were
+ * compared: a check without comparisons or without migrations fails.
  *
  * lab: topology=dram-cxl cpus=4 timeout=600s debug=yes
  */
@@ -31,10 +30,10 @@
 
 #include "mtier_util.h"
 
-/* More than a flight, and than a range. */
+/* More than a flight, and more than a range. */
 #define SIZE	(6 * MT_MB)
 #define PAGES	(SIZE / MT_PAGE)
-/* Of those who come and go. */
+/* Memory of short-lived processes. */
 #define OWN	MT_MB
 #define CHUNK	64
 #define WORDS	(MT_PAGE / sizeof(long))
@@ -64,7 +63,7 @@ static unsigned long roll(unsigned int *seed, unsigned long n)
 	return ((unsigned long)rand_r(seed) << 15 ^ rand_r(seed)) % n;
 }
 
-/* Have some pages go back to where they are promoted from. */
+/* Move some pages back to the node that they are promoted from. */
 static void *pushing(void *arg)
 {
 	int slow = mt_slow_node(), nodes[CHUNK], status[CHUNK], i;
@@ -85,7 +84,7 @@ static void *pushing(void *arg)
 	return NULL;
 }
 
-/* Write one's own pages; what is there must be what was written last. */
+/* Write the thread's own pages; their contents must be those written last. */
 static void *writing(void *arg)
 {
 	unsigned long me = (unsigned long)arg, page;
@@ -107,11 +106,11 @@ static void *writing(void *arg)
 	return NULL;
 }
 
-/* All that a check needs, but for what it adds to it. */
-/* Flushes are to wait meanwhile. */
+/* Common parts of all checks. */
+/* Flushes are deferred in this check. */
 static bool waiting;
 
-/* Is there still something to come that it has to race with? */
+/* Check whether the race still has to run. */
 static bool goes_on(const struct mt_race *r, unsigned int ms)
 {
 	return mt_race_goes_on(r, ms) ||
@@ -137,7 +136,7 @@ static int race(void *(*adversary)(void *), unsigned long writers)
 		pthread_create(&other, NULL, adversary, NULL);
 	while (goes_on(&r, ms) && !wrong) {
 		mt_nap(10);
-		/* What bursts at rest do not come to, the first ones may. */
+		/* Restart: bursts at rest may miss pages that the first bursts find. */
 		if (++naps % AGAIN == 0 &&
 		    !mt_since(&r.before, "mtier_fast_moved"))
 			mt_race_again();
@@ -163,18 +162,18 @@ static int no_write_is_lost(void)
 	return race(NULL, WRITERS);
 }
 
-/* ---- flushes that wait, see tlb_defer_flight.c ---- */
+/* ---- deferred flushes, see tlb_defer_flight.c ---- */
 
 #define DEFER	"/sys/kernel/mm/tlb_defer/mode"
 
-/* Of what no entry is writable the flush may wait. */
+/* The flush of memory without writable entries may be deferred. */
 static void write_protect(void)
 {
 	if (!mt_fork_once())
 		atomic_fetch_add(&wrong, 1);
 }
 
-static atomic_long said[PAGES];	/* of each page, what it has at least */
+static atomic_long said[PAGES];	/* least contents of each page */
 
 static void *rereading(void *arg)
 {
@@ -192,7 +191,7 @@ static void *rereading(void *arg)
 	return NULL;
 }
 
-/* Stores in some pages after all of them were only read for a while. */
+/* Write to some pages after all of them were only read for a time. */
 static void *writing_rarely(void *arg)
 {
 	unsigned int seed = 7;
@@ -245,11 +244,11 @@ static int no_write_is_missed_while_flushes_wait(void)
 
 /* ---- MADV_DONTNEED: F5, F25 ---- */
 
-static atomic_ulong watched;	/* page that is about to go */
+static atomic_ulong watched;	/* page to be dropped */
 static atomic_ulong known;	/* page that the reader has read, plus one */
-static atomic_ulong dropped;	/* page that is gone by now, plus one */
+static atomic_ulong dropped;	/* page that was dropped, plus one */
 
-/* Reads a page all the time, so that its CPU's TLB knows it, until it is gone. */
+/* Read a page all the time, so that the TLB of this CPU holds it, until it is dropped. */
 static void *seeing_it_go(void *arg)
 {
 	unsigned long gone, page;
@@ -289,14 +288,14 @@ static void *dropping(void *arg)
 
 	(void)arg;
 	pthread_create(&reader, NULL, seeing_it_go, NULL);
-	/* Of this thread, not of the address space: that may go up. */
+	/* Policy of this thread, not of the address space, which may be promoted. */
 	mt_bind_to(mt_slow_node());
 	for (round = 1; !stop; round++) {
 		for (page = 0; page < PAGES; page++)
 			*word(page, 1) = round;
 		if (waiting)
 			write_protect();
-		/* Used for long enough to be found by looks, more or less. */
+		/* Used for about the time that scans need to find it. */
 		mt_race_again();
 		until = mt_now_ms() + 10 * (round % 16);
 		while (mt_now_ms() < until && !stop)
@@ -334,7 +333,7 @@ static int protect(unsigned long from, unsigned long n, bool on)
 	return ioctl(uffd, UFFDIO_WRITEPROTECT, &wp);
 }
 
-/* While pages are write-protected nobody changes them. */
+/* While pages are write-protected, their contents do not change. */
 static void *freezing(void *arg)
 {
 	unsigned int seed = 2;
@@ -370,7 +369,7 @@ static void *write_protecting(void *arg)
 		return NULL;
 	}
 	freezing(arg);
-	/* Whoever waits goes on. */
+	/* Waiting threads continue. */
 	ioctl(uffd, UFFDIO_UNREGISTER, &reg.range);
 	return NULL;
 }
@@ -389,7 +388,7 @@ static int write_protection_holds(void)
 
 /* ---- fork: F3, F4 ---- */
 
-/* A child does not see what its parent writes after it was born. */
+/* A child does not see later writes of its parent. */
 static void child(void)
 {
 	unsigned long page;
@@ -405,7 +404,7 @@ static void child(void)
 			for (i = 0; i < n; i++)
 				if (*word(page + i, 0) != was[i])
 					_exit(2);
-		/* Some become its own. */
+		/* Some are copied. */
 		*word(page, 2) = page;
 	}
 	_exit(0);
@@ -425,7 +424,7 @@ static void *forking(void *arg)
 		if (pid < 0 || waitpid(pid, &status, 0) != pid)
 			continue;
 		compare(word(0, 0), status, 0);
-		/* What is shared with a child is not looked at. */
+		/* Pages shared with a child are not scanned. */
 		usleep(roll(&seed, 100000));
 	}
 	return NULL;
@@ -438,7 +437,7 @@ static int children_have_their_own(void)
 
 /* ---- references: F1, F2 ---- */
 
-/* What a pipe has of a page is what is written to the page later, too. */
+/* A page in a pipe shows later writes to the page. */
 static void *splicing(void *arg)
 {
 	unsigned int seed = 3;
@@ -508,7 +507,7 @@ static void *changing(void *arg)
 			mt_mbind(p, size, 0 /* MPOL_DEFAULT */, 0);
 			break;
 		}
-		/* Nor what somebody is changing at that moment. */
+		/* Nor pages that are being changed at that moment. */
 		usleep(roll(&seed, 10000));
 	}
 	return NULL;
@@ -545,9 +544,9 @@ static int pages_may_be_swapped(void)
 	return ret;
 }
 
-/* ---- address spaces that end: F16 ---- */
+/* ---- address spaces that exit: F16 ---- */
 
-/* Is memory of mt_fill() what it was filled with? Used, so that it moves. */
+/* Check for the contents of mt_fill(). Reads the memory, so that it migrates. */
 static bool as_filled(char *p)
 {
 	bool same = true;
@@ -560,7 +559,7 @@ static bool as_filled(char *p)
 	return same;
 }
 
-/* A process whose pages move until it ends: by itself, or by another program. */
+/* A process whose pages migrate until it ends: by itself, or by exec. */
 static void short_lived(unsigned int rounds, bool again)
 {
 	char *p = mt_fill(OWN, mt_slow_node(), false);
@@ -580,7 +579,7 @@ static void *ending(void *arg)
 	pid_t pid;
 
 	(void)arg;
-	/* What two processes map would not move. */
+	/* Pages mapped by two processes would not migrate. */
 	madvise(area, SIZE, MADV_DONTFORK);
 	while (!stop) {
 		how = roll(&seed, 3);
@@ -604,9 +603,9 @@ static int address_spaces_may_end(void)
 	return race(ending, WRITERS);
 }
 
-/* ---- cgroups that shrink and go: F12 ---- */
+/* ---- cgroups that shrink and are removed: F12 ---- */
 
-/* Memory of a cgroup that is short of it, and then of one that is no more. */
+/* Memory of a cgroup at its limit, and then of a removed one. */
 static void *moving_house(void *arg)
 {
 	struct mt_cgroup cg;
@@ -623,7 +622,7 @@ static void *moving_house(void *arg)
 		p = mt_fill(OWN, mt_slow_node(), false);
 		for (i = 0; p && i < 100 && !stop; i++) {
 			compare((long *)p, as_filled(p), true);
-			/* For long it would only put this thread to sleep. */
+			/* Not for long: it would only put this thread to sleep. */
 			if (i % 20 == 10) {
 				mt_cgroup_write(&cg, "memory.high", "512K");
 				mt_cgroup_write(&cg, "memory.high", "max");
@@ -671,7 +670,7 @@ int main(int argc, char **argv)
 	};
 
 	(void)argv;
-	if (argc > 1)		/* executed by a process that ends so */
+	if (argc > 1)		/* runs in a process that ends this way */
 		return 0;
 	return mt_main(checks, ARRAY_LEN(checks));
 }

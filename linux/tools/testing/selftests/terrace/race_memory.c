@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Races: whatever an application does to its address space while it is looked at
- * and its pages are on their way.  What is checked is that content survives, the
- * counters add up, and (by the lab) that the kernel has nothing to say.
+ * Races: an application changes its address space while it is scanned and its pages
+ * migrate. Contents survive, the counters add up, and (checked by the lab) the kernel
+ * reports nothing.
  *
  * lab: topology=dram-cxl timeout=600s debug=yes
  */
@@ -22,7 +22,7 @@
 #define SIZE	(4 * MT_MB)
 #define RACE_MS	2500
 
-/* Run @fn in a few processes over and over for a while. */
+/* Run @fn in a few processes repeatedly for a time. */
 static int race(void (*fn)(void *), int workers)
 {
 	struct mt_race r;
@@ -67,7 +67,7 @@ static char *slow_memory(size_t size)
 	return p;
 }
 
-/* Use memory for a while, then check it. */
+/* Use memory for a time, then check it. */
 static void use(char *p, size_t size, unsigned int ms)
 {
 	long long until = mt_now_ms() + ms;
@@ -80,8 +80,8 @@ static void use(char *p, size_t size, unsigned int ms)
 }
 
 /*
- * Short lives and longer ones: on any host some end before, some after a move.
- * As rounds go by without one they get longer.
+ * Short and longer lives: on any host some end before, some after a migration. They get
+ * longer with each round without one.
  */
 static long life_ms(void *arg)
 {
@@ -157,7 +157,7 @@ static void execing(void *arg)
 	_exit(6);
 }
 
-/* Some leave their memory alone long enough to have all of it looked at. */
+/* Some leave their memory alone long enough to have all of it scanned. */
 static void protecting(void *arg)
 {
 	char *p = slow_memory(SIZE);
@@ -191,8 +191,8 @@ static void dropping(void *arg)
 }
 
 /*
- * Every other one lives so long after it has its memory, which on a slow host
- * takes longer than all lives; the others may be killed before.
+ * Every other one lives this long after it has its memory, which on a slow host takes
+ * longer than all lives; the others may be killed before.
  */
 static void killed(void *arg)
 {
@@ -235,7 +235,7 @@ static void threads_exec(void *arg)
 	_exit(7);
 }
 
-/* Huge pages split, collapse and get moved at the same time. */
+/* Huge pages split, collapse and migrate at the same time. */
 static void splitting(void *arg)
 {
 	char *p = mt_map_aligned(2 * MT_HUGE);
@@ -253,7 +253,7 @@ static void splitting(void *arg)
 		case 0:	/* split the mapping */
 			mprotect(p + MT_HUGE / 2, MT_PAGE, PROT_READ);
 			break;
-		case 1:	/* split the folio: part of it goes */
+		case 1:	/* split the folio: reclaim a part of it */
 			madvise(p, MT_PAGE, MADV_PAGEOUT);
 			break;
 		case 2:	/* and make it huge again */

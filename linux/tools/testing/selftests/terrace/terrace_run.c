@@ -17,15 +17,14 @@
 #include "mtier_util.h"
 #include "terrace_run.h"
 
-/* A check that takes longer is broken, also on a slow host; to be stretched. */
+/* A check that takes longer is broken, also on a slow host; scaled by the stretch. */
 long long mt_limit_ms = 300000;
 
 #define STRETCH_MAX	1000
 
 /*
- * How many times as long as usual the long checks shall run: TERRACE_STRETCH,
- * 1 if it is not set.  Ends the program if it is anything but a number that is
- * allowed.
+ * Get the factor for the duration of long checks: TERRACE_STRETCH, 1 if it is not set.
+ * Ends the program for an invalid value.
  */
 unsigned int terrace_stretch(void)
 {
@@ -43,7 +42,7 @@ unsigned int terrace_stretch(void)
 	exit(MT_FAIL);
 }
 
-/* Say something about the check that runs. */
+/* Print a note about the check that runs. */
 void mt_note(const char *fmt, ...)
 {
 	va_list ap;
@@ -57,8 +56,8 @@ void mt_note(const char *fmt, ...)
 }
 
 /*
- * Sleep until the process has ended: who looks now and then instead takes a CPU
- * from a thread that is to have it, and with it what its TLB holds.
+ * Sleep until the process has ended: polling would take a CPU from a thread that should
+ * have it, and with it the contents of its TLB.
  */
 static bool ends_within(pid_t pid, long long limit_ms)
 {
@@ -88,7 +87,7 @@ static int wait_for(pid_t pid)
 	bool ended = ends_within(pid, limit_ms);
 	int status;
 
-	/* Its group, too: what it started has no reason to live longer. */
+	/* And its group: its children must not outlive it. */
 	kill(-pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	if (!ended) {
@@ -102,8 +101,8 @@ static int wait_for(pid_t pid)
 }
 
 /*
- * Settings of Linux that checks change: each check finds them as the program
- * did, and so does the next program.
+ * Settings of Linux that checks change: each check starts with those that the program
+ * found, and so does the next program.
  */
 #define BALANCING	"/sys/kernel/debug/sched/numa_balancing/"
 #define KSM		"/sys/kernel/mm/ksm/"
@@ -170,7 +169,7 @@ static int run_one(const struct mt_suite *suite, const struct mt_check *check)
 	return wait_for(pid);
 }
 
-/* Returns whether that is fine. */
+/* Returns whether the result is acceptable. */
 static bool report(int number, int ret, const char *name, long long ms)
 {
 	bool ok = ret == MT_PASS || ret == MT_SKIP;
@@ -182,7 +181,7 @@ static bool report(int number, int ret, const char *name, long long ms)
 	return ok;
 }
 
-/* One check; @number is that of its result. */
+/* Run one check; @number is that of its result. */
 static bool run_check(const struct mt_suite *suite,
 		      const struct mt_check *check, int number)
 {
@@ -192,7 +191,7 @@ static bool run_check(const struct mt_suite *suite,
 	return report(number, ret, check->name, mt_now_ms() - start);
 }
 
-/* TERRACE_ONLY picks checks by parts of their names, a line each. */
+/* TERRACE_ONLY selects checks by parts of their names, one per line. */
 static bool wanted(const struct mt_check *check)
 {
 	const char *only = getenv("TERRACE_ONLY");

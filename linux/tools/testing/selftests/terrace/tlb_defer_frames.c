@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: frames have no new owner while a CPU may read them, who
- * needs them gets them, and no more wait than may.
+ * Deferred TLB flushes: frames get no new owner while a CPU may read them, allocations
+ * that need them get them, and the limits hold.
  *
- * Readers on CPUs of their own look at every page of a file all the time, while
- * it is moved there and back and somebody fills what becomes free with other things.
+ * Readers on separate CPUs read every page of a file all the time, while it is migrated
+ * back and forth and the freed memory is filled with other data.
  *
  * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=240s debug=yes
  */
@@ -33,7 +33,7 @@ static int reuse_by_itself(void)
 	return td_reuse(false, td_times(24));
 }
 
-/* ---- who needs frames ---- */
+/* ---- allocations that need frames ---- */
 
 static int drained(void)
 {
@@ -49,7 +49,7 @@ static int drained(void)
 	return td_right_to_the_end(&l);
 }
 
-/* Somebody samples how much waits while a lot moves. */
+/* Sample the deferred amount during many migrations. */
 static int capped(void)
 {
 	const size_t lots = mt_debug_kernel() ? LOTS / 4 : LOTS;
@@ -63,13 +63,13 @@ static int capped(void)
 	MT_NEED(p, "no ext4 on a loop device");
 	mt_writef(TD_DIR "held_limit_bp", "%lld", limit_bp);
 	mt_snap(&before);
-	/* A batch for which there is no room needs a flush, and none of it waits. */
+	/* A batch without room needs a flush, and none of it is deferred. */
 	for (i = 0; i + 64 <= lots; i += 64) {
 		td_move((char *)p + i * MT_PAGE, 64, td_node_b());
 		now = td_knob("held_kb");
 		most = now > most ? now : most;
 	}
-	/* Of 2 GiB; and every migrator may have one batch more. */
+	/* Of 2 GiB; and each migrating task may have one batch more. */
 	limit_kb = (2LL << 20) * limit_bp / 10000 + 512 * 4;
 	mt_note("at most %lld KiB waited, %lld may; %lld flushes for room",
 		most, limit_kb, mt_since(&before, "tlb_defer_flush_cap"));
@@ -78,8 +78,8 @@ static int capped(void)
 }
 
 /*
- * One migration of far more pages than may wait: those that were flushed for room
- * meanwhile do not count any more.
+ * One migration of many more pages than may be deferred: pages flushed for room in
+ * between do not count any more.
  */
 static int long_migration(void)
 {
@@ -105,8 +105,8 @@ static int long_migration(void)
 }
 
 /*
- * A page that is taken out of use must not be read any more: nobody asks whether it
- * could wait, whatever the answer would be.
+ * A page taken out of use must not be read: it is never deferred, even if it
+ * could be.
  */
 static int bad_memory(void)
 {
@@ -116,7 +116,7 @@ static int bad_memory(void)
 
 	MT_NEED(p, "no ext4 on a loop device");
 	mt_snap(&before);
-	/* Who looks at the page this moment keeps it from moving. */
+	/* A concurrent user of the page keeps it from moving. */
 	MT_NEED(MT_WAIT(!madvise(p, MT_PAGE, 101 /* MADV_SOFT_OFFLINE */), 5000),
 		"no soft offlining");
 	MT_ASSERT(mt_since(&before, "pgmigrate_success") > 0, "it did not move");
@@ -125,12 +125,12 @@ static int bad_memory(void)
 	return td_right_to_the_end(&l);
 }
 
-/* ---- folios that are refused after all ---- */
+/* ---- folios that become ineligible ---- */
 
 /**
  * struct sharer - a process that reads a page of a file on the reader's CPU
  * @fd: the file
- * @reads: it does
+ * @reads: it has read the page
  */
 struct sharer {
 	int fd;
@@ -150,9 +150,9 @@ static void share(void *arg)
 }
 
 /*
- * Another process maps the page first, so that its entry is cleared first, and can
- * wait; then ours, which can not. So the frame is free at once, and that process,
- * which no other CPU runs, is interrupted.
+ * Another process maps the page first, so that its entry is cleared first, and can be
+ * deferred; then ours, which cannot. So the frame is free at once, and that process, on
+ * its CPU alone, is interrupted.
  */
 static int refused_in_the_end(void)
 {
@@ -172,7 +172,7 @@ static int refused_in_the_end(void)
 	pid = mt_spawn(share, s);
 	MT_ASSERT(MT_WAIT(atomic_load(&s->reads), 20000), "nobody reads");
 	p = mmap(NULL, MT_PAGE, PROT_READ, MAP_SHARED, s->fd, 0);
-	/* What no other CPU has is flushed on the spot, and nothing is asked. */
+	/* An entry that no other CPU uses is flushed at once, without a check. */
 	td_reader_start(&r, p, TD_OTHER_CPU);
 	mt_snap(&before);
 	flushes = td_ipis_of(TD_READER_CPU);
@@ -188,14 +188,14 @@ static int refused_in_the_end(void)
 	MT_ASSERT(mt_since(&before, "tlb_defer_refused_backoff") >= rounds,
 		  "not refused");
 	/*
-	 * Not each time: a tick may flush its CPU while the page is on its way, and
-	 * who then waits for the page is not interrupted.
+	 * Not each time: a tick may flush its CPU during the migration, and a process
+	 * that then waits for the page is not interrupted.
 	 */
 	MT_ASSERT(flushes >= rounds / 8, "the reader was not interrupted");
 	return MT_PASS;
 }
 
-/* Off means that nothing waits any more. */
+/* Off: nothing is deferred. */
 static int off_is_off(void)
 {
 	struct mt_snap before;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: everything at once. Pages of two files move there and back;
- * one is only read, the other is opened and written to over and over. Meanwhile
- * what becomes free is filled, processes come and go, CPUs and address ranges
- * too, memory is compacted and caches are dropped. Two readers know what each page
- * has to hold at least.
+ * Deferred TLB flushes: all events at once. Pages of two files move back and forth; one
+ * file is only read, the other is opened and written repeatedly. At the same time free
+ * memory is filled, processes start and exit, CPUs and address ranges appear and
+ * disappear, memory is compacted and caches are dropped. Two readers check the least
+ * contents of each page.
  *
  * 12 s, times TERRACE_STRETCH.
  *
@@ -22,14 +22,14 @@
 #include "tlb_defer_util.h"
 
 #define RUN_MS	12000
-/* So many pages have to be deferred for this to show anything. */
+/* Deferred pages needed for a result. */
 #define ENOUGH	100
 #define PAGES	64
 #define SIZE	(PAGES * MT_PAGE)
 
 static atomic_bool stop;
 static atomic_ulong missed, looked, writes;
-/* What page k of the written file has held since then, at least */
+/* Least contents of page k of the written file */
 static atomic_ulong version[PAGES];
 static char *still, *written;
 static int written_fd;
@@ -58,7 +58,7 @@ static void *check_versions(void *arg)
 	return NULL;
 }
 
-/* Open, write some pages, close; tell what is in them. */
+/* Open, write some pages, close; publish their contents. */
 static void *write_versions(void *arg)
 {
 	unsigned int seed = 1;
@@ -168,7 +168,7 @@ static int everything(void)
 	until = since_ms + (long long)RUN_MS * terrace_stretch();
 	for (i = 0; i < ARRAY_LEN(jobs); i++)
 		pthread_create(&threads[i], NULL, jobs[i], NULL);
-	/* Longer where the host is so busy that there is nothing to see yet. */
+	/* Longer on a busy host, until there is a result. */
 	while (mt_now_ms() < until ||
 	       (mt_since(&before, "tlb_defer_pages") <= ENOUGH &&
 		mt_now_ms() < until + 4 * RUN_MS))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the selftests of deferred TLB flushes share: the switch, pages that
- * migrate, and a reader on a CPU of its own that must not miss a store.
+ * Shared by the selftests of deferred TLB flushes: the switch, pages that migrate, and a
+ * reader on a separate CPU that must not miss a store.
  */
 #ifndef TLB_DEFER_UTIL_H
 #define TLB_DEFER_UTIL_H
@@ -17,7 +17,7 @@
 #define TD_DIR		"/sys/kernel/mm/tlb_defer/"
 #define TD_DEBUG	"/sys/kernel/debug/tlb_defer/"
 
-/* CPUs that nothing else uses: isolcpus= of the tests' machine */
+/* CPUs without other tasks: isolcpus= of the tests' machine */
 #define TD_READER_CPU	2
 #define TD_OTHER_CPU	3
 
@@ -43,15 +43,15 @@ int td_file(size_t size);
 int td_reopen(int fd, int flags);
 
 /**
- * struct td_reader - a thread that watches a page, pinned, without system calls
- * @page: where it reads a number; the writer only ever makes it larger
- * @cpu: where it runs
- * @flag: what the writer says it has stored; read before @page
- * @hold: do not touch @page
+ * struct td_reader - a pinned thread that reads a page, without system calls
+ * @page: address of a number; the writer only increases it
+ * @cpu: its CPU
+ * @flag: the number that the writer has stored; read before @page
+ * @hold: do not access @page
  * @held: it does not
  * @stop: end
- * @rounds: how often it has read @page
- * @stale: how often @page had less than @flag said
+ * @rounds: number of reads of @page
+ * @stale: number of reads in which @page was less than @flag
  */
 struct td_reader {
 	volatile uint64_t *page;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: who migrates.  Whether a flush can wait depends on what becomes
- * of the frames, not on who moves the pages: demotion by reclaim that was asked for, by
- * kswapd and by promotion, and compaction, each with the switch off and on.
+ * Deferred TLB flushes, by the reason of the migration. A flush can be deferred depending
+ * on the use of the old frames, not on the code that migrates: demotion by
+ * memory.reclaim, by kswapd and by promotion, and compaction, each with the mode off and
+ * on.
  *
- * What moves is a file that nobody looks at meanwhile; two CPUs use the address space
- * all the time, on memory that stays.  Guest time counts instructions: see
+ * The pages are those of a file without accesses during the migration; two CPUs use the
+ * address space all the time, on memory that stays. Guest time counts instructions: see
  * tlb_defer_mixed.c.
  *
  * lab: topology=dram-cxl-small-dram cpus=4 icount=2 timeout=400s debug=no
@@ -30,16 +31,16 @@
 #define PAGES		((long)(SIZE / MT_PAGE))
 #define HOT		(96 * MT_MB)
 #define FILL_MAX	(512 * MT_MB)
-/* So many show what becomes of them. */
+/* Enough pages for a result. */
 #define SOME		1024
 #define FEW		100
 
 /**
- * struct scene - a file in fast memory, and what has become of it
- * @file: where it is mapped
+ * struct scene - a file in fast memory, and counters
+ * @file: address of its mapping
  * @cg: cgroup of this process
  * @before: counters at the start of a row
- * @interrupts: that other CPUs had got for their TLBs by then
+ * @interrupts: TLB interrupts of other CPUs at that time
  */
 static struct scene {
 	char *file;
@@ -49,10 +50,10 @@ static struct scene {
 } scene;
 
 /**
- * struct row - what it has taken to move pages in one way
+ * struct row - cost of one way of moving pages
  * @moved: pages
- * @interrupts: that other CPUs got for their TLBs
- * @waited: pages whose flush has waited
+ * @interrupts: TLB interrupts of other CPUs
+ * @waited: pages with a deferred flush
  * @clean: batches without a flush
  * @flushed: batches with one
  */
@@ -84,7 +85,7 @@ static void end(void)
 	mt_write(DEMOTION, "0");
 }
 
-/* What has happened since @scene.before, as far as @counter says what has moved */
+/* Read the changes since @scene.before; @counter counts the moved pages */
 static int row_end(struct row *row, const char *counter)
 {
 	MT_ASSERT(MT_WAIT(!td_knob("held_kb"), 2000), "some still wait");
@@ -107,10 +108,10 @@ static void note(const char *mode, const struct row *row)
 }
 
 /**
- * struct who - one way in which pages move
- * @ready: prepares it, the switch off
- * @act: does it
- * @counter: of /proc/vmstat, the pages that have moved
+ * struct who - one way of moving pages
+ * @ready: prepares it, with the mode off
+ * @act: moves the pages
+ * @counter: counter of /proc/vmstat for moved pages
  */
 struct who {
 	int (*ready)(void);
@@ -145,7 +146,10 @@ static int compare(const struct who *who, struct row *off, struct row *on)
 	return ret;
 }
 
-/* At most so much of the interrupts a page is left, and at least so much waits. */
+/*
+ * Check that at most this part of the interrupts per page is left, and at least this part
+ * of the pages is deferred.
+ */
 static int saves(const struct who *who, unsigned int percent, unsigned int waits)
 {
 	struct row off, on;
@@ -163,10 +167,10 @@ static int saves(const struct who *who, unsigned int percent, unsigned int waits
 
 /* ---- demotion ---- */
 
-/* All of it in fast memory, and used so long ago that the first look takes it */
+/* All of it in fast memory, and unused for long enough that the first scan takes it */
 static int cold_file(void)
 {
-	/* Reclaim may have taken it out of the page table. */
+	/* Reclaim may have unmapped it. */
 	mt_touch(scene.file, SIZE, false);
 	MT_ASSERT(td_all_moved(scene.file, PAGES, mt_fast_node()),
 		  "the file does not come");
@@ -174,7 +178,7 @@ static int cold_file(void)
 	return MT_PASS;
 }
 
-/* Use those pages of a MiB that are on the slow node. */
+/* Use the pages of a MiB that are on the slow node. */
 static void use_slow(char *p)
 {
 	enum { N = MT_MB / MT_PAGE };
@@ -191,8 +195,8 @@ static void use_slow(char *p)
 }
 
 /*
- * Little by little, and what went down is used in between, for reclaim looks at all
- * nodes of a cgroup, and flushes for what it takes from the slow one.
+ * In small steps, with accesses to demoted pages in between: reclaim scans all nodes of a
+ * cgroup, and flushes for pages that it takes from the slow one.
  */
 static int by_asking(void)
 {
@@ -204,7 +208,7 @@ static int by_asking(void)
 	snprintf(text, sizeof(text), "%zu swappiness=0", little);
 	for (i = 0; i < 32 && mt_pages_on(scene.file, SIZE, mt_fast_node()) >
 	     PAGES / 4; i++) {
-		/* Fails if it was less. */
+		/* Fails if it reclaimed less. */
 		mt_cgroup_write(&scene.cg, "memory.reclaim", text);
 		for (off = 0; off < SIZE; off += MT_MB)
 			use_slow(scene.file + off);
@@ -221,7 +225,7 @@ static int proactive(void)
 	return saves(&who, 10, 90);
 }
 
-/* Huge pages of fast memory: nobody moves or reclaims them. */
+/* Huge pages in fast memory, which are neither moved nor reclaimed. */
 static long long huge_pages(long long pages)
 {
 	char path[128];
@@ -231,7 +235,7 @@ static long long huge_pages(long long pages)
 	return mt_read_ll(path);
 }
 
-/* No room in fast memory but for the file and a bit, so that kswapd leaves it alone */
+/* Leave fast memory for the file and little more, so that kswapd does not run */
 static int full_node(void)
 {
 	const long long left = SIZE / MT_HUGE + 1;
@@ -245,7 +249,9 @@ static int full_node(void)
 	return cold_file();
 }
 
-/* Has the kernel made enough room, or is there no more to be made of the file? */
+/*
+ * Check whether the kernel has made enough room, or the file has no more pages to demote.
+ */
 static bool room_made(void)
 {
 	return mt_since(&scene.before, "pgdemote_kswapd") >= 2 * SOME ||
@@ -253,8 +259,8 @@ static bool room_made(void)
 }
 
 /*
- * A bit more than there is, again and again, and time for kswapd to make room. How much
- * that takes depends on how much of the node no huge page could be made of.
+ * Allocate slightly more than is free, repeatedly, with time for kswapd. The number of
+ * demoted pages depends on how much of the node cannot be huge pages.
  */
 static int by_kswapd(void)
 {
@@ -267,7 +273,7 @@ static int by_kswapd(void)
 	for (off = 0; off < FILL_MAX; off += step) {
 		if (!(off % MT_MB) && room_made())
 			break;
-		/* Not read first: the page of zeros would be replaced. */
+		/* Not read first: that would map the zero page. */
 		memset(p + off, 1, step);
 		mt_nap(20);
 	}
@@ -286,7 +292,10 @@ static int kswapd(void)
 	int ret;
 
 	mt_write(SWAPPINESS, "0");
-	/* Where it is late the node is short, and nothing waits: measured 86 to 99 %. */
+	/*
+	 * If kswapd is late, the node is short, and nothing is deferred: measured 86 to
+	 * 99 %.
+	 */
 	ret = saves(&who, 100, 50);
 	mt_writef(SWAPPINESS, "%lld", swappiness);
 	huge_pages(0);
@@ -298,13 +307,13 @@ static int kswapd(void)
 static struct {
 	char *hot;
 	char *idle;
-	size_t size;	/* of @idle, what is used of it */
+	size_t size;	/* of @idle, number of used bytes */
 } heat;
 
 /*
- * Idle memory is all that fast memory has, and used memory is below. The two threads
- * that use the address space stop meanwhile: CPUs take turns in this machine, and what
- * is looked at every few milliseconds would have to be used by one out of turn.
+ * Fast memory has idle pages only, and slow memory used ones. The two threads that use
+ * the address space stop: CPUs run in turns in this machine, and memory scanned every few
+ * milliseconds would need accesses by a CPU out of turn.
  */
 static int hot_and_idle(void)
 {
@@ -322,7 +331,7 @@ static int hot_and_idle(void)
 		memset(heat.idle + heat.size, 1, step);
 	mt_bind_default();
 	MT_NEED(heat.size < FILL_MAX, "DRAM cannot be filled");
-	/* As a process does that starts others. */
+	/* Like a process that starts others. */
 	MT_ASSERT(mt_fork_once(), "no child");
 	return MT_PASS;
 }
@@ -353,9 +362,9 @@ static int by_promotion(void)
 }
 
 /*
- * Looks flush, too: interrupts are no more than these. What goes up waits as well, and
- * where so little memory may wait, every now and then a whole flight finds no room. Who
- * uses the memory rests a moment after each round; a flight meanwhile interrupts nobody.
+ * Scans flush as well: interrupts are at most these. Flushes of promoted pages are also
+ * deferred, and with the small limit some flights find no room. The threads that use the
+ * memory pause after each round; a flight in that time interrupts no CPU.
  */
 static int promotion(void)
 {
@@ -382,8 +391,8 @@ static int promotion(void)
 #define LEAST	"/proc/sys/vm/min_free_kbytes"
 
 /*
- * A node with less free than its lowest watermark: that is raised, so that nobody has
- * to take memory for it.  It is the node that a page leaves that counts.
+ * A node with less free memory than its lowest watermark, which is raised, so that the
+ * test allocates no memory. The source node of a page counts.
  */
 static int is_short(void)
 {
@@ -399,7 +408,7 @@ static int is_short(void)
 		kb = mt_read_ll(LEAST);
 		td_mode("quarantine");
 		mt_snap(&before);
-		/* A fifth of it is the node's; what leaves it makes it larger. */
+		/* A fifth of it is the node's; each page that leaves adds to it. */
 		mt_writef(LEAST, "%lld", 5 * (mt_node_free(mt_fast_node()) +
 					      3 * SIZE) / 1024);
 		moved = td_move(scene.file, PAGES, mt_slow_node());
@@ -421,8 +430,8 @@ static int is_short(void)
 /* ---- compaction ---- */
 
 /*
- * Every other page of the file is left on a node: on another one in each run, since
- * compaction leaves used memory where it would put it again.
+ * Leave every other page of the file on a node: a different one in each run, since
+ * compaction skips used memory where it would move it to.
  */
 static int scattered(void)
 {
@@ -455,7 +464,9 @@ static int compaction(void)
 
 	if (ret)
 		return ret;
-	/* It moves what it finds: how many, and of whom, differs from run to run. */
+	/*
+	 * It moves the pages that it finds: their number and kind differ from run to run.
+	 */
 	MT_ASSERT(on.waited >= FEW, "too few waited");
 	return MT_PASS;
 }

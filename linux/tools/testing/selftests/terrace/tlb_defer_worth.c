@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: what they are worth.  Pages that a fork has write-protected
- * move there and back by move_pages(), 1 to 512 at a time, while up to 15 other CPUs
- * use the address space all the time, on memory that does not move.
+ * Deferred TLB flushes: the benefit. Pages write-protected by a fork move back and forth
+ * with move_pages(), 1 to 512 at a time, while up to 15 other CPUs use the address space
+ * all the time, on memory that does not move.
  *
- * Guest time counts the instructions of all CPUs.  Those that use the address space do
- * nothing but count in a loop: what is left when their share is taken off is what the
- * moves took, on all CPUs, with the interrupts, and with the flushes in their timer
- * interrupts until no frame waits any more.  They pause after each round, by which they
- * pass their turn on: else the time in which a page moves would be theirs, and that is
- * more than a tick.  The engine's worker has none but the CPU that moves them: it is
- * late, and that is no reason to interrupt the others.
+ * Guest time counts the instructions of all CPUs. The CPUs that use the address space
+ * only count in a loop. The time without their share is the cost of the moves on all
+ * CPUs, including interrupts, and flushes in timer interrupts until all frames are freed.
+ * The counting threads pause after each round, which ends their turn: otherwise they
+ * would get the time in which a page moves, which is more than a tick. The worker of
+ * tlb_defer has only the CPU that moves the pages. So it is late, which must not
+ * interrupt other CPUs.
  *
  * lab: topology=dram-cxl cpus=16 icount=2 timeout=300s debug=no
  * lab: append="nopti isolcpus=1-15 skew_tick=1"
@@ -25,7 +25,7 @@
 #include "tlb_defer_util.h"
 
 #define CPUS	16
-/* Of those that are not this program's */
+/* First CPU that is not this program's */
 #define FIRST	1
 #define PAGES	2048L
 #define NS_PER_INSN	4
@@ -33,12 +33,12 @@
 #define LIMIT		1.15
 
 /**
- * struct counter - a thread that uses a CPU, and says how much of it
+ * struct counter - a thread that keeps a CPU busy, and counts
  * @n: rounds of its loop
  * @apart: a cache line between this and the others
  * @stop: end
- * @cpu: where
- * @thread: it
+ * @cpu: its CPU
+ * @thread: the thread
  */
 struct counter {
 	volatile unsigned long n;
@@ -94,7 +94,7 @@ static unsigned long counted(int others)
 	return sum;
 }
 
-/* Nanoseconds that one round takes, with what the timer interrupts take meanwhile */
+/* Measure nanoseconds of one round, including timer interrupts */
 static double round_ns(int others)
 {
 	unsigned long n = counted(others);
@@ -108,7 +108,7 @@ static double round_ns(int others)
 }
 
 /**
- * struct cell - what it takes to move a page
+ * struct cell - cost of moving a page
  * @interrupts: of other CPUs, for their TLBs
  * @flushes: of CPUs, in their timer interrupts
  * @insns: instructions, on all CPUs
@@ -186,14 +186,14 @@ static int worth(int others)
 			off.interrupts, on.interrupts, on.flushes, off.insns, on.insns);
 		MT_ASSERT(on.interrupts * 10 <= off.interrupts,
 			  "more than a tenth of the interrupts");
-		/* What varies with the lists of free pages is 5 % of it. */
+		/* The lists of free pages change 5 % of it. */
 		MT_ASSERT(on.insns <= off.insns * LIMIT, "it takes too long");
 	}
 	count_off(others);
 	return MT_PASS;
 }
 
-/* There is no interrupt to be saved: none waits. */
+/* There is no interrupt to save: no page is deferred. */
 static int one(void)
 {
 	struct mt_snap before;
