@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Automatic migration under a transient load: one thread a CPU that streams through
- * memory of its own for 60 rounds, and for ten of them twice as many programs as CPUs
- * beside it, on one of the CPUs.  The scheduler moves threads then; is their memory with
- * them afterwards?
+ * Automatic migration under a transient load: one thread per CPU that streams through its
+ * own memory for 60 rounds. In ten of them twice as many programs as CPUs run at the same
+ * time, on one of the CPUs. The scheduler moves threads then; their memory has to be near
+ * them afterwards.
  *
  * lab: topology=two-socket-cxl icount=2 timeout=1800s debug=no
  */
@@ -30,7 +30,7 @@
 #define SIZE		(4 * MT_MB)
 #define PASSES		24	/* through it in a round */
 
-/* Percent of a thread's pages on its node at the end of a round, of each thread */
+/* Percentage of a thread's pages on its node at the end of a round, for each thread */
 static int (*near)[ROUNDS];
 
 static int percent_near(const char *p)
@@ -52,9 +52,9 @@ static void stream(char *p)
 }
 
 /*
- * A program of the load computes, and has little memory.  All of them have to run on
- * the first CPU, as those of a container might: its thread goes to the other one, and
- * when they are gone, one of two comes back.
+ * A program of the load computes, and has little memory. All of them run on the first
+ * CPU, like those of a container: its thread moves to the other one, and when they have
+ * exited, one of two threads returns.
  */
 static void computes(void *arg)
 {
@@ -71,7 +71,7 @@ static void rounds(int me)
 	pid_t jobs[2];
 	int round, i;
 
-	/* Begins where the first touch is; then the scheduler may do as it likes. */
+	/* Start at the first touch; after that the scheduler may move it. */
 	if (mt_run_on_cpu(me))
 		_exit(MT_FAIL);
 	mp_touch(p, SIZE);
@@ -81,7 +81,7 @@ static void rounds(int me)
 	if (sched_setaffinity(0, sizeof(all), &all))
 		_exit(MT_FAIL);
 	for (round = 0; round < ROUNDS; round++) {
-		/* Each thread brings its part of the load. */
+		/* Each thread starts its part of the load. */
 		for (i = 0; round == LOAD_FROM && i < 2; i++)
 			jobs[i] = mt_spawn(computes, NULL);
 		for (i = 0; round == LOAD_TO && i < 2; i++)
@@ -111,7 +111,7 @@ static int trial(void *arg)
 	return bad ? MT_FAIL : MT_PASS;
 }
 
-/* All threads together: how near in the rounds from @from to before @to, on average */
+/* Average over all threads: near pages in the rounds from @from to before @to */
 static int average(int from, int to)
 {
 	int sum = 0, i, round;
@@ -122,7 +122,7 @@ static int average(int from, int to)
 	return sum / (CPUS * (to - from));
 }
 
-/* Trials with it switched on in a way, or off: how near it was at the end, summed up */
+/* Trials with it on in a mode, or off: sum of the near pages at the end */
 static int trials(const char *name, int lazy, int n, int *worst)
 {
 	struct mt_cgroup cg;

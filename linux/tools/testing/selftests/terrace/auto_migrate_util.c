@@ -18,7 +18,7 @@
 #include "follow_util.h"
 
 #define CGROUPS	"/sys/fs/cgroup"
-/* All of ours begin like that. */
+/* Prefix of all cgroups of these tests. */
 #define PREFIX	"am."
 
 /* ---- cgroups ---- */
@@ -28,13 +28,13 @@ static int remove_one(const char *path, const struct stat *st, int type,
 {
 	(void)st;
 	(void)ftw;
-	/* Those who were in it have been killed, and may still be going. */
+	/* Its processes have been killed, and may still be exiting. */
 	if (type == FTW_DP)
 		(void)MT_WAIT(!rmdir(path) || errno != EBUSY, 10000);
 	return 0;
 }
 
-/* Those that a check has made, with all below them */
+/* Remove the cgroups of a check, with their descendants */
 void am_remove_cgroups(void)
 {
 	DIR *dir = opendir(CGROUPS);
@@ -51,7 +51,7 @@ void am_remove_cgroups(void)
 		closedir(dir);
 }
 
-/* A cgroup with a cpuset below @parent, or below the root. */
+/* Create a cgroup with a cpuset below @parent, or below the root. */
 int am_cgroup(struct mt_cgroup *cg, const struct mt_cgroup *parent,
 	      const char *name)
 {
@@ -68,7 +68,7 @@ int am_cgroup(struct mt_cgroup *cg, const struct mt_cgroup *parent,
 	return MT_PASS;
 }
 
-/* Write a file of ours; returns 0 or -errno. */
+/* Write a file of automatic migration; returns 0 or -errno. */
 int am_set(const struct mt_cgroup *cg, const char *file, long long value)
 {
 	char name[64], text[32];
@@ -88,8 +88,8 @@ long long am_get(const struct mt_cgroup *cg, const char *file)
 }
 
 /*
- * One below the root with it on; as often as can be, or, as marked pages have to be
- * used within the interval, such that a slow host does not matter.
+ * Create one below the root with it on. The interval is the shortest one; in lazy mode,
+ * since marked pages must be used within the interval, it is long enough for a slow host.
  */
 int am_cgroup_on(struct mt_cgroup *cg, const char *name, int lazy)
 {
@@ -119,7 +119,7 @@ static void spin(void)
 		__asm__ volatile("" ::: "memory");
 }
 
-/* Run for so much CPU time. */
+/* Run for this CPU time. */
 void am_spin(long long ms)
 {
 	long long until = ran_ms() + ms;
@@ -130,7 +130,7 @@ void am_spin(long long ms)
 
 /**
  * struct runner - a thread that only runs
- * @s: of its process
+ * @s: shared memory of its process
  * @n: its number
  */
 struct runner {
@@ -159,7 +159,7 @@ static bool make_all(struct am_task *t)
 	s->p = mt_place(t->size, 0);
 	if (!s->p)
 		return false;
-	/* For those who share the special part with a child */
+	/* For tasks that share the special part with a child */
 	madvise(s->p, t->size, MADV_DONTFORK);
 	s->q = t->special ? t->special(t) : NULL;
 	if (t->special && !s->q)
@@ -205,7 +205,7 @@ static void run(void *arg)
 	}
 }
 
-/* The CPU that its first thread is on */
+/* Get the CPU of its first thread */
 static int cpu_of(const struct am_task *t)
 {
 	char path[64], text[1024], *at;
@@ -221,7 +221,7 @@ static int cpu_of(const struct am_task *t)
 	return at ? atoi(at) : -1;
 }
 
-/* Timer interrupts that a CPU has had */
+/* Get the number of timer interrupts of a CPU */
 static long long ticks_of(int cpu)
 {
 	char text[16384], *at;
@@ -236,8 +236,8 @@ static long long ticks_of(int cpu)
 }
 
 /*
- * Have every thread of it run for @ms of CPU time, and the CPU of the first see as
- * many ticks as that has: a guest on a busy host loses some.
+ * Run every thread of it for @ms of CPU time, and let the CPU of the first have the same
+ * number of ticks: a guest on a busy host loses some.
  */
 int am_runs(struct am_task *t, long long ms)
 {
@@ -254,7 +254,7 @@ int am_runs(struct am_task *t, long long ms)
 	return MT_PASS;
 }
 
-/* Have it look @n times at what it is told; whatever it did before is over. */
+/* Let it read its orders @n times; earlier work is finished then. */
 int am_rounds(struct am_task *t, unsigned long n)
 {
 	unsigned long until = t->s->rounds + n + 1;
@@ -264,13 +264,13 @@ int am_rounds(struct am_task *t, unsigned long n)
 	return MT_PASS;
 }
 
-/* Start it on node 0, with its memory there, and until ticks know that. */
+/* Start it on node 0, with its memory there, and wait until ticks have met it. */
 int am_start(struct am_task *t)
 {
 	t->s = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	MT_ASSERT(t->s != MAP_FAILED, "no memory");
-	/* A new task is at home where the first tick meets it: not on the way. */
+	/* A new task is at home at its first tick, which must not be on the way. */
 	MT_ASSERT(!mt_run_on_cpu(0), "cannot run on node 0");
 	t->pid = mt_spawn(run, t);
 	MT_ASSERT(MT_WAIT(t->s->rounds > 0 || t->s->failed, AM_LONG_MS) &&
@@ -296,14 +296,14 @@ static int move_thread(pid_t tid, unsigned long cpus)
 	return sched_setaffinity(tid, sizeof(set), &set) ? -errno : 0;
 }
 
-/* Have its first thread run on some CPUs. */
+/* Run its first thread on these CPUs. */
 int am_move(struct am_task *t, unsigned long cpus)
 {
 	MT_ASSERT(!move_thread(t->pid, cpus), "cannot move it");
 	return MT_PASS;
 }
 
-/* Have all of its threads run there. */
+/* Run all of its threads there. */
 int am_move_all(struct am_task *t, unsigned long cpus)
 {
 	struct dirent *entry;
@@ -320,14 +320,14 @@ int am_move_all(struct am_task *t, unsigned long cpus)
 	return MT_PASS;
 }
 
-/* What its check says of its memory. */
+/* Get the result of its check. */
 bool am_asked(struct am_task *t)
 {
 	t->s->ask = true;
 	return MT_WAIT(!t->s->ask, AM_LONG_MS) && t->s->answer;
 }
 
-/* ---- where its memory is ---- */
+/* ---- placement of its memory ---- */
 
 /* Base pages of a range of its memory on @node */
 long am_pages(const struct am_task *t, const char *p, size_t size, int node)
@@ -384,7 +384,7 @@ bool am_is_huge(struct am_task *t)
 	return true;
 }
 
-/* For a failed check: all parts, by node */
+/* For a failed check: print all parts, by node */
 void am_where(const struct am_task *t)
 {
 	const char * const part[] = { t->s->p, t->s->q, t->s->r };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: nobody waits long for a lock that looks take. mmap_lock is held for a
- * slice at most, also where there is nothing to list: in tens of thousands of mappings
- * that are none of ours. A VMA is locked while a range is looked at, not for a burst.
+ * Bursts: no task waits long for a lock of scans. mmap_lock is held for one slice at
+ * most, also if there is nothing to list: in tens of thousands of irrelevant mappings. A
+ * VMA is locked while a range is scanned, not for a burst.
  *
- * One CPU, so that the time between two events of kmtierd is its alone.
+ * One CPU, so that only kmtierd runs between two of its events.
  *
  * lab: topology=dram-cxl cpus=1 icount=2 timeout=200s debug=no
  */
@@ -21,14 +21,16 @@
 #define INTERRUPTS_US	1000	/* the tick and its softirqs come on top */
 #define FULL		20	/* slices, or nearly */
 
-/* Less than two looks of the first bursts are apart */
+/* Shorter than the interval of the first bursts' scans */
 #define LONG_NS		10000000LL
 #define BURSTS		8
 #define SIZE		(8 * MT_MB)
 
 static struct mt_trace trace;
 
-/* Mappings without access, every second one with another flag, or they merge */
+/*
+ * Mappings without access, every second one with another flag, so that they do not merge
+ */
 static int map_many(void)
 {
 	char *p = mmap(NULL, MAPPINGS * MT_PAGE, PROT_NONE,
@@ -43,12 +45,12 @@ static int map_many(void)
 }
 
 /**
- * struct holds - how long kmtierd has held mmap_lock
- * @nr: how often
- * @full: how often for most of a slice
- * @over: how often for half a slice too long
- * @longest_us: and at most
- * @since_us: since when it holds it; 0 if it does not
+ * struct holds - hold times of mmap_lock by kmtierd
+ * @nr: number of holds
+ * @full: number of holds for most of a slice
+ * @over: number of holds half a slice too long
+ * @longest_us: longest hold
+ * @since_us: start of the present hold; 0 if it does not hold it
  */
 struct holds {
 	int nr;
@@ -99,7 +101,7 @@ static int mmap_lock(void)
 	mt_trace_close(&trace);
 	mt_note("held %d times, %d for most of a slice, %.0f us at most", h.nr,
 		h.full, h.longest_us);
-	/* So many mappings take far more than one slice. */
+	/* This number of mappings takes far more than one slice. */
 	MT_ASSERT(enough, "only %d full slices", h.full);
 	MT_ASSERT(h.longest_us <= SLICE_US + INTERRUPTS_US, "held for %.0f us",
 		  h.longest_us);
@@ -108,7 +110,7 @@ static int mmap_lock(void)
 	return MT_PASS;
 }
 
-/* Who changes a mapping waits until its VMA is not locked. How long, in ns */
+/* A change of a mapping waits until its VMA is not locked. Returns the wait in ns */
 static long long change(char *p, int prot)
 {
 	long long ns = mt_now_ns();
@@ -129,7 +131,7 @@ static int vma_lock(void)
 		return MT_FAIL;
 	before = mt_burst_value("bursts");
 	do {
-		/* Else looks would find it locked all the time, and leave it. */
+		/* Otherwise scans would find it locked all the time, and skip it. */
 		mt_nap(5);
 		ns = change(p, changes & 1 ? PROT_READ | PROT_WRITE : PROT_READ);
 		MT_ASSERT(ns >= 0, "mprotect");
@@ -143,7 +145,7 @@ static int vma_lock(void)
 		mt_burst_value("left"));
 	MT_ASSERT(mt_burst_value("bursts") >= before + BURSTS, "no bursts");
 	mt_off();
-	/* One in most bursts if a VMA was locked until the next look. */
+	/* One in most bursts if a VMA were locked until the next scan. */
 	MT_ASSERT(over < BURSTS / 2, "%d waited long", over);
 	return MT_PASS;
 }

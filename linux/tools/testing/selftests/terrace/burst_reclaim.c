@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: who else lives on Accessed bits.  Looks clear them; reclaim, with either
- * kind of LRU, and DAMON must all the same know what is in use.
+ * Bursts: other users of Accessed bits. Scans clear the bits; reclaim, with both kinds of
+ * LRU, and DAMON must still detect used memory.
  *
  * lab: topology=dram-cxl icount=2 timeout=300s debug=no
  */
@@ -28,7 +28,7 @@ static int present(const char *p)
 	return n;
 }
 
-/* Of two ranges one is used, and looked at; then room is needed for half of both. */
+/* Of two ranges one is used, and scanned; then half of both has to be reclaimed. */
 static int used_survives(struct mt_cgroup *cg)
 {
 	char *used = mt_place(SIZE, mt_slow_node());
@@ -78,14 +78,14 @@ static int classic(void)
 #define DAMON		"/sys/kernel/mm/damon/admin/kdamonds/"
 #define DAMON_CTX	DAMON "0/contexts/0/"
 #define DAMON_TARGET	DAMON_CTX "targets/0/"
-/* Between a look at a page and the next; so many looks are one report. */
+/* Time between two samples of a page; this number of samples is one report. */
 #define SAMPLE_MS	200
 #define SAMPLES		5
 #define REPORTS		6
-/* At least once between two looks of its, most of the time before the last moment. */
+/* At least once between two of its samples, mostly before the last moment. */
 #define USE_MS		130
 
-/* Watch a range of this process and nothing else. */
+/* Monitor a range of this process only. */
 static bool damon_watch(const char *p, size_t size)
 {
 	return !mt_write(DAMON "nr_kdamonds", "1") &&
@@ -111,7 +111,7 @@ static void damon_off(void)
 	mt_write(DAMON "nr_kdamonds", "0");
 }
 
-/* Sum of what the reports so far say of regions; @n counts these. */
+/* Sum up the accesses in the reports so far; @n counts the regions. */
 static long long damon_accesses(struct mt_trace *t, int *n)
 {
 	long long sum = 0;
@@ -132,8 +132,8 @@ static long long damon_accesses(struct mt_trace *t, int *n)
 }
 
 /*
- * Nothing moves, and there is always something to be found: looks clear the bits
- * between most of the uses and DAMON's next look.
+ * Nothing moves, and bursts always find something: scans clear the bits between most uses
+ * and DAMON's next sample.
  */
 static int damon(void)
 {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Churn of all capabilities: processes that set policies, mark, move and read their
- * memory and a file that all map, and change nodes, while promotion, NUMA scanning,
- * automatic migration, migration on faults, policies of files and deferred flushes
- * are all on, and are switched over all the time. At its end each has done something,
- * nobody has read a wrong word, and (by the lab) the machine is as before and all
- * counters agree.
+ * Churn of all capabilities: processes set policies, mark, move and read their memory and
+ * a file mapped by all, and change nodes, while promotion, NUMA scanning, automatic
+ * migration, migration on faults, policies of files and deferred flushes are all on, and
+ * are switched all the time. At the end each has had an effect, no wrong word was read,
+ * and (checked by the lab) the machine is as before and all counters agree.
  *
  * 30 s, times TERRACE_STRETCH.
  *
@@ -33,17 +32,17 @@
 #define FILE_SIZE	(4 * MT_MB)
 
 static int file;
-/* Calls of mbind() that have marked what was elsewhere */
+/* Calls of mbind() that have marked misplaced pages */
 static volatile long *lazy_binds;
 
-/* ---- what a process does ---- */
+/* ---- actions of a process ---- */
 
 static unsigned long some_node(void)
 {
 	return 1UL << churn_roll(NODES);
 }
 
-/* Weights, of which some leave nodes out */
+/* Weights, some of which exclude nodes */
 static const char *some_weights(void)
 {
 	static const char * const all[] = {
@@ -53,7 +52,7 @@ static const char *some_weights(void)
 	return all[churn_roll(ARRAY_LEN(all))];
 }
 
-/* Memory that is made under a policy of the task */
+/* Memory allocated under a policy of the task */
 static void with_policy(void)
 {
 	char *p;
@@ -71,7 +70,7 @@ static void with_policy(void)
 	mt_bind_default();
 }
 
-/* Read the file through a mapping of one's own, which may have a policy. */
+/* Read the file through a separate mapping, which may have a policy. */
 static void read_file(void)
 {
 	int kind = churn_roll(2) ? MAP_SHARED : MAP_PRIVATE;
@@ -86,7 +85,7 @@ static void read_file(void)
 	munmap(p, FILE_SIZE);
 }
 
-/* A child that has the same memory, for a while */
+/* A child that shares the memory for a time */
 static void share(const char *p)
 {
 	if (fork())
@@ -96,7 +95,7 @@ static void share(const char *p)
 	_exit(0);
 }
 
-/* One thing that a process can do to its memory, or to itself */
+/* One change that a process can make to its memory, or to itself */
 static void disturb(char *p)
 {
 	static const int old[] = { MPOL_BIND, MPOL_PREFERRED, MPOL_INTERLEAVE };
@@ -170,15 +169,15 @@ static void life(void)
 		raise(SIGKILL);
 }
 
-/* ---- what happens meanwhile ---- */
+/* ---- concurrent changes ---- */
 
 #define VALUES	5
 
 /**
- * struct turned - a setting that is turned
+ * struct turned - a setting that is changed
  * @file: its file; of promotion if it is no full path
- * @values: what it is set to, the last of them again
- * @was: what it was
+ * @values: its values, ending with the last one repeated
+ * @was: the initial value
  */
 static struct turned {
 	const char *file;
@@ -271,7 +270,7 @@ static void weather(unsigned int n, const pid_t *pid, const struct mt_cgroup *cg
 
 /* ---- the check ---- */
 
-/* Each capability has done something, or else this shows nothing of it. */
+/* Each capability has had an effect; otherwise this test proves nothing about it. */
 static bool all_at_work(const struct mt_snap *before)
 {
 	static const char * const done[] = {
@@ -285,7 +284,7 @@ static bool all_at_work(const struct mt_snap *before)
 	bool all = faulted > 0 && *lazy_binds;
 	size_t i;
 
-	/* What both mark is in one row: mbind() here, the tick by its walks. */
+	/* Marks of both are in one counter: of mbind() here, and of walks in the tick. */
 	mt_note("%lld pages moved in faults, %ld lazy binds", faulted, *lazy_binds);
 	for (i = 0; i < ARRAY_LEN(done); i++) {
 		long long n = mt_since(before, done[i]);
@@ -296,7 +295,7 @@ static bool all_at_work(const struct mt_snap *before)
 	return all;
 }
 
-/* Nobody has it open for writing: its pages can wait for a flush. */
+/* It has no writer: the flush of its pages can be deferred. */
 static int make_file(void)
 {
 	int fd = fo_disk_file();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the selftests of pages that follow their users share: their counters, files
- * on a node that nobody maps, and who maps them next.
+ * Shared by the selftests of automatic NUMA migration: counters, files on a node without
+ * mappings, and processes that map them next.
  */
 #ifndef FOLLOW_UTIL_H
 #define FOLLOW_UTIL_H
@@ -22,11 +22,11 @@
 #define FO_RATE_DEFAULT	"256"
 #define FO_POLICY	"/proc/sys/vm/mapped_file_policy"
 
-/* What mbind() is asked for */
+/* Flags of mbind() in these tests */
 #define FO_MOVE		(MPOL_MF_MOVE | MPOL_MF_LAZY)
 #define FO_MOVE_ALL	(MPOL_MF_MOVE_ALL | MPOL_MF_LAZY)
 
-/* With two nodes everything is on the slow one, and bound to the other (a mask). */
+/* With two nodes, all memory is on the slow one, and bound to the other (a mask). */
 #define FO_SLOW		1
 #define FO_FAST		1UL
 
@@ -43,7 +43,7 @@ void fo_note(const struct mt_snap *s);
 
 /*
  * Memory is used by two threads of a process, the upper half by the second; set for one
- * check by those that FO_THREADS() makes of others.
+ * check by the checks that FO_THREADS() creates from others.
  */
 extern bool fo_threads;
 
@@ -69,16 +69,16 @@ long fo_on(int fd, long pages, int node);
 int fo_level(struct mt_cgroup *cg, int level);
 
 /**
- * struct fo_reader - a process that maps a file, uses it and goes
+ * struct fo_reader - a process that maps a file, uses it and exits
  * @fd: the file
- * @pages: from the first on
- * @step: from one page that is used to the next; 0 for all
+ * @pages: number of pages, from the first on
+ * @step: distance of used pages; 0 for all
  * @cg: its cgroup; NULL for none
- * @cpu: where it runs
+ * @cpu: its CPU
  * @bind: nodes that its mapping is bound to; 0 for no policy
- * @private: so is its mapping
- * @write: does not only read
- * @faults: minor faults that it took
+ * @private: the mapping is private
+ * @write: it writes too
+ * @faults: number of its minor faults
  */
 struct fo_reader {
 	int fd;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory policy calls: every row of the table of errors, for every call that
- * has it, and that a failed call changes nothing.
+ * Memory policy calls: every row of the table of errors, for every call with that row; a
+ * failed call changes nothing.
  *
  * lab: topology=dram-cxl timeout=60s debug=yes
  */
@@ -24,7 +24,7 @@ enum call { SET, GET, BIND, CALLS };
 static const char * const names[] = { "set", "get", "mbind" };
 static char *area;
 
-/* What a good call looks like; tests spoil one thing of it. */
+/* A valid call; tests make one part of it invalid. */
 static void good(struct mp_policy *p)
 {
 	mp_policy(p, MP_WEIGHTED, "0:3,1:1");
@@ -39,7 +39,7 @@ static long call(enum call which, const void *param, size_t usize)
 	return mp_mbind2(area, 4 * MP_PAGE, param, usize, 0);
 }
 
-/* Known policies of the thread and of the area, and are they still there? */
+/* Set known policies of the thread and of the area, and check them later. */
 static void begin(void)
 {
 	if (!area)
@@ -67,7 +67,7 @@ static bool unchanged(void)
 		MT_ASSERT(unchanged(), "%s changed something", #expr);	\
 	} while (0)
 
-/* From nothing to two pages: each small size, each edge, some of the others */
+/* From zero to two pages: each small size, each edge, some of the others */
 static size_t next_size(size_t usize)
 {
 	if (usize < 128 || (usize >= MP_PAGE - 2 && usize < MP_PAGE + 2))
@@ -79,7 +79,7 @@ static size_t next_size(size_t usize)
 	return usize + 61;
 }
 
-/* What a struct of @usize bytes comes to, with @tail in its last one */
+/* Get the result for a struct of @usize bytes, with @tail in its last one */
 static long wanted(size_t usize, bool tail)
 {
 	if (usize < SIZE)
@@ -153,7 +153,7 @@ static int pointers(void)
 		p.param.il_weights = ~0ULL - 3;
 		REFUSED(call(c, &p.param, SIZE), EFAULT);
 	}
-	/* Read-only is enough to set and not enough to get. */
+	/* Read-only memory is enough to set and not enough to get. */
 	edge = (void *)hole;
 	good(edge);
 	mprotect(hole, MP_PAGE, PROT_READ);
@@ -284,7 +284,7 @@ static int nodes(void)
 		words[0] = 3;
 		words[3] = 1;
 		REFUSED(call(c, &p.param, SIZE), EINVAL);
-		/* bits past the count */
+		/* bits after the count */
 		good(&p);
 		p.param.pol_maxnodes = 2;
 		p.nodes |= 4;
@@ -296,7 +296,7 @@ static int nodes(void)
 	return MT_PASS;
 }
 
-/* It is ignored: a program may give one array of weights with any mask. */
+/* It is ignored: a program may pass one array of weights with any mask. */
 static int weight_outside(void)
 {
 	static const unsigned int mode_flags[] = {
@@ -319,7 +319,7 @@ static int weight_outside(void)
 		MT_ASSERT(!mp_get(&q, area, MPOL_F_ADDR) && mp_is(&q, "0:3"),
 			  "it reads as %d,%d", q.weights[0], q.weights[1]);
 	}
-	/* None inside is no weight. */
+	/* No weight inside the mask. */
 	good(&p);
 	p.weights[0] = 0;
 	p.nodes = 1;
@@ -361,7 +361,7 @@ static int home(void)
 	REFUSED(mp_mbind2(area, MP_PAGE, &p.param, SIZE, 0), EOPNOTSUPP);
 	REFUSED(mp_set2(&p.param, SIZE, 0), EOPNOTSUPP);
 
-	/* Without a flag it is 0 or -1, and means nothing. */
+	/* Without a flag it is 0 or -1, and has no effect. */
 	mp_policy(&p, MPOL_BIND, "0,1");
 	for (i = 0; i < ARRAY_LEN(garbage); i++) {
 		p.param.home_node = garbage[i];
@@ -429,7 +429,7 @@ static int strict(void)
 	return MT_PASS;
 }
 
-/* As with mbind(), the policy is set by then: pages that come obey it. */
+/* As with mbind(), the policy is set at that time: new pages follow it. */
 static int unmovable(void)
 {
 	struct mp_policy p;
@@ -468,7 +468,7 @@ static int get_errors(void)
 		  p.param.pol_maxnodes);
 	MT_ASSERT(!mp_get2(&p.param, SIZE, 0, 0), "with it, it fits");
 	MT_ASSERT(p.param.pol_maxnodes == 2, "and the count stays");
-	/* Neither buffer: how many nodes there can be. */
+	/* Neither buffer: the number of possible nodes. */
 	p.param.pol_nodes = 0;
 	p.param.il_weights = 0;
 	p.param.pol_maxnodes = 0;
@@ -477,7 +477,7 @@ static int get_errors(void)
 	return MT_PASS;
 }
 
-/* Not a byte beyond what the caller said */
+/* Not a byte after the size given by the caller */
 static int no_overrun(void)
 {
 	struct mp_policy p;
@@ -514,7 +514,7 @@ static int privileges(void)
 	return MT_PASS;
 }
 
-/* A call as a 32-bit program makes it */
+/* A call as made by a 32-bit program */
 static long call32(long nr, uint32_t a, uint32_t b, uint32_t c, uint32_t d,
 		   uint32_t e)
 {
@@ -531,7 +531,7 @@ static long call32(long nr, uint32_t a, uint32_t b, uint32_t c, uint32_t d,
 #endif
 }
 
-/* The same bytes do the same, whichever ABI they come through. */
+/* The same bytes have the same effect through every ABI. */
 static int other_abis(void)
 {
 	struct mp_policy *p, *q;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Selftest helpers: allocations of this thread that fail, one at a time.  Needs
+ * Selftest helpers: make allocations of this thread fail, one at a time. Needs
  * CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and their files in debugfs.
  */
 #define _GNU_SOURCE
@@ -22,10 +22,10 @@
 static int nth_fd = -1;
 
 /*
- * Pages fail too, or slabs only.  Which pages a call needs depends on what was
- * called before it (a slab that is full, a stack trace seen for the first time),
- * so "the nth" is another one each time; the slabs that it needs do not, once those
- * are left out that the kernel's checks use for themselves.
+ * Pages fail too, or slabs only. The pages that a call needs depend on earlier calls (a
+ * slab that is full, a stack trace seen for the first time), so "the nth" is a different
+ * one each time. The slabs that it needs do not, without those that the kernel's checks
+ * use for themselves.
  */
 bool mp_fail_pages(bool on)
 {
@@ -33,7 +33,7 @@ bool mp_fail_pages(bool on)
 			 on ? "0" : "20");
 }
 
-/* Only slabs that a call asks for are counted, and fail. */
+/* Only slabs that a call allocates from are counted, and fail. */
 static bool choose_slabs(void)
 {
 	DIR *dir = opendir("/sys/kernel/slab");
@@ -55,8 +55,8 @@ static bool choose_slabs(void)
 }
 
 /*
- * A page that the kernel cannot have while it writes the thread's rseq area, after
- * a fork, ends the thread by SIGSEGV: not what is looked at here.
+ * If the kernel cannot allocate a page while it writes the thread's rseq area, after a
+ * fork, the thread gets a SIGSEGV: not the subject of this test.
  */
 static void leave_rseq(void)
 {
@@ -68,7 +68,7 @@ static void leave_rseq(void)
 			RSEQ_SIG);
 }
 
-/* Skips where allocations cannot be made to fail; MT_PASS if they can. */
+/* Skip if allocations cannot be made to fail; MT_PASS if they can. */
 int mp_fail_prepare(void)
 {
 	static const struct {
@@ -108,7 +108,7 @@ void mp_fail(unsigned int nth)
 		_exit(MT_FAIL);
 }
 
-/* Has one failed since? */
+/* Check whether an allocation has failed since. */
 bool mp_has_failed(void)
 {
 	char text[16] = "";
@@ -119,10 +119,10 @@ bool mp_has_failed(void)
 }
 
 /*
- * Make the call with its first allocation failing, its second, and so on, until it
- * has no more of them; at least @least of them make it fail.  One that it did
- * without may have been the kernel's own, made just this once before the one
- * that was meant: then the same again.
+ * Make the call with its first allocation failing, its second, and so on, until there are
+ * no more; at least @least of them make it fail. If the call works without an allocation,
+ * that one may have been the kernel's own, made only this time before the intended one:
+ * then repeat it.
  */
 static int each_of(const struct mp_fail_call *c, int least)
 {
@@ -157,7 +157,7 @@ static int each_of(const struct mp_fail_call *c, int least)
 	return MT_PASS;
 }
 
-/* The same with pages, and then with slabs alone, whose number is known. */
+/* The same with pages, and then with slabs only, whose number is known. */
 int mp_fail_each(const struct mp_fail_call *c, int least)
 {
 	int ret = each_of(c, 0);
@@ -169,7 +169,7 @@ int mp_fail_each(const struct mp_fail_call *c, int least)
 	return ret;
 }
 
-/* A call for that: have a child that ends at once. */
+/* A call for that: fork a child that exits at once. */
 long mp_fail_fork(void)
 {
 	pid_t pid = fork();

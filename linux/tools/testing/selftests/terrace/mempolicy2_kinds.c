@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Weighted interleave: everything that handles a policy beyond a first fault of
- * private memory.  Swap, tmpfs mounted with a policy, large folios, collapse,
- * slab, hugetlb that moves, a node that is full.
+ * Weighted interleave: everything that handles a policy in addition to the first fault of
+ * private memory. Swap, tmpfs mounted with a policy, large folios, collapse, slab,
+ * migration of hugetlb pages, a full node.
  *
  * lab: topology=dram-cxl timeout=120s debug=yes
  */
@@ -34,7 +34,7 @@ static bool laid_out(const void *p, size_t size, const char *weights)
 	return mp_follows(p, size, MP_PAGE, (uintptr_t)p / MP_PAGE, weights);
 }
 
-/* A file in memory is laid out by its number and the offset. */
+/* The layout of a file in memory depends on its number and the offset. */
 static bool file_laid_out(int fd, const char *p, size_t size,
 			  const char *weights)
 {
@@ -47,9 +47,9 @@ static bool file_laid_out(int fd, const char *p, size_t size,
 /* ---- swap ---- */
 
 /*
- * All of it is in swap.  MADV_PAGEOUT takes pages from the LRU lists, and those
- * just touched get there from the batch of the CPU they were touched on: it
- * looks into that of its own CPU only, so all of this stays on one.
+ * Swap out all of it. MADV_PAGEOUT takes pages from the LRU lists. Pages just touched get
+ * there from the batch of the CPU on which they were touched, and only the batch of the
+ * calling CPU is emptied. So all of this runs on one CPU.
  */
 static bool swapped(char *p)
 {
@@ -71,7 +71,7 @@ static int swap_private_steps(char *p)
 	MT_ASSERT(MT_WAIT(swapped(p), 5000), "not all of it goes");
 	mp_touch(p, SIZE);
 	MT_ASSERT(laid_out(p, SIZE, "0:5,1:1"), "back from swap");
-	/* While it is out the policy changes: the new one counts. */
+	/* The policy changes while it is swapped out: the new one applies. */
 	MT_ASSERT(MT_WAIT(swapped(p), 5000), "not all of it goes again");
 	mp_bind(p, SIZE, "0:1,1:2", 0);
 	mp_touch(p, SIZE);
@@ -100,7 +100,7 @@ static int swap_shared_steps(char *p, int fd)
 	return MT_PASS;
 }
 
-/* Pages read ahead lie as the page that was asked for: one at a time here. */
+/* Read-ahead puts pages on the node of the requested page: one at a time here. */
 static int swap_shared(void)
 {
 	int fd = memfd_create("mempolicy2", MFD_CLOEXEC);
@@ -167,7 +167,7 @@ static int tmpfs_steps(const char *dir)
 		  "not shown after a remount");
 	mt_write(MP_DIR "node1", "2");
 	MT_ASSERT(new_file_follows(dir, "two", "0:3,1:2"), "second file");
-	/* A file's own policy wins. */
+	/* A file's own policy takes precedence. */
 	mp_set("0:1,1:7");
 	MT_ASSERT(new_file_follows(dir, "three", "0:3,1:2"), "third file");
 	mp_set(NULL);
@@ -247,7 +247,7 @@ static int large_folios(void)
 	return ret;
 }
 
-/* What was small becomes one page: on the node that has most of it. */
+/* Small pages collapse to one huge page: on the node that has most of them. */
 static bool collapses_to(const char *weights, int node)
 {
 	char *p = mp_map(MP_HUGE);
@@ -291,7 +291,7 @@ static long long slab_pages(int node)
 	       mt_file_stat(file, "nr_slab_unreclaimable");
 }
 
-/* Make files without content, laid out by @weights; returns how many. */
+/* Create empty files, laid out by @weights; returns their number. */
 static int make_files(int n, const char *weights)
 {
 	int i;
@@ -305,8 +305,8 @@ static int make_files(int n, const char *weights)
 }
 
 /*
- * Inodes and all that comes with them take turns as the task's count says. What
- * is free in slabs that others have left is used up first, on each node.
+ * Inodes and their further allocations take turns by the task's counter. Free objects of
+ * existing slabs are used up first, on each node.
  */
 static int slab(void)
 {
@@ -364,7 +364,7 @@ static int hugetlb_steps(void)
 		where[i] = mp_where(p + i * MP_HUGE);
 		MT_ASSERT(p[i * MP_HUGE] == i, "page %d is another one", i);
 	}
-	/* It is where faults put it: the second time nothing moves. */
+	/* It is on the node that faults chose: the second time nothing moves. */
 	mp_bind(p, N * MP_HUGE, "0:1,1:3", MP_MF_REBALANCE);
 	madvise(p, N * MP_HUGE, MADV_DONTNEED);
 	for (i = 0; i < N; i++) {
@@ -389,7 +389,7 @@ static int hugetlb(void)
 	return ret;
 }
 
-/* The pool of one node is empty: the others serve, nobody is killed. */
+/* The pool of one node is empty: other nodes are used, and no process is killed. */
 static int hugetlb_short(void)
 {
 	enum { N = 4 };
@@ -412,9 +412,9 @@ static int hugetlb_short(void)
 	return ret;
 }
 
-/* ---- a node that is full ---- */
+/* ---- a full node ---- */
 
-/* Leave about 96 MiB of node 1: more than its watermarks, which keep some. */
+/* Leave about 96 MiB of node 1 free: more than its watermarks, which reserve some. */
 static bool fill_node(void)
 {
 	long long free = mt_node_free(1), pages;
@@ -462,7 +462,7 @@ static int full_node(void)
 	return ret;
 }
 
-/* ---- others that move pages ---- */
+/* ---- other code that moves pages ---- */
 
 /* Hint faults do not undo a layout. */
 static int balancing(void)

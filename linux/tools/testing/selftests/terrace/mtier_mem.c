@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Selftest helpers: memory on a chosen node, where it is now, and using it.
- */
+/* Selftest helpers: allocate memory on a chosen node, get its node, and use it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +18,7 @@
 
 #include "burst_util.h"
 
-/* Where the next pages of this thread come from. */
+/* Set the nodes of the next pages of this thread. */
 int mt_set_policy(int mode, unsigned long nodes)
 {
 	return syscall(SYS_set_mempolicy, mode, nodes ? &nodes : NULL,
@@ -49,7 +47,7 @@ int mt_mbind(void *p, size_t size, int mode, unsigned long nodes)
 	return mt_mbind_flags(p, size, mode, nodes, 0);
 }
 
-/* Addresses for @size bytes, aligned to a huge page; nothing mapped there yet. */
+/* Get unmapped addresses for @size bytes, aligned to a huge page. */
 void *mt_map_aligned(size_t size)
 {
 	char *raw = mmap(NULL, size + MT_HUGE, PROT_READ | PROT_WRITE,
@@ -65,7 +63,7 @@ void *mt_map_aligned(size_t size)
 	return p;
 }
 
-/* Memory filled from @node; the engine may move it meanwhile. */
+/* Get memory filled from @node; promotion may move it at any time. */
 void *mt_fill(size_t size, int node, bool huge)
 {
 	char *p = mt_map_aligned(size);
@@ -81,7 +79,7 @@ void *mt_fill(size_t size, int node, bool huge)
 	return p;
 }
 
-/* Is there still what mt_fill() has left? MT_PASS, or what MT_DATA() makes of it. */
+/* Check the contents written by mt_fill(): MT_PASS, or the result of MT_DATA(). */
 int mt_filled(const char *p, size_t size)
 {
 	size_t off;
@@ -92,7 +90,7 @@ int mt_filled(const char *p, size_t size)
 	return MT_PASS;
 }
 
-/* A child that has come and gone leaves all memory write-protected. False if none came. */
+/* A child that has exited leaves all memory write-protected. False if there was none. */
 bool mt_fork_once(void)
 {
 	pid_t pid = fork();
@@ -103,7 +101,7 @@ bool mt_fork_once(void)
 	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
 }
 
-/* Anonymous base pages on @node, with no policy; NULL if they are not there. */
+/* Get anonymous base pages on @node, with no policy; NULL if they are on another one. */
 void *mt_place(size_t size, int node)
 {
 	void *p = mt_fill(size, node, false);
@@ -180,8 +178,8 @@ bool mt_all_on(const void *p, size_t size, int node)
 }
 
 /*
- * Fresh pages wait in batches of the CPUs and cannot be isolated from there:
- * have all of them put on their lists, as move_pages() does before it begins.
+ * New pages are in the LRU batches of the CPUs and cannot be isolated there: put all of
+ * them on their lists, like move_pages() at its start.
  */
 void mt_settle(void)
 {
@@ -193,7 +191,7 @@ void mt_settle(void)
 	syscall(SYS_move_pages, 0, 1, &page, &node, &status, MPOL_MF_MOVE);
 }
 
-/* Swap on the first zram device, of a size in its words ("64M") */
+/* Enable swap on the first zram device, with a size in its syntax ("64M") */
 bool mt_swap_on(const char *size)
 {
 	return !mt_write("/sys/block/zram0/disksize", size) &&
@@ -236,7 +234,7 @@ uint64_t mt_pfn(const void *p)
 	return entry >> 63 ? entry & ((1ULL << 55) - 1) : 0;
 }
 
-/* Is the page mapped there part of a huge one? */
+/* Check whether the page mapped there is part of a huge one. */
 bool mt_is_thp(const void *p)
 {
 	int fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
@@ -248,7 +246,7 @@ bool mt_is_thp(const void *p)
 	return flags >> 22 & 1;
 }
 
-/* A field of /proc/self/smaps for the mapping that holds @p, in KiB. */
+/* Get a field of /proc/self/smaps for the mapping that contains @p, in KiB. */
 long mt_smaps_kb(const void *p, const char *field)
 {
 	FILE *f = fopen("/proc/self/smaps", "re");
@@ -270,8 +268,8 @@ long mt_smaps_kb(const void *p, const char *field)
 }
 
 /*
- * Pin memory as a device would, for as long as this process lives: a buffer
- * registered with io_uring.  Returns 0 or -errno.
+ * Pin memory like a device, for the life of this process: a buffer registered with
+ * io_uring. Returns 0 or -errno.
  */
 int mt_pin(void *p, size_t size)
 {
@@ -286,7 +284,7 @@ int mt_pin(void *p, size_t size)
 	return 0;
 }
 
-/* A new file in the folder the lab gives us to write to. */
+/* Create a file in the scratch folder of the lab. */
 int mt_scratch_file(const char *name)
 {
 	const char *dir = getenv("TERRACE_SCRATCH");
@@ -302,8 +300,8 @@ int mt_scratch_file(const char *name)
 }
 
 /*
- * The folder that ext4 is mounted on, on a loop device: a file system that knows of
- * dirty pages and writes them back.  NULL if that cannot be had.
+ * Get the folder where ext4 is mounted, on a loop device: a file system with dirty pages
+ * and writeback. NULL if that fails.
  */
 const char *mt_ext4(void)
 {
@@ -397,10 +395,10 @@ bool mt_moves_to(void *p, size_t size, int node, unsigned int ms)
 	return moved;
 }
 
-/* Bursts that a canary and what must not move are looked at by, or more. */
+/* Least number of bursts that scan the canary and the memory that must stay. */
 #define STAYS_BURSTS	3
 
-/* Memory of which nothing is special moves, from the first bursts on. */
+/* Ordinary memory moves, from the first bursts on. */
 static bool canary_moves(int node)
 {
 	void *p, *idle;
@@ -408,7 +406,7 @@ static bool canary_moves(int node)
 
 	mt_off();
 	p = mt_place(MT_MB, node);
-	/* Without any down there no bursts would come. */
+	/* Without idle memory there, no bursts would follow. */
 	idle = mt_place(MT_MB, node);
 	mt_on();
 	moved = p && mt_moves_to(p, MT_MB, mt_fast_node(), MT_MOVE_MS);
@@ -423,9 +421,9 @@ static bool canary_moves(int node)
 }
 
 /*
- * Use a range that must not leave @node.  How long is told by a canary that moves
- * meanwhile, three times over; each time from when promotion is switched on, as then
- * bursts follow each other and have soon looked at all memory.
+ * Use a range that must stay on @node. The time is that in which a canary moves, three
+ * times; each time from the switch of promotion, after which bursts follow each other and
+ * soon scan all memory.
  */
 bool mt_stays(void *p, size_t size, int node)
 {
@@ -446,9 +444,9 @@ bool mt_stays(void *p, size_t size, int node)
 
 /*
  * Use memory of @p, up to @most bytes, until nothing is free on @node above its
- * watermark.  What a check before this one held may still be on its way back:
- * look again until nothing more comes.  Returns how much that took, @most if more
- * is free.  The policy has to be such that memory comes from there.
+ * watermark. Memory of an earlier check may still be freed: repeat until nothing more is
+ * freed. Returns the size, @most if more is free. The policy must allocate from that
+ * node.
  */
 size_t mt_use_free(char *p, size_t most, int node)
 {
@@ -469,8 +467,8 @@ size_t mt_use_free(char *p, size_t most, int node)
 }
 
 /*
- * Take all that is free on @node, for good, without forcing anybody out.  NULL
- * if it cannot be kept.
+ * Allocate all free memory on @node, permanently, without reclaim. NULL if it cannot be
+ * kept.
  */
 char *mt_hog(int node, size_t *size)
 {
@@ -482,7 +480,10 @@ char *mt_hog(int node, size_t *size)
 		return NULL;
 	mt_set_policy(MPOL_PREFERRED, 1UL << node);
 	off = mt_use_free(p, room - 64 * MT_MB, node);
-	/* The rest below the watermark; what does not fit comes from elsewhere. */
+	/*
+	 * The rest below the watermark; memory that does not fit is allocated on another
+	 * node.
+	 */
 	for (room = off + 64 * MT_MB; off < room; off += MT_MB)
 		mt_touch(p + off, MT_MB, true);
 	mt_bind_default();

@@ -47,7 +47,7 @@ int mt_trace_open(struct mt_trace *t, const char *event)
 	return mt_trace_open_of(t, "mtier", event);
 }
 
-/* The next line, if there is one by now. */
+/* Get the next line, if there is one. */
 bool mt_trace_line(struct mt_trace *t, char *line, size_t size)
 {
 	char *end = memchr(t->buf, '\n', t->len);
@@ -75,7 +75,7 @@ void mt_trace_close(struct mt_trace *t)
 	rmdir(t->dir);
 }
 
-/* When the event of a line happened, in s; after CPU and flags: "[000] d..1. 12.5: " */
+/* Get the time of the event of a line, in s; after CPU and flags: "[000] d..1. 12.5: " */
 double mt_when(const char *line)
 {
 	const char *at = strchr(line, ']');
@@ -117,7 +117,7 @@ bool mt_field_is(const char *line, const char *name, const char *text)
 
 /* ---- cgroups ---- */
 
-/* Make one, with @controllers ("+memory +cpuset") passed down to it. */
+/* Create one, with @controllers ("+memory +cpuset") enabled for it. */
 int mt_cgroup_make(struct mt_cgroup *cg, const char *name,
 		   const char *controllers)
 {
@@ -157,8 +157,8 @@ long long mt_cgroup_stat(const struct mt_cgroup *cg, const char *file,
 }
 
 /*
- * Do all counters whose names begin with @prefix say the same in the root cgroup's
- * memory.stat and in /proc/vmstat?  The former are summed up every two seconds.
+ * Check that all counters with prefix @prefix agree in the root cgroup's memory.stat and
+ * in /proc/vmstat. The former are summed up every two seconds.
  */
 static bool same_counters(const char *prefix, bool tell)
 {
@@ -189,7 +189,7 @@ bool mt_memcg_same(const char *prefix)
 	       same_counters(prefix, true);
 }
 
-/* Send the caller home and remove the folder. */
+/* Move the caller back and remove the folder. */
 void mt_cgroup_remove(struct mt_cgroup *cg)
 {
 	mt_write(CGROUPS "cgroup.procs", "0");
@@ -198,16 +198,15 @@ void mt_cgroup_remove(struct mt_cgroup *cg)
 
 /* ---- processes ---- */
 
-/* So long may it take on a slow host until the first page has moved. */
+/* Longest time until the first page has moved on a slow host. */
 #define RACE_MAX_MS	MT_MOVE_MS
 
-/* While a test waits for what bursts do, one is asked for no more often than that. */
+/* Least interval of requested bursts, while a test waits for their effect. */
 #define HURRY_MS	1000
 
 /*
- * To be called while waiting for bursts. On a slow host, or a kernel that checks
- * itself, looks that find nothing cost so much that the next ones come half a minute
- * later.
+ * Called while waiting for bursts. On a slow host, or a debug kernel, scans without a
+ * result are so expensive that the next ones run half a minute later.
  */
 void mt_hurry(void)
 {
@@ -221,7 +220,7 @@ void mt_hurry(void)
 	last_ms = now_ms;
 }
 
-/* Look and move as fast as can be. */
+/* Scan and migrate at full speed. */
 void mt_race_begin(struct mt_race *r)
 {
 	mt_fast();
@@ -231,8 +230,8 @@ void mt_race_begin(struct mt_race *r)
 }
 
 /*
- * Off and on: the first bursts come soon, and their looks are close to each other,
- * so that they find what does not live for long.
+ * Off and on: the first bursts run soon, with a short scan interval, so that they find
+ * short-lived memory.
  */
 void mt_race_again(void)
 {
@@ -251,7 +250,7 @@ bool mt_race_goes_on(const struct mt_race *r, unsigned int least_ms)
 		!mt_since(&r->before, "pgpromote_success"));
 }
 
-/* Wait until pages do move. */
+/* Wait until pages move. */
 int mt_race_moved(const struct mt_race *r)
 {
 	MT_ASSERT(MT_WAIT(!mt_race_goes_on(r, 0), RACE_MAX_MS) &&
@@ -260,7 +259,7 @@ int mt_race_moved(const struct mt_race *r)
 	return MT_PASS;
 }
 
-/* Each page that was taken has met one end. Call when the engine is off. */
+/* Each selected page has got one result. Call while promotion is off. */
 int mt_race_balanced(const struct mt_race *r)
 {
 	long long taken = mt_since(&r->before, "mtier_taken");
@@ -270,7 +269,7 @@ int mt_race_balanced(const struct mt_race *r)
 	return MT_PASS;
 }
 
-/* Switch off: pages did move, the counters add up, and nothing is left. */
+/* Switch off: pages have moved, the counters add up, and nothing is left. */
 int mt_race_end(const struct mt_race *r)
 {
 	mt_off();
@@ -285,8 +284,8 @@ int mt_race_end(const struct mt_race *r)
 }
 
 /*
- * Memory that is put on the slow node and used, again and again; it stays a
- * little longer each time, so that any host gets to see it there.
+ * Memory that is put on the slow node and used, repeatedly; it stays slightly longer each
+ * time, so that any host finds it there.
  */
 void mt_load_slow(void *arg)
 {
@@ -346,7 +345,7 @@ void mt_kill(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* Has a child ended that nobody has waited for yet? */
+/* Check for a child that has ended and was not waited for. */
 bool mt_zombie(pid_t pid)
 {
 	siginfo_t info = { 0 };

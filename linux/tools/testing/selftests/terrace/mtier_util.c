@@ -60,7 +60,7 @@ static void full_name(char *path, size_t size, const char *file)
 	snprintf(path, size, "%s%s", *file == '/' ? "" : MT_DIR, file);
 }
 
-/* Returns 0 or -errno, as the kernel said. */
+/* Returns 0 or the kernel's -errno. */
 int mt_write(const char *file, const char *text)
 {
 	char path[256];
@@ -156,7 +156,7 @@ void mt_knobs_default(void)
 	mt_write("/sys/kernel/debug/mtier/observe", "0");
 }
 
-/* Set a knob; a refusal ends the check. */
+/* Set a knob; an error ends the check. */
 void mt_set(const char *knob, long long value)
 {
 	int ret = mt_writef(knob, "%lld", value);
@@ -168,7 +168,7 @@ void mt_set(const char *knob, long long value)
 	}
 }
 
-/* Find and move pages as fast as can be, for checks of something else. */
+/* Find and move pages at full speed, for checks of other properties. */
 void mt_fast(void)
 {
 	mt_set("scan/delay_ms", 0);
@@ -193,7 +193,7 @@ void mt_off(void)
 
 /* ---- counters ---- */
 
-/* Fold what the CPUs have counted on their own, then read. */
+/* Fold the per-CPU counters, then read. */
 void mt_snap(struct mt_snap *snap)
 {
 	char buf[16];
@@ -233,7 +233,7 @@ long long mt_count(const char *name)
 	return ret;
 }
 
-/* How much a counter of /proc/vmstat has grown. */
+/* Get the growth of a counter of /proc/vmstat. */
 long long mt_since(const struct mt_snap *snap, const char *name)
 {
 	return mt_count(name) - mt_get(snap, name);
@@ -257,7 +257,7 @@ static const char * const ends[] = {
 	"mtier_fail_isolate", "mtier_fail_nomem", "mtier_fail_busy",
 };
 
-/* Folios that were to go up and have met an end since @snap. */
+/* Get the folios selected for promotion that got a result since @snap. */
 long long mt_ended_since(const struct mt_snap *snap)
 {
 	struct mt_snap *now = malloc(sizeof(*now));
@@ -271,7 +271,7 @@ long long mt_ended_since(const struct mt_snap *snap)
 	return sum;
 }
 
-/* For a failed check: every counter of ours that moved. */
+/* For a failed check: print every counter of the overlay that has changed. */
 void mt_note_since(const struct mt_snap *snap)
 {
 	struct mt_snap *now = malloc(sizeof(*now));
@@ -293,7 +293,7 @@ void mt_note_since(const struct mt_snap *snap)
 	free(now);
 }
 
-/* Is this a kernel on which everything takes several times as long? */
+/* Check for a kernel on which everything takes several times as long. */
 bool mt_debug_kernel(void)
 {
 	return !access("/sys/kernel/debug/kmemleak", F_OK) ||
@@ -332,7 +332,7 @@ pid_t mt_kthread(const char *name)
 	return find_kthreads(name, NULL);
 }
 
-/* How many threads of ours there are. */
+/* Get the number of kernel threads of the overlay. */
 unsigned int mt_kthreads(void)
 {
 	unsigned int n = 0;
@@ -354,7 +354,10 @@ long long mt_cpu_us(pid_t pid)
 
 /* ---- nodes and CPUs ---- */
 
-/* Nodes of /sys/devices/system/node/@what ("has_memory", "has_cpu"); how many. */
+/*
+ * Get the nodes of /sys/devices/system/node/@what ("has_memory", "has_cpu"); returns
+ * their number.
+ */
 int mt_nodes(const char *what, int *nodes)
 {
 	char file[96], buf[256], *at = buf;
@@ -429,7 +432,7 @@ long long mt_node_free(int node)
 	return mt_file_stat(file, "nr_free_pages") * (long long)MT_PAGE;
 }
 
-/* The most that a line "protection: (0, 0, 5)" of zoneinfo keeps back. */
+/* Get the largest reserve of a line "protection: (0, 0, 5)" of zoneinfo. */
 static long kept_back(const char *line)
 {
 	const char *at = strchr(line, '(');
@@ -445,7 +448,10 @@ static long kept_back(const char *line)
 	return most;
 }
 
-/* The next line of zoneinfo about @node; @here: whether the last was, false at first */
+/*
+ * Read the next line of zoneinfo about @node; @here: the last line was about it, false at
+ * first
+ */
 static bool zone_line(FILE *f, int node, bool *here, char *line, int size)
 {
 	int nid;
@@ -459,7 +465,7 @@ static bool zone_line(FILE *f, int node, bool *here, char *line, int size)
 	return false;
 }
 
-/* Free pages of a node that movable memory gets before reclaim is needed. */
+/* Get the free pages of a node for movable memory before reclaim is needed. */
 long mt_node_room(int node)
 {
 	FILE *f = fopen("/proc/zoneinfo", "re");
@@ -480,7 +486,10 @@ long mt_node_room(int node)
 	return room;
 }
 
-/* Free pages of a node in the lists of CPUs, which are in no count of free pages. */
+/*
+ * Get the free pages of a node in the lists of CPUs, which no count of free pages
+ * includes.
+ */
 long mt_node_listed(int node)
 {
 	FILE *f = fopen("/proc/zoneinfo", "re");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the promotion selftests share: knobs, counters, memory on a chosen node,
- * waiting for something to happen, and checks that begin with fresh knobs.  The
- * other capabilities' selftests use it, too.
+ * Shared by the promotion selftests: knobs, counters, memory on a chosen node, waits for
+ * events, and checks that start with default knobs. The selftests of other capabilities
+ * use it too.
  */
 #ifndef MTIER_UTIL_H
 #define MTIER_UTIL_H
@@ -26,12 +26,12 @@
 int mt_main(const struct mt_check *checks, size_t n);
 
 /*
- * So long may it take until memory in use has gone up. With something to gain bursts
- * come one after the other; at rest they are seconds apart, and look at some of it.
+ * Longest time until used memory is promoted. With something to gain, bursts follow each
+ * other; at rest they are seconds apart, and sample a part of memory.
  */
 #define MT_MOVE_MS	60000
 
-/* Look at @cond every 10 ms until it holds or @ms have gone by. */
+/* Check @cond every 10 ms until it holds or @ms have passed. */
 #define MT_WAIT(cond, ms)						\
 	({								\
 		long long until_ = mt_now_ms() + (ms);			\
@@ -58,9 +58,9 @@ bool mt_reads(const char *file, const char *text);
 /**
  * struct mt_knob - a writable file of MT_DIR
  * @file: its name
- * @initial: what it holds after boot
- * @min: smallest number it takes
- * @max: largest; 0 if it takes words
+ * @initial: its value after boot
+ * @min: smallest allowed number
+ * @max: largest; 0 for a file with words
  */
 struct mt_knob {
 	const char *file;
@@ -143,14 +143,14 @@ int mt_scratch_file(const char *name);
 const char *mt_ext4(void);
 
 /**
- * struct mt_toucher - a thread that uses memory over and over
+ * struct mt_toucher - a thread that uses memory repeatedly
  * @p: start
  * @size: bytes
  * @step: bytes from one access to the next
  * @rest_ms: pause after each round
  * @write: write, not only read
- * @cpu: where it runs, -1 for anywhere
- * @rounds: how many it has done
+ * @cpu: its CPU, -1 for any
+ * @rounds: number of finished rounds
  */
 struct mt_toucher {
 	char *p;
@@ -171,13 +171,13 @@ void mt_touch_stop(struct mt_toucher *t);
 bool mt_moves_to(void *p, size_t size, int node, unsigned int ms);
 bool mt_stays(void *p, size_t size, int node);
 
-/* ---- mtier_watch.c: Accessed bits, and what the idle bitmap says of them ---- */
+/* ---- mtier_watch.c: Accessed bits, and their state in the idle bitmap ---- */
 
 void mt_flush(void *p, size_t size);
 int mt_idle_count(const char *p, size_t size);
 int mt_idle_mark(const char *p, size_t size);
 
-/* ---- mtier_hotplug.c: memory that comes and goes ---- */
+/* ---- mtier_hotplug.c: memory that is added and removed ---- */
 
 int mt_blocks_of(int node, int *ids, int max);
 int mt_block_state(unsigned long id, const char *state);
@@ -189,10 +189,10 @@ int mt_blocks_offline(unsigned int n);
 /* ---- mtier_sys.c: tracing, cgroups, load ---- */
 
 /**
- * struct mt_trace - an instance of ftrace with our events on
+ * struct mt_trace - an instance of ftrace with the overlay's events enabled
  * @dir: its folder
  * @fd: its trace_pipe
- * @buf: what was read and not yet handed out
+ * @buf: data read and not yet returned
  * @len: bytes in @buf
  */
 struct mt_trace {
@@ -225,7 +225,7 @@ long long mt_cgroup_stat(const struct mt_cgroup *cg, const char *file,
 void mt_cgroup_remove(struct mt_cgroup *cg);
 bool mt_memcg_same(const char *prefix);
 
-/* A stretch of promotion at full speed, with something else going on */
+/* A time of promotion at full speed, with concurrent changes */
 struct mt_race {
 	struct mt_snap before;
 	long long start_ms;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: a visit has the same budget in every mode, and async does the
- * work of sync without a slice in the task.
+ * NUMA scanning: a scan has the same budget in every mode, and async does the work of
+ * sync without a slice in the task.
  *
- * The clock is that of the timing model, in which a flush of a remote TLB costs
- * the sender 3 us. With icount it costs the turn of the other virtual CPU, up to
- * 4 ms, and the pause after a slice is 32 times as long.
+ * The clock is that of the timing model, in which a flush of a remote TLB costs the
+ * sender 3 us. With icount it costs the turn of the other virtual CPU, up to 4 ms, and
+ * the pause after a slice is 32 times as long.
  *
  * lab: topology=bench-dram-cxl clock=model timeout=120s debug=no static-keys=no
  */
@@ -20,10 +20,10 @@
 #define SIZE		(64 * MT_MB)
 #define ROUND_MS	3000
 
-/* One page in each STRIDE of a large mapping, as a sparse heap has them */
+/* One page in each STRIDE of a large mapping, like a sparse heap */
 #define STRIDE		(16 * MT_MB)
 #define SPAN		(16 * 1024 * MT_MB)
-/* What a visit may mark: far less than SPAN, and more than one page table */
+/* Budget of a scan: far less than SPAN, and more than one page table */
 #define SPARSE_MB	16
 
 static void sparse_run(void *arg)
@@ -41,7 +41,7 @@ static void sparse_run(void *arg)
 			((volatile char *)p)[off]++;
 }
 
-/* Entries walked for each visit of the sparse heap, or -1 */
+/* Get the entries walked per scan of the sparse heap, or -1 */
 static double entries_a_visit(const char *mode)
 {
 	volatile unsigned long *rounds;
@@ -70,8 +70,8 @@ static double entries_a_visit(const char *mode)
 }
 
 /*
- * Seen: sliced 1.00 and async 1.03 times the entries of sync. Without the rule of
- * numa_scan_step() it is 6 to 8 times: only page tables with an update are paid for.
+ * Measured: sliced 1.00 and async 1.03 times the entries of sync. Without the rule of
+ * numa_scan_step() it is 6 to 8 times: only page tables with an update count.
  */
 static int same_budget(void)
 {
@@ -91,7 +91,7 @@ static int same_budget(void)
 	return MT_PASS;
 }
 
-/* Work that was done for a task in ROUND_MS */
+/* Work done for a task in ROUND_MS */
 struct work {
 	long long updates;
 	long long slices;	/* in threads */
@@ -141,7 +141,7 @@ static int as_much_as_sync(void)
 	MT_ASSERT(sync.in_task > 0, "sync never stops the task: this shows nothing");
 	MT_ASSERT(async.slices > 0, "no slice in a thread");
 	MT_ASSERT(!async.in_task, "%ld slices in the task", async.in_task);
-	/* Seen: 0.93. Where a slice pays for parts of a tick: 0.65. */
+	/* Measured: 0.93. If a slice pays for parts of a tick: 0.65. */
 	MT_ASSERT(async.updates * 10 >= sync.updates * 8, "too few updates");
 	return MT_PASS;
 }

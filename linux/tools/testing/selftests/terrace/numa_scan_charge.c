@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Back-charge: what threads do for a task is the task's time, exactly once.
+ * Remote charge: the work of threads for a task is charged to the task, exactly once.
  *
  * lab: topology=dram-cxl icount=3 timeout=240s debug=yes
  */
@@ -17,13 +17,13 @@
 
 #define SIZE	(32 * MT_MB)
 #define MS	1000000LL
-/* What a task may run on its own account while it pays, and one tick. */
+/* Own run time of a task while it is charged, and one tick. */
 #define SLACK	(8 * MS)
 
-/* At most so much is paid at once. */
+/* At most this is charged at once. */
 #define SLICE	NS_SCHED "base_slice_ns"
 
-/* Every posted nanosecond is in one place. */
+/* Every posted nanosecond is counted once. */
 static int conserved(const struct mt_snap *s, long long owed)
 {
 	long long lost = ns_lost(s, owed);
@@ -32,7 +32,7 @@ static int conserved(const struct mt_snap *s, long long owed)
 	return MT_PASS;
 }
 
-/* Have a task owe something that it cannot pay, because it sleeps. */
+/* Give a task a debt that is not applied, because it sleeps. */
 static int into_debt(struct ns_task *t, long long least)
 {
 	long long before;
@@ -41,12 +41,12 @@ static int into_debt(struct ns_task *t, long long least)
 	for (i = 0; i < 100; i++) {
 		before = ns_sched(t->pid, "numa_scan_remote_ns");
 		ns_task_poke(t, true);
-		/* Its own visit: this process may have one, too. */
+		/* The scan of this task: this process may have one too. */
 		MT_ASSERT(MT_WAIT(ns_sched(t->pid, "numa_scan_remote_ns") >
 				  before, 60000), "no visit begins");
 		if (ns_task_sleep(t))
 			return MT_FAIL;
-		/* Others may have visits that wait for them, for long. */
+		/* Other tasks may have scans that delay it for long. */
 		if (MT_WAIT(ns_sched(t->pid, "remote_debt_ns") >= least ||
 			    !ns_requests(), 1000) &&
 		    ns_sched(t->pid, "remote_debt_ns") >= least)
@@ -56,7 +56,7 @@ static int into_debt(struct ns_task *t, long long least)
 	return MT_FAIL;
 }
 
-/* Posted = folded + pending for one task, and all that the thread took. */
+/* Posted = applied + pending for one task, and all that the thread took. */
 static int adds_up(void)
 {
 	struct ns_task t = { .size = SIZE, .cpu = 0 };
@@ -82,14 +82,14 @@ static int adds_up(void)
 	return conserved(&s, owed);
 }
 
-/* Wake a task that falls asleep again at once. */
+/* Wake a task that sleeps again at once. */
 static void poke(struct ns_task *t)
 {
 	ns_task_poke(t, false);
 	mt_nap(1);
 }
 
-/* A sleeping task pays nothing; once it runs, each account rises by the debt. */
+/* A sleeping task is not charged; once it runs, each account grows by the debt. */
 static int every_account(void)
 {
 	struct mt_cgroup cg;
@@ -109,8 +109,8 @@ static int every_account(void)
 	sys = mt_cgroup_stat(&cg, "cpu.stat", "system_usec") * 1000;
 
 	/*
-	 * Each time that it wakes up it pays a slice of the scheduler: large
-	 * ones, as to wake up often costs about as much as it owes.
+	 * Each wake-up is charged one slice of the scheduler: large ones, as many
+	 * wake-ups often cost about as much as the debt.
 	 */
 	mt_writef(SLICE, "%lld", 50 * MS);
 	for (n = 0; n < 5000 && ns_sched(t.pid, "remote_debt_ns"); n++)
@@ -119,7 +119,7 @@ static int every_account(void)
 	exec = ns_sched(t.pid, "se.sum_exec_runtime") - exec;
 	usage = mt_cgroup_stat(&cg, "cpu.stat", "usage_usec") * 1000 - usage;
 	sys = mt_cgroup_stat(&cg, "cpu.stat", "system_usec") * 1000 - sys;
-	/* What waking up itself takes, without a debt */
+	/* Cost of the wake-up itself, without a debt */
 	own = ns_sched(t.pid, "se.sum_exec_runtime");
 	for (i = 0; i < n; i++)
 		poke(&t);
@@ -138,7 +138,7 @@ static int every_account(void)
 	return MT_PASS;
 }
 
-/* Exit pays the rest before anybody reads the totals. */
+/* Exit applies the rest before the totals are read. */
 static int exit_pays(void)
 {
 	struct ns_task t = { .size = SIZE, .cpu = 0 };
@@ -164,7 +164,7 @@ static int exit_pays(void)
 	return conserved(&s, owed);
 }
 
-/* Tasks that are killed while they are scanned: late posts are dropped. */
+/* Tasks that are killed during a scan: late posts are dropped. */
 static int kills_add_up(void)
 {
 	struct mt_snap s;

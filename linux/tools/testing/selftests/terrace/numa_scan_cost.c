@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: what each mode costs the task, and what it does for it. Guest
- * time counts instructions here, so that figures are of the kernel and not of
- * the host.
+ * NUMA scanning: the cost of each mode for the task, and the work done for it. Guest time
+ * counts instructions here, so that figures are of the kernel and not of the host.
  *
  * lab: topology=dram-cxl icount=2 timeout=120s debug=no
  */
@@ -17,9 +16,9 @@
 #define SIZE	(64 * MT_MB)
 #define RUN_MS	5000
 
-/* What a mode did in RUN_MS */
+/* Results of a mode in RUN_MS */
 struct figures {
-	long stalls;		/* the task stood still for more than 1 ms */
+	long stalls;		/* the task did not run for more than 1 ms */
 	long long longest_us;
 	double updates_per_s;
 	double share;		/* scan time of task time, percent */
@@ -79,25 +78,25 @@ static int no_stalls(void)
 	MT_ASSERT(!async.stalls && !sliced.stalls, "%ld and %ld stalls",
 		  async.stalls, sliced.stalls);
 	/*
-	 * The updates of async are measured by numa_scan_budget: virtual CPUs take
-	 * turns here, so a thread that waits for another CPU to flush its TLB waits
-	 * for the end of the turn of that CPU.
+	 * The updates of async are measured by numa_scan_budget: virtual CPUs run in
+	 * turns here, so a thread that waits for another CPU to flush its TLB waits for
+	 * the end of the turn of that CPU.
 	 */
 	mt_note("sliced makes %.2f times the updates of sync",
 		sliced.updates_per_s / sync.updates_per_s);
 	MT_ASSERT(sliced.updates_per_s >= 0.7 * sync.updates_per_s,
 		  "too few updates");
-	/* One visit may fall into the time measured and its pause behind it. */
+	/* One scan may be in the measured time, and its pause after it. */
 	MT_ASSERT(sliced.share <= 4.5 && sync.share <= 4.5,
 		  "more than one part in 32");
 	return MT_PASS;
 }
 
-/* What those who map memory had to wait for, in RUN_MS */
+/* Waits of tasks that map memory, in RUN_MS */
 struct waits {
 	unsigned long maps;
 	unsigned int n;
-	long long ns[4096];	/* those that waited at all; the longest first */
+	long long ns[4096];	/* all waits above 0; the longest first */
 };
 
 static int longer_first(const void *a, const void *b)
@@ -107,7 +106,7 @@ static int longer_first(const void *a, const void *b)
 	return (*x < *y) - (*x > *y);
 }
 
-/* So long did a thousandth of all maps and unmaps wait, at least */
+/* Get the least wait of the longest thousandth of all maps and unmaps */
 static long long p999_us(const struct waits *w)
 {
 	unsigned long place = w->maps * 2 / 1000;
@@ -160,7 +159,7 @@ static int short_waits(void)
 	if (ret)
 		return MT_FAIL;
 	MT_ASSERT(p999_us(&sync) > 1000, "sync keeps nobody: this shows nothing");
-	/* What is left is the turn of the other virtual CPU, up to 4 ms. */
+	/* The rest is the turn of the other virtual CPU, up to 4 ms. */
 	MT_ASSERT(p999_us(&async) < p999_us(&sync), "async keeps them as long");
 	MT_ASSERT(p999_us(&sliced) < p999_us(&sync), "sliced keeps them as long");
 	return MT_PASS;

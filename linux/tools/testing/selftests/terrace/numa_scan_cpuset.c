@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NUMA scanning: threads stay within the cpuset of whom they scan for, and a
- * cpuset with one node is reason not to scan.
+ * NUMA scanning: threads stay within the cpuset of the task that they scan for, and a
+ * task whose cpuset has one node is not scanned.
  *
  * lab: topology=dram-cxl timeout=120s debug=no
  */
@@ -33,7 +33,7 @@ static int in_cgroup(struct mt_cgroup *cg, const char *cpus, const char *mems)
 	return MT_PASS;
 }
 
-/* Slices of a task by mode and CPU during so long, or until there are @enough */
+/* Count slices of a task by mode and CPU for this time, or until there are @enough */
 static int slices_on(const struct ns_task *t, struct mt_trace *tr,
 		     unsigned int ms, const char *mode, int cpu, int enough)
 {
@@ -74,7 +74,7 @@ static int pinned(void)
 	return MT_PASS;
 }
 
-/* A cpuset of its own CPU only: nothing anywhere else, idle or not. */
+/* A cpuset of its own CPU only: nothing on any other CPU, idle or not. */
 static int confined(void)
 {
 	struct mt_cgroup cg;
@@ -100,7 +100,7 @@ static int confined(void)
 	return MT_PASS;
 }
 
-/* Every slice that began while CPU 1 was surely not in the cpuset */
+/* Times in which CPU 1 was certainly not in the cpuset */
 struct windows {
 	double from[128];
 	double to[128];
@@ -118,12 +118,12 @@ static bool forbidden(const struct windows *w, double t)
 }
 
 /*
- * A thread looks at the cpuset, then begins its slice: what was forbidden in
- * between cannot be seen. So look at what begins this much later.
+ * A thread checks the cpuset, then starts its slice: a change in between is not visible.
+ * So only slices that start this much later are checked.
  */
 #define SETTLE_S	0.05
 
-/* Sort what the trace has so far of slices on CPU 1. */
+/* Sort the slices on CPU 1 in the trace so far. */
 static void sort_slices(struct mt_trace *tr, pid_t pid, const struct windows *w,
 			int *good, int *bad)
 {
@@ -134,7 +134,7 @@ static void sort_slices(struct mt_trace *tr, pid_t pid, const struct windows *w,
 			++*(forbidden(w, mt_when(line)) ? bad : good);
 }
 
-/* R8: the cpuset is rewritten all the time, until there is something to see. */
+/* R8: the cpuset is rewritten all the time, until there is a result. */
 static int rewritten(void)
 {
 	static struct windows w;
@@ -168,7 +168,7 @@ static int rewritten(void)
 	return MT_PASS;
 }
 
-/* Its memory can be on one node only: nothing can move, so why look? */
+/* Its memory can be on one node only: nothing can move, so a scan is useless. */
 static int one_node(void)
 {
 	struct mt_cgroup cg;

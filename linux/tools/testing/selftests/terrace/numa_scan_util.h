@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the selftests of NUMA scanning share: its knobs, a task that is worth
- * scanning, and what /proc/PID/sched says of it.
+ * Shared by the selftests of NUMA scanning: its knobs, a task for scans, and its values
+ * of /proc/PID/sched.
  */
 #ifndef NUMA_SCAN_UTIL_H
 #define NUMA_SCAN_UTIL_H
@@ -17,15 +17,15 @@ int ns_main(const struct mt_check *checks, size_t n);
 int ns_fast(const char *mode, unsigned int size_mb);
 
 /**
- * struct ns_task - a process whose memory is worth scanning
- * @size: bytes that it touches over and over
- * @cpu: where it runs
+ * struct ns_task - a process with memory for scans
+ * @size: bytes that it touches repeatedly
+ * @cpu: its CPU
  * @bind: bind its memory to node 0, so that its policy forbids migration
- * @single: it has one thread only, so that local pages are left alone
+ * @single: it has one thread only, so that local pages are not scanned
  * @maps: its second thread maps and unmaps a page every ms, on another CPU
  * @cg: its cgroup, or NULL
- * @pid: of its thread that runs
- * @shared: what both sides see
+ * @pid: of its running thread
+ * @shared: memory of both processes
  */
 struct ns_task {
 	size_t size;
@@ -39,15 +39,15 @@ struct ns_task {
 };
 
 /**
- * struct ns_shared - how parent and task talk
- * @from: first byte of what is touched
- * @length: bytes of it
- * @fresh: have no page fault, as if no scan had been there
- * @asleep: do nothing; a futex
- * @sleeps: it does nothing
- * @rounds: times that all of it was touched
- * @mapper: thread id of the one that maps, when it does
- * @mapped: times that it has mapped and unmapped a page
+ * struct ns_shared - communication of parent and task
+ * @from: first byte to touch
+ * @length: number of bytes
+ * @fresh: prevent page faults, as if there had been no scan
+ * @asleep: order to sleep; a futex
+ * @sleeps: it sleeps
+ * @rounds: number of finished rounds
+ * @mapper: thread id of the mapping thread
+ * @mapped: number of its maps and unmaps
  */
 struct ns_shared {
 	volatile size_t from;

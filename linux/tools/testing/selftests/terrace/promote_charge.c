@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Promotion: what its thread does is charged to whom it does that for, if asked to.
+ * Promotion: the time of its thread is charged to the process that it works for, if that
+ * is enabled.
  *
  * lab: topology=dram-cxl timeout=400s debug=yes
  */
@@ -19,13 +20,13 @@ static long long charged(void)
 	return ns_sched(getpid(), "remote_charged_ns");
 }
 
-/* What it has run, us */
+/* Get its run time, us */
 static long long ran(void)
 {
 	return mt_cpu_us(mt_kthread("kmtierd"));
 }
 
-/* Look at and promote this process; what it and all are charged meanwhile. */
+/* Scan and promote this process; get the time charged to it and to all. */
 static int promote(long long *mine, long long *posted)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -37,12 +38,12 @@ static int promote(long long *mine, long long *posted)
 	mt_snap(&s);
 	*mine = charged();
 	mt_on();
-	/* In this very thread, so that it is the one who pays. */
+	/* In this thread, so that this thread is charged. */
 	MT_ASSERT(MT_WAIT(({ mt_touch(p, SIZE, false);
 			     mt_all_on(p, SIZE, mt_fast_node()); }),
 			  MT_MOVE_MS),
 		  "not promoted");
-	/* In this order: it goes on. */
+	/* In this order, because the thread continues. */
 	cost_us = mt_since(&s, "remote_charge_posted_ns") / 1000;
 	ran_us = ran();
 	mt_note("posted %lld us of %lld that it ran", cost_us, ran_us);
@@ -65,7 +66,7 @@ static int charges(void)
 	if (promote(&mine, &posted))
 		return MT_FAIL;
 	MT_ASSERT(posted > 0, "nothing was charged");
-	/* The rest went to whoever else was looked at. */
+	/* The rest is charged to other scanned processes. */
 	MT_ASSERT(mine > posted / 4, "not to whom it was done for");
 	return MT_PASS;
 }
@@ -80,10 +81,7 @@ static int does_not_charge(void)
 	return MT_PASS;
 }
 
-/*
- * While they only observe nothing moves: all that kmtierd runs are looks, and how they
- * are made.
- */
+/* With observe set, nothing moves: kmtierd runs scans and their preparation only. */
 static int looks_cost_once(void)
 {
 	const long long pages = 8 * SIZE / MT_PAGE;
@@ -97,7 +95,7 @@ static int looks_cost_once(void)
 	if (mt_observe_on())
 		return MT_FAIL;
 	passed = MT_WAIT(mt_since(&s, "mtier_look_ptes") >= pages, MT_MOVE_MS);
-	/* In this order: it goes on. */
+	/* In this order, because the thread continues. */
 	cost_us = mt_since(&s, "remote_charge_posted_ns") / 1000;
 	ran_us = ran();
 	mt_note("%lld entries were read; posted %lld us of %lld",
@@ -108,7 +106,7 @@ static int looks_cost_once(void)
 	return MT_PASS;
 }
 
-/* A process that asks for a scale, gets memory, says so, and sleeps */
+/* A process that sets a scale, allocates memory, reports that, and sleeps */
 struct sleeper {
 	unsigned long scale;
 	int ready[2];

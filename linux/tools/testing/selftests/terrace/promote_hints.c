@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hint faults of tiering mode (numa_balancing=2) while the engine runs: what they find
- * hot they leave where it is, the engine promotes, its rate is the only one, policies
- * hold, and what a fault moves for another reason it still moves.
+ * Hint faults of tiering mode (numa_balancing=2) while promotion runs: pages that they
+ * find hot stay, mm/mtier promotes them, its rate limit is the only one, policies hold,
+ * and faults still move pages for other reasons.
  *
- * DRAM is below 1 GiB, so that NUMA balancing measures how soon pages are used, and
- * limits their number, as it does on machines whose DRAM is full.
+ * DRAM is below 1 GiB, so that NUMA balancing measures the time until pages are used, and
+ * limits their number, as on machines with full DRAM.
  *
  * lab: topology=dram-cxl-small-dram timeout=900s debug=yes
  */
@@ -27,13 +27,13 @@
 
 #define SIZE	(16 * MT_MB)
 #define PAGES	((long long)(SIZE / MT_PAGE))
-/* What there is room for in DRAM on the debug kernel as well */
+/* Size that fits in DRAM on the debug kernel as well */
 #define LAZY_SIZE	(SIZE / 4)
 #define LAZY_PAGES	((long long)(LAZY_SIZE / MT_PAGE))
 
 static struct mt_snap before;
 
-/* From now on hint faults look at our memory, and bursts do not. */
+/* From here on hint faults find this memory, and bursts do not. */
 static int faults_only(void)
 {
 	mt_write(BALANCING "scan_delay_ms", "1");
@@ -66,10 +66,10 @@ static void use_shared(void *arg)
 		pause();
 }
 
-/* Pages that faults have to find hot and leave */
+/* Pages that faults have to find hot and leave in place */
 #define LEFT	64
 
-/* Bursts do not look at it yet: whoever moves any of it is not the engine. */
+/* Bursts do not sample it yet: any move would not be by mm/mtier. */
 static int faults_leave(char *p, size_t size)
 {
 	struct mt_toucher t;
@@ -88,8 +88,8 @@ static int faults_leave(char *p, size_t size)
 }
 
 /*
- * Used memory goes up, and nobody but the engine moved any of it. Others who use
- * it begin late: what one maps whom bursts do not look at stays.
+ * Used memory is promoted, by mm/mtier only. Other processes that use it start late:
+ * pages mapped by a process that bursts do not sample stay.
  */
 static int by_engine_with(char *p, size_t size, int others)
 {
@@ -164,7 +164,7 @@ static int shared_pages(void)
 	return faults_only() ?: by_engine_with(p, SIZE, 2);
 }
 
-/* No more goes up than the engine's limit lets through, whoever finds it. */
+/* No more pages are promoted than its rate limit allows, found in any way. */
 static int engine_rate(void)
 {
 	const long long batch = 512, burst = MT_HUGE / MT_PAGE, least = burst + batch;
@@ -186,7 +186,7 @@ static int engine_rate(void)
 		      2 * MT_MOVE_MS);
 	mt_touch_stop(&t);
 	mt_off();
-	/* Counted first: what the clock says after it is no less. */
+	/* Counted first: the time read later is not shorter. */
 	moved = mt_since(&before, "pgpromote_success");
 	most = (mt_now_ms() - start + 1) * (long long)MT_MB / 1000 / MT_PAGE +
 	       burst + batch;
@@ -208,7 +208,7 @@ static bool bound_stays(char *p, size_t size)
 	return passed && mt_all_on(p, size, mt_slow_node());
 }
 
-/* Bound to the slow node, though with leave for NUMA balancing. */
+/* Bound to the slow node, with NUMA balancing allowed. */
 static int bound(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -235,7 +235,7 @@ static int bound(void)
 	return MT_PASS;
 }
 
-/* A lazy bind asks for the page in the fault, hot or not. */
+/* A lazy bind moves the page in the fault, hot or not. */
 static int lazy(void)
 {
 	char *p = mt_place(LAZY_SIZE, mt_slow_node());
@@ -248,7 +248,7 @@ static int lazy(void)
 	mt_set("promote/rate_mbps", 1);
 	mt_snap(&before);
 	mt_on();
-	/* A fault does not move into a node that is short of memory. */
+	/* A fault does not move pages to a node that is short of memory. */
 	MT_ASSERT(MT_WAIT(mt_node_room(mt_fast_node()) > 2 * LAZY_PAGES, 30000),
 		  "%ld pages of room", mt_node_room(mt_fast_node()));
 	MT_NEED(!mt_mbind_flags(p, LAZY_SIZE, MPOL_BIND, nodes,
@@ -264,7 +264,7 @@ static int lazy(void)
 	return MT_PASS;
 }
 
-/* Without the engine hint faults do what they always did. */
+/* Without mm/mtier, hint faults work as in stock Linux. */
 static int engine_off(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Movement beside NUMA balancing, and whether the generic counters are right in
- * each of its modes: vmstat, the node's, and the cgroup's.
+ * Promotion together with NUMA balancing, and the correctness of the generic counters in
+ * each of its modes: of vmstat, the node, and the cgroup.
  *
  * lab: topology=dram-cxl icount=2 timeout=500s debug=no
  */
@@ -19,7 +19,7 @@
 
 static struct mt_snap before;
 
-/* Moved by hint faults of NUMA balancing, for their own reasons */
+/* Get the pages moved by hint faults of NUMA balancing, for its own reasons */
 static long long in_faults(void)
 {
 	return mt_since(&before, "numa_pages_migrated");
@@ -43,8 +43,8 @@ static long long by_kind(void)
 }
 
 /*
- * A process in a cgroup has its pages promoted; all counters tell the same. With mode 1
- * faults may be faster: that is no promotion, and in none of the counters.
+ * The pages of a process in a cgroup are promoted; all counters agree. With mode 1 faults
+ * may be faster: that is no promotion, and in none of the counters.
  */
 static int in_mode(const char *mode)
 {
@@ -106,7 +106,7 @@ static int mode_3(void)
 	return in_mode("3");
 }
 
-/* Found by looks and by hint faults at once: a page moves once. */
+/* Found by scans and by hint faults at once: a page moves once. */
 static int both(void)
 {
 	long long all, kinds;
@@ -140,7 +140,7 @@ static int both(void)
 	return MT_PASS;
 }
 
-/* Pages of two cgroups in the same batches: each gets its own counted. */
+/* Pages of two cgroups in the same batches: each cgroup counts its own. */
 static void child(void *arg)
 {
 	struct mt_cgroup *cg = arg;
@@ -190,7 +190,7 @@ static void use_shared(void *p)
 	}
 }
 
-/* One page, three processes that use it: it is taken once. */
+/* One page, three processes that use it: it is isolated once. */
 static int shared_once(void)
 {
 	int fd = memfd_create("shared", MFD_CLOEXEC), i;
@@ -216,7 +216,7 @@ static int shared_once(void)
 	return MT_PASS;
 }
 
-/* The charge moves with the page: the cgroup's memory stays as it is. */
+/* The charge moves with the page: the cgroup's memory is unchanged. */
 static int charge(void)
 {
 	struct mt_cgroup cg;

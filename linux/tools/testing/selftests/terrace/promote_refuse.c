@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Movement: what is never promoted, however hot it is.  Each check has a canary
- * that is promoted meanwhile, so that "it stayed" means something.
+ * Migration: pages that are never promoted, however hot. Each check has a canary that is
+ * promoted in the same time, so that "it stayed" is significant.
  *
  * lab: topology=dram-cxl icount=2 timeout=600s debug=yes
  */
@@ -56,7 +56,7 @@ static int pinned(void)
 	MT_ASSERT(p, "no memory on the slow node");
 	ret = mt_pin(p, SIZE);
 	MT_NEED(!ret, "cannot pin memory: %s", strerror(-ret));
-	/* Pinning for long is free to move pages to another node. */
+	/* A long-term pin may move pages to another node. */
 	MT_NEED(mt_all_on(p, SIZE, mt_slow_node()), "pinning moved it");
 	if (stays(p, SIZE))
 		return MT_FAIL;
@@ -75,7 +75,10 @@ static void user(void *p)
 	}
 }
 
-/* Shared copy-on-write after a fork: whose access was it, and for how long? */
+/*
+ * Shared copy-on-write memory after a fork: the accessing process and the duration of the
+ * sharing are unknown.
+ */
 static int copy_on_write(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -91,7 +94,7 @@ static int copy_on_write(void)
 	return ret;
 }
 
-/* But once it is ours alone it moves. */
+/* Once it is private, it moves. */
 static int after_fork(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
@@ -121,7 +124,7 @@ static bool mapped_twice(const char *p)
 	return off == SIZE;
 }
 
-/* Program text that two processes map. */
+/* Program text mapped by two processes. */
 static int shared_text(void)
 {
 	int fd = mt_scratch_file("text");
@@ -136,7 +139,7 @@ static int shared_text(void)
 	MT_ASSERT(p != MAP_FAILED, "mmap");
 	pid = mt_spawn(user, p);
 	mt_touch(p, SIZE, false);
-	/* Shared is what several have mapped: wait until the child has. */
+	/* Wait until the child has mapped it: only mapped pages count as shared. */
 	MT_ASSERT(MT_WAIT(mapped_twice(p), 5000), "the child does not use it");
 	ret = stays(p, SIZE);
 	mt_kill(pid);
@@ -197,7 +200,7 @@ static int hugetlb(void)
 	return ret;
 }
 
-/* Pages of slow memory that the last bursts have looked at, or found fixed */
+/* Get the slow pages that the last bursts have scanned, or found unmovable */
 static long long seen_now(void)
 {
 	long used = mt_burst_counted(1, "low", 1);
@@ -207,7 +210,7 @@ static long long seen_now(void)
 	       mt_burst_value("fixed_low");
 }
 
-/* The most that some bursts of those that only observe have seen; -1: no bursts */
+/* Get the most that some observing bursts have scanned; -1: no bursts */
 static long long seen_slow(char *p, int bursts)
 {
 	long long most = 0, now;
@@ -225,7 +228,7 @@ static long long seen_slow(char *p, int bursts)
 	return bursts ? -1 : most;
 }
 
-/* Neither moved nor looked at: no access to it is ever reported. */
+/* Neither moved nor scanned: no access to it is ever reported. */
 static int secret(void)
 {
 	int fd = syscall(447 /* memfd_secret */, O_CLOEXEC);
@@ -253,7 +256,7 @@ static int secret(void)
 	return MT_PASS;
 }
 
-/* References that no flag tells of: the move fails. */
+/* References that no flag shows: the migration fails. */
 static int referenced(void)
 {
 	struct iovec iov;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: what they save, and what they cost those who have nothing
- * to do with them.  Guest time counts instructions here, so that neither depends
- * on how busy the host is.  QEMU then lets one CPU at a time execute, until the
- * next timer of any of them is due: with skewed ticks each has its turn in every
- * tick, as the CPUs of a real machine do.
+ * Deferred TLB flushes: their savings, and their cost for other work. Guest time counts
+ * instructions here, so that neither depends on the load of the host. QEMU then runs one
+ * CPU at a time, until the next timer of any CPU expires. With skewed ticks each CPU runs
+ * once in every tick, like the CPUs of a real machine.
  *
  * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3 skew_tick=1" icount=2 debug=no
  */
@@ -22,11 +21,11 @@
 #define ROUNDS	7
 #define TICK_US	4000	/* CONFIG_HZ of the lab's kernels is 250. */
 
-/* ---- what is saved ---- */
+/* ---- savings ---- */
 
 /*
- * Interrupts while pages move there and back, looked at by two other CPUs, and how long
- * what waits does after the last has moved
+ * Count interrupts while pages move back and forth, read by two other CPUs, and measure
+ * how long flushes stay deferred after the last move
  */
 static long long interrupts(void *p, long long *waited_us)
 {
@@ -36,13 +35,13 @@ static long long interrupts(void *p, long long *waited_us)
 	for (i = 0; i < TIMES; i++)
 		td_move(p, PAGES, i & 1 ? td_node_a() : td_node_b());
 	moved = mt_now_ns();
-	/* What waits belongs to it. */
+	/* The deferred flushes belong to it. */
 	(void)MT_WAIT(!td_knob("held_kb"), 2000);
 	*waited_us = (mt_now_ns() - moved) / 1000;
 	return td_ipis() - ipis;
 }
 
-/* The same with the switch on */
+/* The same with the mode on */
 static long long round_on(void *p, long long *waited_us)
 {
 	struct mt_snap before;
@@ -62,9 +61,9 @@ static long long round_on(void *p, long long *waited_us)
 }
 
 /*
- * QEMU's CPUs take turns: one whose turn is late has no tick meanwhile, and the
- * flush it owes is forced.  That is the lab's doing and hits some rounds; the best
- * one tells what the engine does, and none may come near to what it was.
+ * QEMU's CPUs run in turns: a CPU whose turn is late has no tick until then, and its
+ * flush is forced. That is caused by the lab and affects some rounds. The best round
+ * shows the effect of deferral, and no round may come near the number without it.
  */
 static int fewer_interrupts(void)
 {
@@ -98,7 +97,7 @@ static int fewer_interrupts(void)
 	return MT_PASS;
 }
 
-/* ---- what it costs others ---- */
+/* ---- cost for other work ---- */
 
 static long long faults(void)
 {
@@ -139,8 +138,8 @@ static long long writes(void)
 }
 
 /*
- * Pages that were shared with a child when they moved, and then are not any more:
- * A2, a page is taken as it is.
+ * Pages that were shared with a child when they moved, and are private afterwards: A2, a
+ * write fault reuses the page.
  */
 static long long reuse_faults(void)
 {
@@ -185,12 +184,15 @@ static long long best(long long (*what)(void), const char *mode)
 	return least;
 }
 
-/* On costs at most two percent more than off; a write fault came to 0.8. */
+/*
+ * With the mode on, it costs at most two percent more than off; a write fault measured
+ * 0.8.
+ */
 static int costs(const char *name, long long (*what)(void))
 {
 	long long off, on;
 
-	/* A slab that is not there yet costs once. */
+	/* Allocating a missing slab costs once. */
 	best(what, "quarantine");
 	off = best(what, "off");
 	on = best(what, "quarantine");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes of what promotion moves by address space: such pages wait
- * together or not at all, and who reads one that has moved misses no store.
+ * Deferred TLB flushes of pages that promotion moves by address space: such pages are
+ * deferred together or not at all, and a reader of a moved page misses no store.
  *
- * Memory is write-protected by a fork whose child is gone. Two other CPUs use the
- * address space all the time. KUnit's mtier_flight has the rules one by one.
+ * Memory is write-protected by a fork whose child has exited. Two other CPUs use the
+ * address space all the time. KUnit's mtier_flight tests each rule.
  *
  * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=400s debug=yes
  */
@@ -17,10 +17,10 @@
 
 #include "tlb_defer_util.h"
 
-/* Many flights; or at least more than one, and than a page table */
+/* Many flights; or at least more than one, and more than a page table */
 #define SIZE	((mt_debug_kernel() ? 6 : 64) * MT_MB)
 #define PAGES	((long long)(SIZE / MT_PAGE))
-/* So few that one flight has them all */
+/* Few enough for one flight */
 #define FEW	64
 /* Each flight has one of these. */
 #define STRIDE	8
@@ -28,8 +28,8 @@
 static struct mt_snap before;
 
 /*
- * Once, before any of it moves: who goes on writing to them has them found in use more
- * often than the others, and they go up in flights of their own.
+ * Once, before any of it moves: pages that are written all the time would be found in use
+ * more often than the others, and move in separate flights.
  */
 static void write_some(char *p, size_t size, size_t stride)
 {
@@ -51,7 +51,7 @@ static bool used_until_fast(char *p, size_t size)
 	}), MT_MOVE_MS);
 }
 
-/* Memory that is written, write-protected, written to again in part, and promoted. */
+/* Memory that is written, write-protected, partly written again, and promoted. */
 static int promote(size_t stride)
 {
 	char *p = mt_fill(SIZE, mt_slow_node(), false);
@@ -82,7 +82,7 @@ static int promote(size_t stride)
 	MT_ASSERT(up, "not all moved");
 	ret = mt_filled(p, SIZE);
 	munmap(p, SIZE);
-	/* What is in per-CPU batches of LRU lists goes another way. */
+	/* Pages in per-CPU batches of LRU lists move in another way. */
 	MT_ASSERT(mt_since(&before, "mtier_fast_moved") > PAGES * 9 / 10,
 		  "not most of them by address space");
 	return ret;
@@ -96,7 +96,7 @@ static int read_only_waits(void)
 		return MT_FAIL;
 	moved = mt_since(&before, "mtier_fast_moved");
 	waited = mt_since(&before, "mtier_fast_deferred");
-	/* The rest came while another one was being flushed, or too many waited. */
+	/* The rest moved during another flush, or too many were deferred. */
 	MT_ASSERT(waited > moved / 2, "%lld of %lld waited", waited, moved);
 	MT_ASSERT(mt_since(&before, "tlb_defer_pages") >= waited,
 		  "%lld in all", mt_since(&before, "tlb_defer_pages"));
@@ -126,9 +126,9 @@ static int written_ones_take_others_along(void)
 	return MT_PASS;
 }
 
-/* ---- nobody misses a store ---- */
+/* ---- no store is missed ---- */
 
-/* Stores as soon as a page has come up: its reader may still read the old frame. */
+/* Store as soon as a page was promoted: its reader may still read the old frame. */
 static int a_store_is_seen(void)
 {
 	unsigned int times = td_times(60);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: batches in which some pages can wait for their flush and
- * some cannot.  Interrupts are counted, not pages: one that cannot wait would cost
- * as many as a whole batch of them.
+ * Deferred TLB flushes: batches in which some pages can be deferred and some cannot.
+ * Interrupts are counted, not pages: one page that cannot be deferred would cost as many
+ * as a whole batch of them.
  *
- * Guest time counts instructions, and CPUs take turns: see tlb_defer_cost.c.  Those
- * that are interrupted spin on memory that does not move, so that none sleeps on a
- * page that does and is left out as idle.
+ * Guest time counts instructions, and CPUs run in turns: see tlb_defer_cost.c. The CPUs
+ * that are interrupted spin on memory that does not move, so that none sleeps on a page
+ * that moves and counts as idle.
  *
  * lab: cpus=4 append="nopti isolcpus=2,3 skew_tick=1" icount=2 timeout=240s debug=no
  */
@@ -30,9 +30,9 @@
 /**
  * struct mix - pages in the order in which they move
  * @at: their addresses
- * @file: mapped read-only: they can wait
+ * @file: mapped read-only: they can be deferred
  * @anon: written to: they cannot
- * @nr: how many
+ * @nr: number of pages
  */
 struct mix {
 	void *at[PAGES];
@@ -42,8 +42,8 @@ struct mix {
 };
 
 /**
- * struct cost - what moving them there and back has taken
- * @interrupts: that other CPUs got for their TLBs
+ * struct cost - cost of moving them back and forth
+ * @interrupts: TLB interrupts of other CPUs
  * @flushes: CPUs that flushed in their ticks
  * @clean: batches without a flush
  * @flushed: batches with one
@@ -55,7 +55,7 @@ struct cost {
 	long long flushed;
 };
 
-/* @k of each batch cannot wait, evenly among the others */
+/* @k of each batch cannot be deferred, evenly distributed */
 static void mix_up(struct mix *mix, size_t nr, unsigned int k)
 {
 	size_t i, file = 0, anon = 0;
@@ -92,7 +92,7 @@ static int mix_cost(struct mix *mix, struct cost *cost)
 	mt_snap(&before);
 	MT_ASSERT(mix_move(mix, td_node_b()) && mix_move(mix, td_node_a()),
 		  "not all have moved");
-	/* What waits belongs to it. */
+	/* Deferred flushes belong to it. */
 	MT_ASSERT(MT_WAIT(!td_knob("held_kb"), 2000), "some still wait");
 	*cost = (struct cost) {
 		.interrupts = td_ipis() - interrupts,
@@ -103,7 +103,7 @@ static int mix_cost(struct mix *mix, struct cost *cost)
 	return MT_PASS;
 }
 
-/* With the switch off and on, @k of each batch of @nr pages that cannot wait */
+/* With the mode off and on, @k of each batch of @nr pages that cannot be deferred */
 static int off_and_on(struct mix *mix, size_t nr, unsigned int k,
 		      struct cost *off, struct cost *on)
 {
@@ -159,7 +159,7 @@ static int compare(size_t nr, const unsigned int *ks, size_t n,
 	return ret;
 }
 
-/* A batch that waits has each CPU flush once, in a tick, the migrating one as well. */
+/* A deferred batch makes each CPU flush once, in a tick, including the migrating one. */
 static int no_more(const struct cost *off, const struct cost *on)
 {
 	MT_ASSERT(on->interrupts <= off->interrupts, "more than while off");
@@ -188,7 +188,7 @@ static int many_of_many(void)
 	return compare(PAGES, ks, ARRAY_LEN(ks), no_more);
 }
 
-/* There is nothing that those which cannot wait could be put together with. */
+/* Pages that cannot be deferred cannot be merged with other batches. */
 static int one_batch(void)
 {
 	static const unsigned int ks[] = { 0, 1, 16, 64, 512 };
@@ -196,9 +196,9 @@ static int one_batch(void)
 	return compare(BATCH, ks, ARRAY_LEN(ks), no_more);
 }
 
-/* ---- who is not reached ---- */
+/* ---- CPUs that a flush does not reach ---- */
 
-/* A process of its own that reads a page of a file, on a CPU that we do not use */
+/* A separate process that reads a page of a file, on an unused CPU */
 static pid_t start_reading(const volatile char *p, atomic_ulong *reads)
 {
 	pid_t pid = fork();
@@ -214,8 +214,8 @@ static pid_t start_reading(const volatile char *p, atomic_ulong *reads)
 }
 
 /*
- * A page of ours cannot wait, and its flush does not reach other processes: what
- * they map as well has to wait for theirs.
+ * A page of this process cannot be deferred, and its flush does not reach other
+ * processes: pages that they map too have to wait for their flush.
  */
 static int others_still_read(unsigned int n)
 {
@@ -233,7 +233,7 @@ static int others_still_read(unsigned int n)
 	for (i = 0; i < n; i++)
 		pid[i] = start_reading(file, &reads[i]);
 	td_reader_start(&one, &reads[n], TD_READER_CPU);
-	/* After all forks, so that it is ours alone */
+	/* After all forks, so that it is private */
 	mt_touch(anon, MT_PAGE, true);
 	td_forever(true);
 	mt_snap(&before);
@@ -264,9 +264,12 @@ static int many_still_read(void)
 	return others_still_read(OTHERS);
 }
 
-/* ---- what a page costs ---- */
+/* ---- cost of a page ---- */
 
-/* Used the address space, and sleeps: nobody is interrupted, and time is ours. */
+/*
+ * It has used the address space, and sleeps: no CPU is interrupted, and all guest time is
+ * that of this program.
+ */
 static void *sleeper(void *arg)
 {
 	int *fds = arg;
@@ -276,7 +279,7 @@ static void *sleeper(void *arg)
 	return (void *)(long)read(fds[0], &c, 1);
 }
 
-/* Each page in a call of its own */
+/* Each page in a separate call */
 static void move_singly(const struct mix *mix, int node)
 {
 	size_t i;
@@ -286,8 +289,8 @@ static void move_singly(const struct mix *mix, int node)
 }
 
 /*
- * Instructions that one page of @PAGES takes to move, @k of 512 of which cannot wait,
- * all in one call, or each in one
+ * Get the instructions for the move of one page of @PAGES, @k of 512 of which cannot be
+ * deferred, all in one call, or each in one
  */
 static long long insns_a_page(const char *mode, unsigned int k, bool singly)
 {
@@ -326,7 +329,7 @@ static int little(unsigned int k, bool singly)
 	return MT_PASS;
 }
 
-/* Measured: 1 % for pages that cannot wait, 2 to 4 for those that do. */
+/* Measured: 1 % for pages that cannot be deferred, 2 to 4 for deferred ones. */
 static int little_a_page(void)
 {
 	static const unsigned int ks[] = { 0, 16, 512 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred TLB flushes: nobody misses a store. A reader spins on a page, on a CPU
- * of its own and without system calls, so that its translation stays. The page
- * migrates, somebody stores a number in it and then says so; a reader that was
- * told must see the number.
+ * Deferred TLB flushes: no store is missed. A reader spins on a page, on a separate CPU
+ * and without system calls, so that its translation stays. The page migrates, a writer
+ * stores a number in it and then sets a flag; a reader that has read the flag must read
+ * the number.
  *
- * Stale translations are kept as long as nobody needs them gone (forever). The last
- * check does it all once more with the default knobs.
+ * Stale translations are kept until a flush is forced (forever). The last check repeats
+ * everything with the default knobs.
  *
  * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=400s debug=yes
  */
@@ -23,7 +23,7 @@
 
 static struct td_reader r;
 static unsigned int times;
-/* Generations pass by themselves. */
+/* Generations end by themselves. */
 static bool pass;
 
 static void *map_anon(void)
@@ -40,7 +40,7 @@ static void say(uint64_t number)
 	atomic_store_explicit(&r.flag, number, memory_order_release);
 }
 
-/* The node where a page is not */
+/* Get the other node than that of a page */
 static int other_node(void *p)
 {
 	return mt_all_on(p, MT_PAGE, td_node_a()) ? td_node_b() : td_node_a();
@@ -51,7 +51,7 @@ static bool migrate(void *p)
 	return td_move(p, 1, other_node(p)) == 1;
 }
 
-/* After all rounds: did anybody see too little, and was there a risk at all? */
+/* After all rounds: check for stale reads, and that a stale read was possible. */
 static int judge(const struct mt_snap *before, const char *counter)
 {
 	td_reader_stop(&r);
@@ -59,7 +59,7 @@ static int judge(const struct mt_snap *before, const char *counter)
 		mt_since(before, counter), counter);
 	MT_ASSERT(!atomic_load(&r.stale), "missed a store %lu times",
 		  atomic_load(&r.stale));
-	/* Who comes after the tick finds nothing left to do. */
+	/* After the tick there is nothing left to flush. */
 	MT_ASSERT(pass || mt_since(before, counter) >= times / 2,
 		  "too few %s", counter);
 	return MT_PASS;
@@ -107,7 +107,7 @@ static void *mover(void *p)
 	mt_run_on_cpu(1);
 	td_move(p, 1, atomic_load(&move_to));
 	atomic_store(&moved, true);
-	/* A thread that ends gives back memory, which flushes (A1). */
+	/* A thread that exits frees memory, which flushes (A1). */
 	while (atomic_load(&stay))
 		mt_nap(1);
 	return NULL;
@@ -123,15 +123,15 @@ static pthread_t start_to_move(void *p)
 	return thread;
 }
 
-/* Are the entries of a page cleared, as they are while it is copied? */
+/* Check whether the entries of a page are cleared, as during the copy */
 static bool cleared(uint64_t address)
 {
 	return mt_pagemap((void *)address) >> 62 & 1;
 }
 
 /*
- * At once: the time to do something in between is short. A round in which we come
- * too late proves nothing; judge() wants enough of the others.
+ * Without a sleep: the time window is short. A round that is too late proves nothing;
+ * judge() requires enough of the others.
  */
 static void spin_until(bool (*cond)(uint64_t), uint64_t arg)
 {
@@ -142,8 +142,8 @@ static void spin_until(bool (*cond)(uint64_t), uint64_t arg)
 }
 
 /*
- * Unmapped while it migrates: what is there is no translation that munmap would
- * have to flush, but the reader may have one.
+ * Unmapped during the migration: munmap finds no translation to flush, but the reader may
+ * have one.
  */
 static int by_other_mapping(void)
 {
@@ -176,7 +176,7 @@ static int by_other_mapping(void)
 	return judge(&before, "tlb_defer_forced_unmap");
 }
 
-/* FOLL_FORCE: a debugger stores in memory that nobody may write to. */
+/* FOLL_FORCE: a debugger stores in read-only memory. */
 static int by_force(void)
 {
 	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
@@ -199,7 +199,7 @@ static int by_force(void)
 	return judge(&before, "tlb_defer_forced_write");
 }
 
-/* A child that shares the swap entry and exits when told */
+/* A child that shares the swap entry and exits on request */
 static pid_t sharer(int *pipe_fd)
 {
 	int fds[2];
@@ -222,8 +222,8 @@ static pid_t sharer(int *pipe_fd)
 }
 
 /*
- * A write fault that takes the page as it is: shared with a child when it was
- * read in, so read-only, and not any more when it is written to.
+ * A write fault that reuses the page: shared with a child when it was read in, so
+ * read-only, and private when it is written.
  */
 static int by_reuse(void)
 {
@@ -255,8 +255,8 @@ static int by_reuse(void)
 /* ---- D: translations that are not read-only ---- */
 
 /*
- * Writable and clean: nothing is lost by whoever has it in a TLB, but another
- * CPU can store without a fault that anybody could notice.
+ * Writable and clean: a TLB that holds it loses no store, but another CPU can store
+ * without a fault.
  */
 static int writable_is_flushed(void)
 {
@@ -283,8 +283,8 @@ static int writable_is_flushed(void)
 }
 
 /*
- * Dirty, and write protected by a fork that is over: a TLB has it as its entry says,
- * since fork has flushed.
+ * Dirty, and write protected by a finished fork: TLBs agree with the entry, since fork
+ * has flushed.
  */
 static int dirty_waits(void)
 {
@@ -314,17 +314,17 @@ static int dirty_waits(void)
 	return MT_PASS;
 }
 
-/* ---- D: an address space that is forked ---- */
+/* ---- D: an address space during fork ---- */
 
-/* Memory whose entries fork copies after that of the page: that takes time. */
+/* Memory whose entries fork copies after that of the page, which takes time. */
 #define STORM_BULK	(td_times(320) * MT_MB)
 
 /**
  * struct counter - a thread that counts in a word of a page, without system calls
- * @page: where
- * @cpu: where it runs, and which word is its own
- * @count: how far it is
- * @lost: how often the word was not what it had stored
+ * @page: the page
+ * @cpu: its CPU, which selects the word
+ * @count: last value
+ * @lost: number of times that the word did not have the stored value
  */
 struct counter {
 	volatile uint64_t *page;
@@ -351,7 +351,7 @@ static void *count_up(void *arg)
 	return NULL;
 }
 
-/* Both have stored in the page since it was copied or moved: it is theirs again. */
+/* Both have stored in the page since its copy or move: they have a private page again. */
 static void counters_pass(struct counter c[2])
 {
 	int i;
@@ -364,20 +364,20 @@ static void counters_pass(struct counter c[2])
 	}
 }
 
-/* Pages that fork had write protected when they were unmapped */
+/* Get the pages that fork had write protected when they were unmapped */
 static long long raced(const struct mt_snap *before)
 {
 	return mt_since(before, "tlb_defer_refused_pending") +
 	       mt_since(before, "tlb_defer_pages");
 }
 
-/* So many times somebody was given time to come between */
+/* Wait for this number of race windows */
 static bool window_came(uint64_t windows)
 {
 	return (uint64_t)mt_read_ll(TD_DEBUG "race_windows") >= windows;
 }
 
-/* The fork begins before the entry is looked at. */
+/* The fork starts before the entry is judged. */
 static void fork_while_it_moves(char *p)
 {
 	uint64_t windows = mt_read_ll(TD_DEBUG "race_windows");
@@ -393,9 +393,9 @@ static void fork_while_it_moves(char *p)
 }
 
 /*
- * Fork write protects page after page and flushes at the end. Who moves one in
- * between finds an entry that is not writable, and other CPUs store in the page
- * all the while. A round in which fork or the move came too late proves nothing.
+ * Fork write protects page after page and flushes at its end. A migration in between
+ * finds an entry that is not writable, while other CPUs store in the page all the time. A
+ * round in which fork or the move was too late proves nothing.
  */
 static int fork_storm(void)
 {
@@ -434,10 +434,10 @@ static int fork_storm(void)
 }
 
 /*
- * Writable and not dirty: once fork has write protected it, the entry does not show
- * that a TLB may hold it writable. No store of ours is lost in this machine, which
- * walks again before it sets the dirty bit; so see whether it was deferred. Fork
- * waits until somebody has looked at an entry: that was before its flush.
+ * Writable and not dirty: once fork has write protected the entry, it does not show that
+ * a TLB may hold it writable. No store is lost in this machine, which walks the page
+ * table again before it sets the dirty bit; so check whether the flush was deferred. Fork
+ * waits until an entry was judged: that was before its flush.
  */
 static int fork_is_told(void)
 {
@@ -448,7 +448,7 @@ static int fork_is_told(void)
 	MT_NEED(td_swap_on(), "no swap on zram");
 	td_forever(!pass);
 	td_use_others();
-	/* Once without a fork, or all would be refused for the mode's being new. */
+	/* Once without a fork, or all would be ineligible because the mode is new. */
 	MT_ASSERT(td_swap_out((void *)p), "not swapped out");
 	mprotect((void *)p, MT_PAGE, PROT_READ);
 	(void)*p;
@@ -556,7 +556,7 @@ static int open_in_window(unsigned int window, const char *counter)
 	mt_snap(&before);
 	td_reader_start(&r, p, TD_READER_CPU);
 	for (i = 2; i < times + 2; i++) {
-		/* A flush for what still waits would do for this one, too. */
+		/* A flush for other deferred entries would cover this one as well. */
 		td_forever(false);
 		MT_ASSERT(MT_WAIT(!td_knob("held_kb"), 10000), "still waits");
 		td_forever(!pass);
@@ -565,7 +565,7 @@ static int open_in_window(unsigned int window, const char *counter)
 		thread = start_to_move(p);
 		spin_until(window_came, windows + window);
 		writer = td_reopen(fd, O_RDWR);
-		/* Somebody who waits for the page would keep it from moving. */
+		/* A task that waits for the page would keep it from moving. */
 		MT_ASSERT(MT_WAIT(atomic_load(&moved), 10000), "does not move");
 		MT_ASSERT(writer >= 0 && store(writer, i), "cannot write");
 		say(i);
@@ -578,7 +578,7 @@ static int open_in_window(unsigned int window, const char *counter)
 	return judge(&before, counter);
 }
 
-/* The entry is cleared, and could have waited. */
+/* The entry is cleared, and could have been deferred. */
 static int open_before_settled(void)
 {
 	return open_in_window(2, "tlb_defer_joined");

@@ -2,16 +2,15 @@
 /*
  * Deferred TLB flushes: a store in a page that reclaim has just unmapped (A5).
  *
- * A reader has a stale translation to the old frame of a page. Reclaim unmaps the
- * new one, leaves it in the swap cache, since a pipe holds a reference, and flushes
- * when it is through with all that it took from the list. Before that, a store
- * takes the page back from the swap cache, writable. The reader must see it.
+ * A reader has a stale translation to the old frame of a page. Reclaim unmaps the new
+ * one, leaves it in the swap cache, since a pipe holds a reference, and flushes after all
+ * folios that it took from the list. Before that, a store maps the page from the swap
+ * cache again, writable. The reader must see it.
  *
- * Whoever stores is a real-time thread on the CPU on which reclaim runs, and each
- * page that reclaim writes out wakes it, by a trace event. So it comes between two
- * folios, and reclaim does not go on before it has stored and the reader has looked.
- * That reclaim has not flushed is seen, too: the reader would have taken the page
- * back itself.
+ * The writer is a real-time thread on the CPU of reclaim, and each page that reclaim
+ * writes out wakes it, by a trace event. So it runs between two folios, and reclaim
+ * continues only after the store and a check by the reader. The test also checks that
+ * reclaim has not flushed: otherwise the reader would have mapped the page itself.
  *
  * lab: topology=dram-cxl cpus=4 append="nopti isolcpus=2,3" timeout=200s debug=no
  */
@@ -28,25 +27,25 @@
 
 #include "tlb_defer_util.h"
 
-/* Pages behind the page in question, and how much to reclaim: it is looked at */
+/* Number of pages after the tested one, and to reclaim: the tested one is scanned */
 #define LOOK_PAGES	200
 #define LOOK		"128K swappiness=200"
 
-/* It is taken, and not as the last one of those that are taken at a time. */
+/* It is isolated, and is not the last one of its batch. */
 #define TAKE_PAGES	1800
 #define TAKE		"3M swappiness=200"
 
 static struct td_reader r;
 static struct mt_cgroup cg;
-/* A file in memory that nobody maps: to reclaim it needs no flush. */
+/* An unmapped file in memory: its reclaim needs no flush. */
 static int filler;
 
 /**
  * struct storer - a real-time thread that stores in a page once it is swapped out
  * @trace: has a line for each page that reclaim writes out
- * @page: where, or 0 while there is nothing to do
- * @number: what
- * @stored: how often it has
+ * @page: the page, or 0 for none
+ * @number: value to store
+ * @stored: number of stores
  * @end: no more rounds
  */
 struct storer {
@@ -65,7 +64,7 @@ static bool swapped(uintptr_t page)
 	return mt_pagemap((void *)page) >> 62 & 1;
 }
 
-/* Reclaim must not go on meanwhile, so this does not sleep. */
+/* Reclaim must not continue in this time, so this does not sleep. */
 static void spin_while_read(void)
 {
 	unsigned long from = atomic_load(&r.rounds);
@@ -99,7 +98,7 @@ static int start_storer(void)
 {
 	MT_ASSERT(!mt_trace_open_of(&s.trace, "vmscan", "mm_vmscan_write_folio"),
 		  "cannot trace");
-	/* Wait in read(). */
+	/* Block in read(). */
 	MT_ASSERT(!fcntl(s.trace.fd, F_SETFL, 0), "cannot wait for a line");
 	MT_ASSERT(!pthread_create(&s.thread, NULL, storer, NULL),
 		  "cannot start a thread");
@@ -117,7 +116,7 @@ static void stop_storer(void)
 	mt_trace_close(&s.trace);
 }
 
-/* Pages of the cgroup that nobody maps, on the node to which the page migrates */
+/* Unmapped pages of the cgroup, on the target node of the migration */
 static bool fill(unsigned int pages)
 {
 	char bytes[MT_PAGE];
@@ -150,7 +149,7 @@ static bool read_shared(void *p, size_t size)
 	return waitpid(pid, NULL, 0) == pid;
 }
 
-/* A read that pins pages, so that each one is made this process's own */
+/* A read that pins pages, so that each one becomes private */
 static bool read_pinned(void *p, size_t size)
 {
 	struct iovec from = { .iov_base = p, .iov_len = size };
@@ -163,10 +162,10 @@ static bool read_pinned(void *p, size_t size)
 
 /*
  * Pages that are clean, not writable and exclusive, though their mapping is writable:
- * only these wait, and come back from swap writable. A child that shared them keeps
- * them from being writable when they are read in; it is gone when they are pinned.
- * They are locked, so that reclaim takes the one that a round has unlocked. All of
- * that before the first round, since after a fork each write is a fault that flushes.
+ * only these are deferred, and are writable after swap-in. A child that shared them
+ * prevents write access when they are read in; it has exited when they are pinned. They
+ * are locked, so that reclaim takes the page that a round has unlocked. All of that is
+ * before the first round, since after a fork each write is a fault that flushes.
  */
 static char *pages_to_defer(size_t size)
 {
@@ -189,7 +188,7 @@ static char *pages_to_defer(size_t size)
 	return p;
 }
 
-/* Migrate a page that is inactive and that the reader looks at. */
+/* Migrate an inactive page that the reader reads. */
 static bool defer(uint64_t *p)
 {
 	munlock(p, MT_PAGE);
@@ -200,10 +199,10 @@ static bool defer(uint64_t *p)
 }
 
 /*
- * The entry says that the reader has used the page, so reclaim lets it go round once
- * and clears that. The reader does not set it again: what it uses is the old frame.
- * The pipe's reference comes after that, since the page could not migrate with it,
- * and pages that have been referenced twice are not reclaimed for long.
+ * The entry shows that the page was accessed, so reclaim rotates it once and clears that.
+ * The reader does not set it again: it uses the old frame. The pipe's reference is taken
+ * after that, since the page could not migrate with it, and pages that were referenced
+ * twice are not reclaimed for long.
  */
 static int one_round(uint64_t *p, uint64_t number, const int pipe_fds[2])
 {
@@ -255,7 +254,7 @@ static int by_swapin(void)
 
 	MT_NEED(td_swap_on(), "no swap on zram");
 	MT_NEED(!mt_cgroup_make(&cg, "swapin", "+memory"), "no memory cgroup");
-	/* Nothing of this process is to be reclaimed but the page of the round. */
+	/* Only the page of the round may be reclaimed from this process. */
 	MT_ASSERT(!mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) &&
 		  !mt_cgroup_enter(&cg, 0), "cannot enter the cgroup");
 	filler = memfd_create("filler", MFD_CLOEXEC);

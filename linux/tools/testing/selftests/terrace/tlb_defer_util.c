@@ -18,7 +18,7 @@
 
 static const char *mount_dir;
 
-/* How often to do what is done @n times: less where all takes longer */
+/* Get the number of rounds for @n: less if everything takes longer */
 unsigned int td_times(unsigned int n)
 {
 	return mt_debug_kernel() ? n / 6 : n;
@@ -34,7 +34,7 @@ int td_mode(const char *mode)
 void td_forever(bool on)
 {
 	mt_write(TD_DEBUG "forever", on ? "Y" : "N");
-	/* Without generations that pass, every forced flush is one too many. */
+	/* If generations do not end, every forced flush exceeds their number. */
 	mt_write(TD_DIR "backoff_ms", on ? "0" : "1000");
 }
 
@@ -51,7 +51,7 @@ long long td_knob(const char *name)
 	return mt_read_ll(path);
 }
 
-/* Interrupts that CPU @which got to flush its TLB, since boot; all CPUs: -1 */
+/* Get the TLB interrupts of CPU @which since boot; all CPUs: -1 */
 long long td_ipis_of(int which)
 {
 	FILE *f = fopen("/proc/interrupts", "re");
@@ -85,7 +85,7 @@ long long td_ipis(void)
 	return td_ipis_of(-1);
 }
 
-/* Pages about which was asked since @before whether they can wait: each has one end. */
+/* Get the pages judged since @before: each has one result. */
 long long td_judged(const struct mt_snap *before)
 {
 	static const char * const ends[] = {
@@ -104,8 +104,8 @@ long long td_judged(const struct mt_snap *before)
 }
 
 /*
- * Have this address space flushed before its time, with somebody reading on @cpu,
- * until it is left alone for a minute; returns after how many moves, or -1.
+ * Force flushes of this address space, with a reader on @cpu, until it is in back-off for
+ * a minute; returns the number of moves, or -1.
  */
 int td_back_off(int cpu)
 {
@@ -117,7 +117,7 @@ int td_back_off(int cpu)
 
 	if (!p)
 		return -1;
-	/* However long a move takes here: more flushes than generations. */
+	/* For any duration of a move: more flushes than generations. */
 	td_forever(true);
 	mt_write(TD_DIR "backoff_ms", "60000");
 	mt_snap(&before);
@@ -200,7 +200,7 @@ int td_node_b(void)
 	return node_with_memory(1);
 }
 
-/* Move pages to a node; returns how many are there now. */
+/* Move pages to a node; returns the number that is there now. */
 long td_move(void *p, size_t pages, int node)
 {
 	enum { CHUNK = 512 };
@@ -224,8 +224,8 @@ long td_move(void *p, size_t pages, int node)
 }
 
 /*
- * Have all pages moved. One that somebody looks at this moment, or that is in
- * the batch of another CPU, moves when it is asked for again.
+ * Move all pages. A page that is in use at this moment, or in the batch of another CPU,
+ * moves when it is requested again.
  */
 bool td_all_moved(void *p, size_t pages, int node)
 {
@@ -240,7 +240,7 @@ bool td_swap_on(void)
 	return mt_swap_on("64M");
 }
 
-/* Send a page to swap; false if it did not go. */
+/* Swap out a page; false if it was not. */
 bool td_swap_out(void *p)
 {
 	return MT_WAIT(!madvise(p, MT_PAGE, MADV_PAGEOUT) &&
@@ -277,7 +277,7 @@ int td_file(size_t size)
 	return fd;
 }
 
-/* The same file once more */
+/* Open the same file again */
 int td_reopen(int fd, int flags)
 {
 	char path[64];
@@ -321,7 +321,7 @@ void td_reader_start(struct td_reader *r, void *page, int cpu)
 	td_reader_pass(r);
 }
 
-/* Keep it away from the page, or let it go on. */
+/* Keep it away from the page, or let it continue. */
 void td_reader_hold(struct td_reader *r, bool hold)
 {
 	atomic_store(&r->hold, hold);
@@ -333,7 +333,7 @@ void td_reader_hold(struct td_reader *r, bool hold)
 		mt_nap(1);
 }
 
-/* Let it read the page a few times more. */
+/* Wait until it has read the page a few times more. */
 void td_reader_pass(struct td_reader *r)
 {
 	unsigned long from = atomic_load(&r->rounds);
@@ -351,8 +351,8 @@ void td_reader_stop(struct td_reader *r)
 static struct td_reader others[2];
 
 /*
- * Have two CPUs use this address space all the time, on memory that stays: they sleep
- * on no page that moves, and so are not left out as idle.
+ * Let two CPUs use this address space all the time, on memory that stays: they do not
+ * sleep on a page that moves, and so do not count as idle.
  */
 void td_use_others(void)
 {
