@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernels that these tests boot, set by `terrace test`, else built ones.
+"""The kernels that these tests boot: set by `terrace test`, otherwise built ones.
 
-$TERRACE_TEST_VMLINUX, else the built `terrace` flavour; $TERRACE_TEST_STOCK_VMLINUX, else `stock`.
+$TERRACE_TEST_VMLINUX, or the built `terrace` flavour; $TERRACE_TEST_STOCK_VMLINUX, or `stock`.
 """
 
 import os
@@ -25,7 +25,7 @@ def vmlinux() -> Path:
 
 @pytest.fixture(scope="session")
 def stock_vmlinux(vmlinux: Path) -> Path:
-    """The stock kernel, where a kernel can be booted at all."""
+    """The stock kernel, if a kernel can be booted at all."""
     del vmlinux
     given = os.environ.get("TERRACE_TEST_STOCK_VMLINUX")
     return Path(given) if given else build("stock").vmlinux

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs in the guest: tries every knob's file with good and bad values, and prints what was not as documented."""
+"""Runs in the guest: write valid and invalid values to every knob's file, and print differences
+from the documentation.
+"""
 
 import errno
 import json
@@ -17,7 +19,7 @@ JUNK = ("", "x", "1 2", "0x", "-1", "1.5", "1e3", "99999999999999999999", "42949
 
 
 def answer(files: KernelFiles, knob: Knob, value: str) -> str:
-    """What the kernel says to a write: '' or the name of its error."""
+    """Get the kernel's result of a write: '' or the name of its error."""
     try:
         files.write(knob.path, value)
     except KernelFileError as error:
@@ -26,7 +28,7 @@ def answer(files: KernelFiles, knob: Knob, value: str) -> str:
 
 
 def refused(files: KernelFiles, knob: Knob, value: str, expected: tuple[str, ...]) -> list[str]:
-    """Findings when a value is not refused as it should be, or changes something all the same."""
+    """Get findings if a value is not rejected as documented, or changes something in spite of it."""
     before = files.get(knob.path)
     got = answer(files, knob, value)
     after = files.get(knob.path)
@@ -38,14 +40,14 @@ def refused(files: KernelFiles, knob: Knob, value: str, expected: tuple[str, ...
 
 
 def taken(files: KernelFiles, knob: Knob, value: str) -> list[str]:
-    """Findings when a value is not taken, or is not what is read back."""
+    """Get findings if a value is not accepted, or is not the one that is read back."""
     got, after = answer(files, knob, value), files.get(knob.path)
     answer(files, knob, knob.default)
     return [] if not got and after == value else [f"{knob.name}: '{value}' is answered with '{got}', reads {after}"]
 
 
 def try_knob(files: KernelFiles, knob: Knob) -> list[str]:
-    """Everything that is not as the knob's entry in the table says."""
+    """Get all differences from the knob's entry in the table."""
     found = []
     if files.get(knob.path) != knob.default:
         found.append(f"{knob.name}: default {files.get(knob.path)}, documented {knob.default}")
@@ -64,7 +66,7 @@ def try_knob(files: KernelFiles, knob: Knob) -> list[str]:
 
 
 def undocumented(files: KernelFiles) -> list[str]:
-    """Files of the engine that the tool does not know, and those of a slow node or of place/ that are missing."""
+    """Get files of promotion that the tool does not list, and missing ones of a slow node or of place/."""
     known = {knob.path for knob in KNOBS} | {f"{MTIER}/state", f"{MTIER}/mms"}
     names = [f"{MTIER}/{name}" for name in files.names(MTIER) if "." not in name]
     for group in ("scan", "promote", "place"):
@@ -76,7 +78,7 @@ def undocumented(files: KernelFiles) -> list[str]:
 
 
 def odd_values(files: KernelFiles) -> list[str]:
-    """Files of place/ and of slow nodes that hold something else than the tool reads, with the engine on."""
+    """Get files of place/ and of slow nodes with other contents than the tool reads, with promotion on."""
     numbers = [f"{PLACE}/{name}" for name in PLACE_NUMBERS]
     nodes = [name for name in files.names(MTIER) if name.startswith("node")]
     for node in nodes:

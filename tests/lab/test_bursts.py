@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A workload with another one beside it for a while: the first has to last longer, so the host's speed has a say."""
+"""A workload with a second one at the same time: the first has to take longer, which depends on the
+speed of the host.
+"""
 
 import json
 import subprocess
@@ -43,7 +45,7 @@ def test_another_workload_works_beside_the_first(build: Path) -> None:
     other = burst["result"]
     assert (other["workload"], other["ok"], other["ops"]) == ("buildlike", True, 8)
     assert len(other["threads"]) == 4
-    # Its time is that of its work: it was prepared before, and its checks came after.
+    # Its time is that of its work: preparation and checks are outside.
     assert other["elapsed_ns"] / 1e6 <= burst["end_ms"] - burst["begin_ms"]
 
 

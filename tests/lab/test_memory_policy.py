@@ -13,7 +13,7 @@ from terrace.testing.compile import compile_programs
 from terrace.testing.programs import find_programs
 
 TERRACE = str(repo_root() / "terrace")
-# The same for a shell: the way to it may have spaces.
+# The same for a shell: the path may have spaces.
 CALL = shlex.quote(TERRACE)
 
 
@@ -32,7 +32,7 @@ def make(out: Path) -> None:
 
 
 def shown(text: str) -> dict[str, Any]:
-    """The last JSON document in what a guest printed."""
+    """The last JSON document in a guest's output."""
     document: dict[str, Any] = json.loads(text[text.rindex("\n{") :] if "\n{" in text else text)
     return document
 
@@ -40,7 +40,7 @@ def shown(text: str) -> dict[str, Any]:
 def test_the_sample_of_two_threads_and_exec(vmlinux: Path, tmp_path: Path) -> None:
     make(tmp_path)
     run = f"{CALL} exec --weighted-interleave 0=9,1=1 --"
-    # The sample as it was published: 256 MB in one piece, and as much in pages, by each thread.
+    # The published sample: 256 MB in one piece, and the same size in pages, by each thread.
     out = guest(vmlinux, f"{tmp_path}/policy && {tmp_path}/two_threads && {run} {CALL} spread 40M --json")
     assert "not ok" not in out
     assert "all mappings have a sixth" in out
@@ -63,7 +63,8 @@ def test_node_sets_and_weights_reach_the_kernel(vmlinux: Path) -> None:
     assert [(entry["weight"], entry["own"]) for entry in found["weights"]] == [(4, True), (4, True)]
     assert policy("--interleave all")["nodes"] == [0, 1, 2]
     assert policy("--membind 1-2") | {"weights": []} == policy("--membind '!0'")
-    # The machine's HMAT tells of every node; a measurement would have said so on stderr, and need not.
+    # The machine's HMAT has every node, so no measurement is needed; one would be reported on
+    # stderr.
     auto = policy("--weights auto")
     assert [entry["node"] for entry in auto["weights"]] == [0, 1, 2]
     assert auto["weights"][0]["weight"] > auto["weights"][1]["weight"] >= auto["weights"][2]["weight"] >= 1
@@ -81,7 +82,7 @@ def test_weights_are_those_of_the_cpus_that_a_program_may_use(vmlinux: Path) -> 
 
 
 def test_a_file_in_memory_gets_weights_of_its_own(vmlinux: Path) -> None:
-    # Three of four pages of the file go to node 1, whoever writes it.
+    # Three of four pages of the file are on node 1, for any writer.
     script = f"""
         file=$TERRACE_SCRATCH/table; truncate -s 8M $file
         {CALL} exec --weighted-interleave 0=1,1=3 --range-file $file -- true
@@ -119,7 +120,7 @@ def test_policies_without_weights_cost_what_they_did(vmlinux: Path, stock_vmlinu
     ((_, path),) = compile_programs([program])
 
     def faults(kernel: Path) -> dict[str, float]:
-        """Instructions' worth of guest time for a fault."""
+        """Guest time of a fault in instructions."""
         command = [TERRACE, "lab", "run", "--vmlinux", str(kernel), "--icount", "3", "--", str(path), "base"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return {name: float(number) for name, number in re.findall(r"(\w+) ([\d.]+) ns", done.stdout)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""status, set, features, doctor and exec on the kernel they are for, in the guest."""
+"""status, set, features, doctor and exec on the Terrace kernel, in the guest."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from terrace.paths import repo_root
 TERRACE = str(repo_root() / "terrace")
 REFERENCE = repo_root() / "docs" / "reference"
 
-# Memory that starts on the slow node and is used all the time; then one look at what came of it.
+# Memory that starts on the slow node and is used all the time; then one read of the result.
 LOAD = """
 import ctypes, mmap, random, subprocess, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -52,7 +52,7 @@ def validate(document: object, kind: str) -> None:
 
 @pytest.fixture(scope="module")
 def engine(vmlinux: Path) -> None:
-    """Skip on kernels without the engine."""
+    """Skip on kernels without promotion."""
     if guest(vmlinux, "test -d /sys/kernel/mm/mtier").returncode != 0:
         pytest.skip("this kernel has no promotion engine")
 
@@ -89,7 +89,7 @@ def test_pages_move_and_status_shows_it(vmlinux: Path) -> None:
     assert slow["promoted"] == counters["pgpromote_success"] >= 3891
     assert "kmtierd" in {daemon["name"] for daemon in document["daemons"]}
     assert document["engine"]["place"]["why"] != "none"
-    # A burst that is under way adds its pages to these sums when it ends.
+    # A burst in progress adds its pages to these sums at its end.
     assert document["engine"]["place"]["promoted"] <= slow["promoted"]
     assert document["reasons"] and document["unreadable"] == []
 
@@ -103,7 +103,7 @@ def test_top_finds_the_process_on_slow_memory(vmlinux: Path) -> None:
     first = told["root"]["rows"][0]
     assert (first["pid"], first["name"], first["user"]) == (told["pid"], "\033[2Jslowdb", "root")
     assert first["node_bytes"]["1"] >= 64 << 20
-    # Somebody else is told its total, and nothing of its nodes.
+    # Another user gets its total, and nothing about its nodes.
     seen = next(row for row in told["nobody"]["rows"] if row["pid"] == told["pid"])
     assert seen["node_bytes"] is None and seen["total_bytes"] >= 64 << 20 and seen["user"] == "root"
     assert told["nobody"]["nodes_unknown"] >= 1
@@ -126,7 +126,7 @@ def test_refusals_name_file_value_and_range(vmlinux: Path) -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_every_capability_can_be_set_and_is_told(vmlinux: Path) -> None:
-    """set knew the engine and three files of the stock kernel, status two capabilities."""
+    """set knew promotion and three files of the stock kernel, status two capabilities."""
     script = (
         "mkdir /sys/fs/cgroup/db && echo +cpuset > /sys/fs/cgroup/cgroup.subtree_control || exit 99;"
         "./terrace set enabled=1 demotion_enabled=1 numa_balancing=1 tlb_defer.mode=quarantine weights.auto=on "
@@ -151,7 +151,8 @@ def test_every_capability_can_be_set_and_is_told(vmlinux: Path) -> None:
     assert told["auto_migration"]["cgroups"] == {"db": "1"}
     assert told["migrate_on_fault"]["cgroups"] == {"db": "2"}
     assert told["migrate_on_fault"]["settings"] == {"migrate_on_fault.rate_mbps": "64"}
-    # The weight that was set before a refusal is back, and so is auto, which it had ended.
+    # The weight that was set before the error is restored, and so is auto, which the weight had
+    # switched off.
     values = {knob["knob"]: knob["value"] for knob in knobs["knobs"]}
     assert all(knob["present"] for knob in knobs["knobs"])
     assert {name: values[name] for name in told["weights"]["settings"]} == told["weights"]["settings"]
@@ -192,7 +193,7 @@ cat $TERRACE_SCRATCH/applied
 
 @pytest.mark.usefixtures("engine")
 def test_an_ordinary_user_reads_and_cannot_write(vmlinux: Path) -> None:
-    # The checkout may lie where only its owner gets, as below /root.
+    # The checkout may be in a folder of its owner only, such as /root.
     script = (
         "cp -r terrace src $TERRACE_SCRATCH && chmod -R a+rX $TERRACE_SCRATCH && cd $TERRACE_SCRATCH || exit 99;"
         "setpriv --reuid 65534 --regid 65534 --clear-groups ./terrace status --json --interval 0;"
@@ -208,7 +209,7 @@ def test_an_ordinary_user_reads_and_cannot_write(vmlinux: Path) -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_the_exporter_tells_of_every_counter(vmlinux: Path) -> None:
-    """The names in its table are those of the kernel, and a name of a group that has to be escaped comes through."""
+    """The names in its table are those of the kernel, and a group name that needs escaping is exported."""
     group = "echo +memory >/sys/fs/cgroup/cgroup.subtree_control && mkdir '/sys/fs/cgroup/a\\x2d\"b'"
     done = guest(vmlinux, f"{group} && ./terrace set enabled=1 >&2 && ./terrace exporter --json")
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""record and report in the guest: the trace has what the kernel counted, and says whose it was."""
+"""record and report in the guest: the trace agrees with the kernel's counters, and has the owners."""
 
 import json
 import os
@@ -18,7 +18,7 @@ TERRACE = str(repo_root() / "terrace")
 SCHEMA = repo_root() / "docs/reference/schema"
 PAGES = 4096
 
-# Memory that starts on the slow node, and of which every page is used all the time; one line says whose it was.
+# Memory that starts on the slow node, with all pages used all the time; one line has its owner.
 LOAD = f"""
 import ctypes, mmap, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -78,7 +78,7 @@ def test_the_trace_has_what_was_counted_and_says_whose(vmlinux: Path) -> None:
     done = guest(vmlinux, names + SCRIPT)
     assert done.returncode == 0, done.stderr
     pid, instances, tracing_on, theirs, ours, recorded, reported = done.stdout.splitlines()
-    # What somebody else traces goes on, and nothing of ours is left.
+    # Traces of other programs continue, and nothing of this recording is left.
     assert (instances, tracing_on, theirs, ours) == ("0", "1", "1", "0")
     documents = {}
     for kind, text in (("record", recorded), ("report", reported)):
@@ -96,7 +96,8 @@ def test_the_trace_has_what_was_counted_and_says_whose(vmlinux: Path) -> None:
     assert 0 < waited["p50_ns"] <= waited["max_ns"] < 60_000_000_000
 
 
-#: Kills a recording, first alone and then with its keeper; prints how many instances, recorders and folders are left.
+#: Kills a recording, first alone and then with its keeper; prints how many instances, recorders and
+#: folders are left.
 KILLED = """
 cd /tmp
 await() { for i in $(seq 200); do eval "$1" && return; sleep 0.5; done; echo "not in time: $1"; exit 1; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Workloads on a machine that has two nodes: memory begins where the options say, and less of it with ballast."""
+"""Workloads on a machine with two nodes: memory starts on the nodes of the options, and ballast reduces it."""
 
 import json
 import random
@@ -28,7 +28,7 @@ EXTRA = {
 
 
 def call(program: Path) -> str:
-    """A program as a word for the shell: the way to it may have spaces."""
+    """A program as a word for the shell: the path may have spaces."""
     return shlex.quote(str(program))
 
 
@@ -90,7 +90,7 @@ def test_ballast_leaves_so_much_above_what_the_kernel_keeps_free(vmlinux: Path, 
     assert result.exit_code == 0, result.stderr.decode()
     said = result.stdout.decode()
     low = zone_figures(said, 0, "low")
-    assert low > 512  # 2M: otherwise this test says nothing
+    assert low > 512  # 2M: otherwise this test proves nothing
     left = (zone_figures(said, 0, "free") - low) * PAGE
     # Lists of single CPUs and starting cat account for up to 4M; without the reserve it was off by 33M and more.
     assert abs(left - (32 << 20)) < 12 << 20
@@ -101,8 +101,8 @@ def test_ballast_leaves_what_it_is_told(vmlinux: Path) -> None:
     script = [f"{call(ballast)} --node 0 --leave 48M -- {call(program)} --size 64M --iterations 1"]
     (result,) = in_guest(vmlinux, *script)
     by_node = result["placed_first"]["by_node"]
-    # 9,747 to 12,376 pages in eleven runs, of 12,288: what lists of single CPUs have is not free, but found.
-    # They account for up to 4M; this is three times that.
+    # 9,747 to 12,376 pages in eleven runs, of 12,288: pages in lists of single CPUs are not free,
+    # but can be allocated. They account for up to 4M; this is three times that.
     assert 0 < by_node["0"] < 60 * 256
     assert by_node["1"] == 64 * 256 - by_node["0"]
 
@@ -122,12 +122,12 @@ def test_the_interpreters_of_pyheap_fill_fast_memory_first_and_then_the_other(vm
     # The probes are spread evenly over the same pages; one node's share of 512 has a deviation of 2 %.
     assert known == 512
     assert fast / known == pytest.approx(by_node["0"] / short["placed_first"]["pages"], abs=0.08)
-    # Bound for life: what is new since the region began is there, too.
+    # Bound for life: pages allocated since the region began are there too.
     assert set(slow["placed_first"]["by_node"]) == set(slow["placed_last"]["by_node"]) == {"1"}
     assert slow["checksum"] == short["checksum"]
 
 
-# migrate_pages(2) from node 0 to node 1, for the process that is given.
+# migrate_pages(2) from node 0 to node 1, for the given process.
 MOVE_IT_ALL = """
 import ctypes, sys
 mask = lambda node: ctypes.byref(ctypes.c_ulong(1 << node))
@@ -145,14 +145,14 @@ def test_what_ballast_holds_cannot_be_moved(vmlinux: Path) -> None:
     before, after, _ = (text for text in result.stdout.decode().split("======"))
     held = zone_figures(before, 0, "managed") - zone_figures(before, 0, "free")
     assert held > 64 << 20 >> 12
-    # It all came free when it was mlocked; python3 takes some.
+    # All of it was freed when it was mlocked; python3 takes some.
     assert zone_figures(after, 0, "free") - zone_figures(before, 0, "free") < 16 << 20 >> 12
 
 
 @pytest.mark.parametrize("size", ["64M", "256M", "1G"])
 @pytest.mark.parametrize("dram", ["1/4", "1/2", "1"])
 def test_an_oracle_places_its_pages_on_what_ballast_leaves(vmlinux: Path, tmp_path: Path, size: str, dram: str) -> None:
-    """Hot pages lie scattered: when each run was a mapping of its own, the VMAs took the DRAM that was left."""
+    """Hot pages are scattered: when each run was a separate mapping, the VMAs took the remaining DRAM."""
     cell = Cell(
         "x",
         "abench",

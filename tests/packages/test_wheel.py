@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tool installed from a checkout by pip, pipx and uv: all of the lab is there, and needs no checkout any more."""
+"""The tool installed from a checkout by pip, pipx and uv: the whole lab works, without the checkout."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _DATA = "terrace/_checkout/"
 
 @dataclass
 class Tool:
-    """An installed `terrace`, a home of its own, and the words that take it away again."""
+    """An installed `terrace`, its home folder, and the command that uninstalls it."""
 
     name: str
     folder: Path
     program: Path
     uninstall: Sequence[object]
     env: dict[str, str]
-    #: Of every installed file, before it was used.
+    #: Hashes of every installed file, before its use.
     digests: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -57,7 +57,7 @@ class Tool:
 
 
 def run(words: Sequence[object], **env: object) -> str:
-    """What it prints; fails the test with all of it when it fails."""
+    """Get the output of a command; a failure fails the test with the output."""
     done = subprocess.run(
         [str(word) for word in words],
         stdout=subprocess.PIPE,
@@ -71,13 +71,13 @@ def run(words: Sequence[object], **env: object) -> str:
 
 
 def listed(*folders: str) -> list[str]:
-    """What git has, or would have."""
+    """List the files of git, including new ones."""
     words = ["git", "-C", repo_root(), "ls-files", "-z", "--cached", "--others", "--exclude-standard", *folders]
     return sorted(name for name in run(words).split("\0") if name and (repo_root() / name).is_file())
 
 
 def carried() -> list[str]:
-    """Folders that the wheel has to have."""
+    """List the folders that the wheel must have."""
     config = tomllib.loads((repo_root() / "pyproject.toml").read_text())
     names: list[str] = config["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     return names
@@ -85,7 +85,7 @@ def carried() -> list[str]:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout as a fresh clone has it."""
+    """A checkout like a fresh clone."""
     folder = tmp_path_factory.mktemp("clone") / "terrace"
     for name in listed():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that has pip, pipx and uv."""
+    """The programs of an environment with pip, pipx and uv."""
     folder = tmp_path_factory.mktemp("installers")
     run([sys.executable, "-m", "venv", folder])
     run([folder / "bin/pip", "--quiet", "install", "pipx", "uv"])
@@ -114,7 +114,7 @@ def wheel(copy: Path, installers: Path, tmp_path_factory: pytest.TempPathFactory
 def tool(
     request: pytest.FixtureRequest, copy: Path, installers: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tool]:
-    """Installed from a copy that is deleted then, with the kernels that were built before."""
+    """Installed from a copy that is deleted afterwards, with the kernels that were built before."""
     base = tmp_path_factory.mktemp(request.param)
     mine = base / "checkout"
     shutil.copytree(copy, mine)
@@ -128,7 +128,7 @@ def tool(
         called = [str(installers / "pipx")] if request.param == "pipx" else [str(installers / "uv"), "tool"]
         words = ["env", f"PIPX_HOME={place}", f"PIPX_BIN_DIR={programs}", *called]
         words[1:1] = [f"UV_TOOL_DIR={place}", f"UV_TOOL_BIN_DIR={programs}", f"UV_CACHE_DIR={base}/uv"]
-        # The interpreter that is here: uv would get one of its own.
+        # The present interpreter: uv would install another one.
         run([*words, "install", "--python", Path(sys.base_prefix) / "bin/python3", mine])
         program = programs / "terrace"
         uninstall = [*words, "uninstall", "terrace"]
@@ -140,7 +140,7 @@ def tool(
         if (cache_dir() / name).exists():
             (cache / name).symlink_to(cache_dir() / name)
     env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(home), "TERRACE_CACHE": str(cache)}
-    # One for all of them.
+    # One cache for all of them.
     env["PIP_CACHE_DIR"] = str(tmp_path_factory.getbasetemp() / "pip")
     found = Tool(request.param, place, program, uninstall, env)
     found.digests = digests(place)
@@ -152,15 +152,15 @@ def tool(
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | 0o200)
     run(uninstall)
-    # Nothing of the tool is left but what it made in its cache; pipx and uv keep notes of their own.
+    # Only files that it created in its cache are left; pipx and uv keep separate notes.
     assert not program.exists()
     assert not [path for path in place.rglob("*") if "terrace" in path.relative_to(place).parts]
-    # The kernel asks for rustc, and where that is rustup's, it makes its own folder.
+    # The kernel build calls rustc, and that of rustup creates a folder.
     assert not [path for path in home.iterdir() if path.name != ".rustup"]
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of every file but what Python keeps of its modules."""
+    """Hash every file except Python's compiled modules."""
     files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -238,11 +238,11 @@ def test_what_works_on_a_checkout_is_refused(tool: Tool) -> None:
 
 
 def test_a_verb_with_packages_of_its_own_gets_them(tool: Tool) -> None:
-    """Into an environment in the cache, from the list that came along; the decision is compiled there, too."""
+    """Into an environment in the cache, from the included list; the decision code is compiled there too."""
     words = ["sim", "--hosts", "L", "--dram", "1/2", "--loads", "zipf0.99", "--policies", "static", "--json"]
     assert json.loads(tool(*words).stdout)["kind"]
     (made,) = (tool.cache / "venv").glob("plot-*")
-    # It outlives the tool: made from the interpreter below it.
+    # It outlives the tool: created from the base interpreter.
     assert str(tool.folder) not in (made / "bin/python3").resolve().as_posix()
 
 
@@ -259,5 +259,5 @@ def test_its_kernel_is_the_checkouts_and_boots(tool: Tool) -> None:
 
 
 def test_nothing_was_written_where_it_is_installed(tool: Tool) -> None:
-    """Not by root either, for whom no folder is read-only. The last of the tests that use it."""
+    """Not even by root, for whom no folder is read-only. The last of the tests that use it."""
     assert digests(tool.folder) == tool.digests

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Small copies of /proc and /sys, written file by file, for the tests of the operator's verbs."""
+"""Small copies of /proc and /sys, written file by file, for the tests of the operator's subcommands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def cxl(number: int = 1, tier: int = 22, **more: object) -> FakeNode:
     return FakeNode(number, tier, latency_ns=400, bandwidth_mbps=5120, engine=engine | given, **more)  # type: ignore[arg-type]
 
 
-#: What place/ says before the first burst, and after one that moved pages until the rest were alike.
+#: Contents of place/ before the first burst, and after one that migrated pages until slow and fast
+#: ones were equal.
 NO_BURST = {"why": "none"} | dict.fromkeys(PLACE_NUMBERS, "0")
 BURST = {
     "why": "alike",
@@ -61,7 +62,7 @@ BURST = {
 
 
 class Tree:
-    """A folder that looks like the root of a machine."""
+    """A folder with the layout of a machine's root."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -84,7 +85,7 @@ class Tree:
         self.put(f"proc/{pid}/schedstat", f"{nanoseconds} 0 1")
 
     def capabilities(self) -> None:
-        """All of ours that are not the engine's, as after boot, and a control group with one below it."""
+        """All capabilities other than promotion, as after boot, and a control group with a child."""
         for knob in KNOBS:
             if knob.option and not knob.path.startswith(MTIER):
                 self.put(knob.path, knob.default)
@@ -144,13 +145,13 @@ class Tree:
         self.bus("cxl", name, place)
 
     def place(self, **values: str) -> None:
-        """What the last burst said: BURST, but for these."""
+        """The results of the last burst: BURST, with these changes."""
         for name, text in (BURST | values).items():
             self.put(f"{PLACE}/{name}", text)
 
 
 def build(root: Path, nodes: list[FakeNode], *, engine: bool = True, enabled: bool = True, release: str = "") -> Tree:
-    """A machine with these nodes, with or without our kernel."""
+    """A machine with these nodes, with or without the Terrace kernel."""
     tree = Tree(root)
     tree.put("proc/sys/kernel/osrelease", release or ("6.12.117-terrace" if engine else "6.12.117"))
     tree.put("proc/sys/kernel/numa_balancing", "0")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace apply and set --save: the kernel is as the file says, or as it was; and the file as the kernel is."""
+"""terrace apply and set --save: the kernel has the values of the file, or the old ones; and the
+file those of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def tree(tmp_path: Path) -> Tree:
 
 
 class Weights(KernelFiles):
-    """A kernel in which a weight ends auto, and auto sets the weights to 3 and 1; ``refused`` is a path it refuses."""
+    """A kernel in which a weight switches auto off, and auto sets the weights to 3 and 1;
+    ``refused`` is a path that it rejects.
+    """
 
     refused = ""
 
@@ -125,7 +129,7 @@ def test_the_file_is_applied_again_and_undone(tree: Tree, capsys: pytest.Capture
     assert go(tree, "--undo", "--json") == 0
     undone = json.loads(capsys.readouterr().out)
     validate(undone)
-    # The engine first: nothing runs without its limits.
+    # Promotion first: nothing runs without its limits.
     assert [one["knob"] for one in undone["changes"]] == [
         "enabled",
         "auto_migration",
@@ -148,7 +152,7 @@ def test_a_line_that_has_gone_gives_the_old_value_back(tree: Tree, capsys: pytes
     assert go(tree) == 0
     assert "promote.rate_mbps: 77 MiB/s (was 500 MiB/s)" in capsys.readouterr().out
     assert differences(before, values(tree)) == {"enabled": "1", "node1": "4"}
-    # Two files later it still is the value from before the first.
+    # Two files later it is still the value from before the first.
     go(tree, "--undo")
     assert values(tree) == before
 
@@ -229,7 +233,7 @@ def test_check_needs_no_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_one_cgroup_alone(tree: Tree) -> None:
-    """As the unit of a service asks for it, whose cgroup is made each time it starts."""
+    """As in the unit of a service, whose cgroup is created at each start."""
     given_file(tree, TEXT)
     before = values(tree)
     assert go(tree, "--cgroup", "db") == 0
@@ -240,7 +244,7 @@ def test_one_cgroup_alone(tree: Tree) -> None:
     assert values(tree) == with_all
     with pytest.raises(UsageError, match="there is no cgroup /sys/fs/cgroup/not/there"):
         go(tree, "--cgroup", "not/there")
-    # Its cgroup gone, there is nothing of it to put back.
+    # Without the cgroup there is nothing to restore.
     shutil.rmtree(tree.root / CGROUPS / "db")
     assert go(tree, "--undo") == 0
     assert not (tree.root / STATE).exists()
@@ -274,7 +278,7 @@ def test_words_that_do_not_go_together(tree: Tree) -> None:
 
 
 def test_who_may_not_write_is_told_so() -> None:
-    """Nobody makes folders in /proc."""
+    """No user can create folders in /proc."""
     with pytest.raises(TerraceError, match="cannot write below .*run as root"), alone(KernelFiles("/proc/self")):
         pass
 
@@ -296,7 +300,8 @@ def test_saving_with_a_knob_and_its_value(tree: Tree, capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert go(tree) == 0
     assert "3 settings, all in force already" in capsys.readouterr().out
-    # Undone is what was saved, too: the unit's stop puts back what the file sets, by whichever way it was set.
+    # Saved values are undone as well: the unit's stop restores all knobs of the file, set in any
+    # way.
     go(tree, "--undo")
     assert (tree.root / MTIER / "promote/rate_mbps").read_text() == "1024\n"
     assert (tree.root / "sys/kernel/mm/numa/demotion_enabled").read_text() == "true\n"
@@ -311,7 +316,7 @@ def test_a_value_that_is_refused_is_not_saved(tree: Tree, monkeypatch: pytest.Mo
 
 
 def test_when_the_file_cannot_be_written_nothing_is_noted(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was noted would have been put back by the next apply, as if a line had gone."""
+    """Otherwise the next apply would have restored them, as if a line had been removed."""
     before = values(tree)
 
     def full(path: Path, data: bytes) -> None:
@@ -326,7 +331,7 @@ def test_when_the_file_cannot_be_written_nothing_is_noted(tree: Tree, monkeypatc
 def test_what_is_not_put_back_is_told_and_the_rest_is(
     tree: Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first refusal while putting back left everything before it as the failed command had made it."""
+    """The first error of a restore left everything before it as the failed command had set it."""
     before = values(tree)
 
     class Stuck(Weights):
@@ -373,7 +378,7 @@ def test_saving_all_that_is_set(tree: Tree, capsys: pytest.CaptureFixture[str]) 
     saved = "engine.enabled = true\nengine.scan.delay_ms = 5000\nweights.auto = true\n"
     assert (tree.root / FILE).read_text() == saved
     assert values(tree) == before
-    # What is in the file follows the kernel, even to the default.
+    # Values in the file follow the kernel, even to the default.
     run(*words, "delay=default", "weights.node1=6")
     run(*words, "--save")
     saved = saved.replace("5000", "100").replace("auto = true", "auto = false")
@@ -431,7 +436,8 @@ def test_after_any_files_it_is_as_the_last_one_says(
             applied = Applied(kernel)
             planned = apply.plan(kernel, Path("x"), wanted, applied)
             apply.carry_out(kernel, planned, applied, lambda _: None, lambda *_: None)
-            # As the file says; and what it does not touch as at the start, whatever the files before it said.
+            # Knobs of the file have its values; all others have their initial ones, after any
+            # earlier files.
             assert all(knobs.current(kernel, one.knob) == one.value for one in wanted)
             paths = {one.knob.path for one in wanted}
             if any(path.startswith(WEIGHTS) for path in paths):
@@ -456,7 +462,7 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
         unit.text(Path('/a "b"/terrace'), "")
     if not shutil.which("systemd-analyze"):
         pytest.skip("no systemd-analyze here")
-    # It looks whether the program is there, and so whether it reads the path as we mean it.
+    # systemd checks that the program exists, and so that it parses the path as intended.
     path = tmp_path / unit.NAME
     path.write_text(text)
     exporter = repo_root() / "debian/terrace-tools.terrace-exporter.service"
@@ -464,5 +470,5 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     for name in (unit.NAME, "terrace-exporter.service"):
         words = ["systemd-analyze", "verify", "--man=no", str(tmp_path / name)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
-        # What it says of other units of this machine is not about ours.
+        # Its messages about other units of this machine do not matter.
         assert [line for line in done.stderr.splitlines() if "terrace" in line] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What bench.toml may say, and the matrix of cells that it makes."""
+"""Valid contents of bench.toml, and the matrix of its cells."""
 
 import json
 import shlex
@@ -30,7 +30,7 @@ def test_every_size_dram_policy_and_seed_is_a_cell_the_small_ones_first() -> Non
     assert cells[0].name == "32M-spare-all-dram-seed1"
     assert cells[-1].name == "64M-dram1of4-terrace-seed2"
     assert len({cell.name for cell in cells}) == len(cells)
-    # 2 sizes x 2 seeds x (3 policies x 2 amounts of DRAM + 2 bounds that know no limit of it)
+    # 2 sizes x 2 seeds x (3 policies x 2 amounts of DRAM + 2 bounds without a limit of it)
     assert len(cells) == 2 * 2 * (3 * 2 + 2)
 
 
@@ -56,7 +56,7 @@ def test_the_machine_leaves_a_part_of_the_load_in_fast_memory() -> None:
 
 
 def test_no_recorded_command_carries_a_folder_of_who_ran_it() -> None:
-    """Commands of `oracle` had the temporary folder of their run in them, and what a ballast started its checkout's."""
+    """Commands of `oracle` contained the temporary folder of their run, and those with ballast the checkout's."""
     found = sorted((repo_root() / "bench").glob("*/results/*.json"))
     assert found
     for path in found:
@@ -76,7 +76,7 @@ def test_one_kernel_may_run_all_policies() -> None:
     assert flavours_of(own.cells()) == {"stock", "terrace"}
     assert "kernel" not in own.cells()[0].key()
     one = parse_text(TEXT + 'kernel = "terrace"\n')
-    # Those of the runs before, too, which have a policy of stock's.
+    # Those of the first passes too, which have a policy of stock.
     assert flavours_of(one.cells()) == {"terrace"}
     assert one.cells()[0].key()["kernel"] == "terrace"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The published results are what the files say, and figures are what guests and plugin said."""
+"""The published results match the files, and the figures match the output of guests and plugin."""
 
 import json
 from fractions import Fraction

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who runs when: places, memory, needs, workers that die."""
+"""The order of tasks: places, memory, dependencies, workers that die."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ GIB = 1 << 30
 
 
 class Fake:
-    """Ends one task at a time, the oldest first; `dies` says how often a task's worker dies."""
+    """Ends one task at a time, the oldest first; `dies` is the number of deaths of a task's worker."""
 
     def __init__(self, places: int = 2, memory: int | None = None, dies: dict[str, int] | None = None) -> None:
         self.places, self.memory = places, memory
@@ -55,7 +55,7 @@ def test_never_more_than_places_nor_more_than_memory() -> None:
     assert set(_run(tasks, fake).values()) == {"good"}
     assert fake.most_tasks <= 3
     assert fake.most_memory <= 10 * GIB
-    # What does not fit is passed by what does.
+    # A task that does not fit is overtaken by one that does.
     assert fake.started[:2] == ["t0", "t2"]
 
 
@@ -79,7 +79,7 @@ def test_a_task_whose_workers_die_twice_has_failed_and_others_go_on() -> None:
 
 
 def test_a_task_whose_worker_died_runs_alone_the_second_time() -> None:
-    """Beside the others it may die of what they take, or they of what it takes."""
+    """With other tasks it may die of their memory, or they of its memory."""
     fake = Fake(places=3, dies={"a": 1})
     beside: dict[int, list[str]] = {}
     submit = fake.submit
@@ -93,7 +93,7 @@ def test_a_task_whose_worker_died_runs_alone_the_second_time() -> None:
     assert set(_run(tasks, fake).values()) == {"good"}
     assert fake.started == ["a", "b", "c", "a", "d", "e"]
     assert beside[3] == []
-    # Nor does anybody start beside it.
+    # And no other task starts while it runs.
     assert beside[4] == []
     assert beside[5] == ["d"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The dashboard for Grafana: it parses, and every query asks for what the exporter gives, by labels that are there."""
+"""The dashboard for Grafana: it parses, and every query uses metrics and labels of the exporter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from terrace.exporter.table import METRICS
 
 #: Prometheus adds these to every series itself.
 FROM_PROMETHEUS = {"instance", "job"}
-#: What of PromQL the dashboard uses; any other word is a metric, or a mistake.
+#: Words of PromQL in the dashboard; any other word is a metric, or a mistake.
 WORDS = {"by", "on", "ignoring", "group_left", "and", "rate", "sum", "topk"}
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SELECTOR = re.compile(r"(\w+)\{([^}]*)\}")
@@ -44,7 +44,7 @@ def queries() -> Iterator[tuple[str, str, str]]:
 
 
 def for_all(query: str, interval: str) -> str:
-    """What Grafana asks with all machines, nodes and groups chosen, and rates over ``interval``."""
+    """The query of Grafana with all machines, nodes and groups selected, and rates over ``interval``."""
     return re.sub(r"\$(?:instance|node|cgroup)", ".*", query.replace("$__rate_interval", interval))
 
 
@@ -57,7 +57,7 @@ def words(query: str) -> set[str]:
 
 @pytest.fixture
 def exported(tmp_path: Path) -> dict[str, dict[str, set[str]]]:
-    """Every metric on a machine that has everything: its labels, and their values there."""
+    """Every metric on a machine with all capabilities: its labels, and their values there."""
     full(tmp_path)
     found: dict[str, dict[str, set[str]]] = {}
     for family in families(tmp_path):
@@ -120,7 +120,7 @@ def test_every_label_is_there(exported: dict[str, dict[str, set[str]]]) -> None:
 
 
 def test_every_label_of_a_legend_is_left_by_its_query() -> None:
-    """Where a query ends in a sum, only the labels after `by` are."""
+    """If a query ends in a sum, only the labels after `by` are left."""
     for title, query, legend in queries():
         if by := re.match(r"(?:topk\(\d+, )?sum by \(([^)]*)\)", query):
             left = {label.strip() for label in by[1].split(",")}
@@ -154,7 +154,7 @@ def test_promtool_reads_every_query(tmp_path: Path) -> None:
 
 
 def five_minutes(root: Path) -> Iterator[dict[str, str]]:
-    """Two machines that have everything, as promtool takes their series: counters grow, gauges stay."""
+    """Two machines with all capabilities, as series for promtool: counters grow, gauges stay."""
     full(root)
     for family in families(root):
         for sample in family.samples:
@@ -167,7 +167,7 @@ def five_minutes(root: Path) -> Iterator[dict[str, str]]:
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool: it is in the Debian package prometheus")
 def test_every_query_has_an_answer_for_both_of_two_machines(tmp_path: Path) -> None:
-    """By Prometheus' own engine: a join finds its partner, and only one."""
+    """Evaluated by Prometheus itself: a join finds exactly one partner."""
     tests = [
         {
             "expr": f"count(count by (instance) ({for_all(query, '1m')}))",

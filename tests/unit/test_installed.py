@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tool as a wheel has it: where its files are, which program it is, where it builds, and what it refuses."""
+"""The tool installed from a wheel: its files, its program, its build folder, and the commands that it rejects."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from terrace.errors import MissingError
 from terrace.kernel import series
 from terrace.paths import Installation, repo_root
 
-#: What these tests ask for; all of it is the suite's (tests/packages/test_wheel.py).
+#: Files that these tests need; the suite tests all of them (tests/packages/test_wheel.py).
 CARRIED = ("configs", "hooks", "requirements", "topologies", "bench/smoke", "docs/reference/settings.md")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as pip fills it, in an environment of its own."""
+    """A folder as installed by pip, in a separate environment."""
     site = tmp_path_factory.mktemp("env") / "lib/python3/site-packages"
     unwanted = shutil.ignore_patterns("__pycache__")
     shutil.copytree(repo_root() / "src/terrace", site / "terrace", ignore=unwanted)
@@ -36,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(source, target)
     program = site.parents[2] / "bin/terrace"
     program.parent.mkdir()
-    # Later versions of importlib.metadata pass over what is noted and not there.
+    # Later versions of importlib.metadata skip missing files.
     program.touch()
     notes = site / "terrace-0.1.dist-info"
     notes.mkdir()
@@ -47,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def wheel(site: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """This process believes to be the installed tool."""
+    """Make this process behave as the installed tool."""
     monkeypatch.setattr(paths, "package_dir", lambda: site / "terrace")
     monkeypatch.setenv("TERRACE_CACHE", str(tmp_path / "cache"))
     return site
@@ -84,7 +84,7 @@ def test_a_wheel_has_the_lab_and_is_no_checkout(wheel: Path) -> None:
 
 
 def test_the_program_is_the_one_that_the_installer_made(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the one beside the interpreter, which may be of a verb's own environment."""
+    """Not the one next to the interpreter, which may belong to the environment of a subcommand."""
     assert paths.front_door() == wheel.parents[2] / "bin/terrace"
     monkeypatch.setattr(paths, "package_dir", lambda: wheel / "elsewhere/terrace")
     monkeypatch.setattr(paths, "has_lab", lambda: True)
@@ -93,7 +93,7 @@ def test_the_program_is_the_one_that_the_installer_made(wheel: Path, monkeypatch
 
 
 def test_a_wheel_builds_and_measures_in_the_cache(wheel: Path, tmp_path: Path) -> None:
-    """Though its folder can be written to."""
+    """Although its folder is writable."""
     assert paths.build_dir().parent == tmp_path / "cache/checkouts"
     assert paths.trees_dir() == paths.build_dir()
     assert not (paths.repo_root() / "build").exists()

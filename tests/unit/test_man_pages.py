@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Manual pages: groff takes them, they say what the headers and the kernel's source say, and their examples work."""
+"""Manual pages: groff accepts them, they agree with the headers and the kernel's source, and their examples work."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CALLS = ("set_mempolicy2", "get_mempolicy2", "mbind2")
 SETTINGS = ROOT / "docs/man/terrace.toml.5"
 PAGES = sorted([*MAN.iterdir(), *SETTINGS.parent.iterdir()])
 
-#: What functions of Linux that ours call may return, as Linux 6.12 with our hooks has them.
+#: Errors of Linux functions that the overlay calls, as in Linux 6.12 with the hooks.
 OF_LINUX = {
     "copy_struct_from_user": {"E2BIG", "EFAULT"},
     "check_zeroed_user": {"EFAULT"},
     "do_set_mempolicy": {"EINVAL", "ENOMEM"},
     "do_mbind": {"EFAULT", "EINVAL", "EIO", "ENOMEM", "EPERM"},
 }
-#: What these call of ours.
+#: Functions of the overlay that these call.
 FROM_LINUX = {"do_set_mempolicy": {"mpol2_new"}, "do_mbind": {"mpol2_new"}}
 
 
@@ -38,7 +38,7 @@ def page(call: str) -> str:
 
 
 def section(text: str, title: str) -> str:
-    """What stands below .SH ``title``, without changes of font."""
+    """The text below .SH ``title``, without changes of font."""
     found = re.search(rf"^\.SH {title}\n(.*?)(?=^\.SH |\Z)", text, re.MULTILINE | re.DOTALL)
     assert found, title
     return re.sub(r"\\f.", "", found[1])
@@ -64,7 +64,7 @@ def functions() -> dict[str, str]:
 
 
 def errors_of_source(call: str) -> set[str]:
-    """Every error that the code behind a call names, and those of the functions of Linux there."""
+    """Every error that the code of a call names, and those of the Linux functions in it."""
     bodies = functions()
     errors: set[str] = set()
     todo, seen = {call}, set[str]()
@@ -105,7 +105,7 @@ def test_a_page_is_called_what_its_file_is(path: Path) -> None:
 @pytest.mark.parametrize("call", CALLS)
 def test_every_error_of_the_source_is_in_the_page(call: str) -> None:
     named = set(re.findall(r"^\.TP\n\.B (E\w+)$", section(page(call), "ERRORS"), re.MULTILINE))
-    # The kernel answers it where the call is not built.
+    # The kernel returns it if the call is not compiled.
     assert named == errors_of_source(call) | {"ENOSYS"}
 
 
@@ -137,7 +137,7 @@ def test_every_flag_of_the_header_is_explained() -> None:
     for flag in flags:
         call = "mbind2" if flag.startswith("MPOL_MF_") else "get_mempolicy2"
         assert f"\n.TP\n.B {flag}\n" in section(page(call), "DESCRIPTION"), flag
-    # And what else it names, if only in a comment: flags that go with these, modes, the size.
+    # And everything else it names, even in a comment: flags that belong together, modes, the size.
     pages = "".join(map(page, CALLS))
     assert [name for name in sorted(set(re.findall(r"\bMPOL_[A-Z0-9_]+\b", text))) if name not in pages] == []
 
@@ -155,7 +155,7 @@ def test_the_program_compiles(call: str, tmp_path: Path) -> None:
     source = tmp_path / f"{call}.c"
     source.write_text(example(page(call)))
     assert f"syscall(__NR_{call}, " in source.read_text()
-    # The header of this kernel behind those of the machine, which does not have it
+    # The header of this kernel after those of the machine, which do not have it
     options = ["-Wall", "-Wextra", "-Werror", "-idirafter", str(HEADER.parents[1])]
     command = ["gcc", *options, "-o", str(tmp_path / call), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The matrix of configurations: what it asks the kernel for."""
+"""The matrix of configurations: the options that it requests."""
 
 from terrace.kernel import config, matrix
 
@@ -18,7 +18,7 @@ def test_an_option_of_ours_can_be_alone() -> None:
 
 
 def test_all_of_ours_are_known() -> None:
-    """A new capability is switched off where another one is to be alone."""
+    """A new capability is switched off when another one is tested alone."""
     off = set(config.parse_fragment(config.fragment_text("off"), "off"))
     assert {f"CONFIG_{option}" for option in matrix._OURS} == off
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""terrace exec's placements and terrace spread, without a kernel that has them."""
+"""The placements of terrace exec and terrace spread, on a kernel without them."""
 
 import errno
 import json
@@ -29,7 +29,7 @@ WEIGHTS = "sys/kernel/mm/mempolicy/weighted_interleave"
 
 
 class FakeCalls:
-    """Remembers what was set; ``answer`` is the errno of every call."""
+    """Remembers the requested policies; ``answer`` is the errno of every call."""
 
     def __init__(self, weights: bool = True, answer: int = 0) -> None:
         self.weights = weights
@@ -131,13 +131,13 @@ def test_auto_needs_every_bandwidth(tmp_path: Path) -> None:
     assert auto_weights(files, [0, 1]) == {0: 3, 1: 1}
     with pytest.raises(MissingError, match="bandwidth of node 2"):
         auto_weights(files, [0, 2])
-    # A measurement takes the place of all of them: one yardstick for all nodes.
+    # A measurement replaces all firmware values: the same method for all nodes.
     assert auto_weights(files, [0, 2], lambda nodes: {node: 10 if node else 90 for node in nodes}) == {0: 9, 2: 1}
     assert auto_weights(files, [0, 1], lambda nodes: {}) == {0: 3, 1: 1}
 
 
 class Copying:
-    """Time by which node's memory is copied: node 1 takes four times as long."""
+    """Time of a copy by node: node 1 takes four times as long."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -171,7 +171,7 @@ def test_measured_weights_are_told(
 def test_nothing_is_measured_where_there_is_no_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`auto` took 256 MiB of a node that was full, from whoever had them."""
+    """`auto` allocated 256 MiB on a full node, which displaced other memory."""
     files = machine(tmp_path)
     measured: list[list[int]] = []
 
@@ -205,7 +205,7 @@ def test_nothing_is_measured_where_there_is_no_room(
     with pytest.raises(TerraceError, match=r"256M of each node; free or in the page cache, node 1 has 8M\. Run"):
         place.policy_of(Placement(weights="measured"), files)
     assert len(measured) == 3
-    # Caches of 80M: four times that is more than there is.
+    # Caches of 80M: four times that exceeds the memory.
     files = with_caches(tmp_path, [0], second="2M", third="80M", sharing=1)
     node(1, 319, 0)
     with pytest.raises(
@@ -305,7 +305,7 @@ def test_a_kernel_without_weights_per_task(tmp_path: Path, capsys: pytest.Captur
     found = applied(Placement(weighted="0=9,1=1", fallback=True), files, FakeCalls(weights=False))
     assert found == [("task as far as it goes", Policy(WEIGHTED, (0, 1), {0: 9, 1: 1}))]
     assert "fallback: weights 0=2,1=1" in capsys.readouterr().err
-    # What holds for everybody is what was asked for: nothing to tell.
+    # The global weights are the requested ones: nothing to report.
     assert applied(Placement(weighted="0=2,1=1"), files, FakeCalls(weights=False))[0][0] == "task as far as it goes"
     assert capsys.readouterr().err == ""
 
@@ -367,7 +367,7 @@ def test_the_tool_calls_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert calls.get_task() == Policy(BIND, (0,))
         calls.set_task(before)
     except OSError as error:
-        # A container may not allow it, a kernel may have no NUMA.
+        # A container may forbid it, a kernel may have no NUMA.
         assert error.errno in (errno.ENOSYS, errno.EPERM)
     with pytest.raises(OSError, match="Invalid argument"):
         calls.set_task(Policy(BIND, (0,), {0: 3}))
@@ -379,7 +379,7 @@ def test_the_tool_calls_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_a_place_that_cannot_be_written_is_not_blamed_on_the_kernel(
     compiler: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """From a read-only checkout `exec --membind 0` said that the kernel refused: Read-only file system."""
+    """In a read-only checkout `exec --membind 0` reported that the kernel refused: Read-only file system."""
 
     def read_only() -> Path:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
@@ -391,7 +391,7 @@ def test_a_place_that_cannot_be_written_is_not_blamed_on_the_kernel(
         assert PolicyCalls().has_weights() in (True, False)
         assert not list(tmp_path.iterdir())
         return
-    # Not above: a library that is loaded answers to its name in this process.
+    # Not earlier: a loaded library is found by its name in this process.
     monkeypatch.setattr(library, "SONAME", "libterrace-that-is-nowhere.so")
     monkeypatch.setenv("PATH", "")
     wish = Placement(membind="0")

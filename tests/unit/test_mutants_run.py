@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Mutants as they are tried: who is caught, by whom, and what is done once only."""
+"""Runs of mutants: which are caught, by which check, and the work that is done only once."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ GOOD, BAD, REPORT = Seen("pass"), Seen("fail", "it said so"), Seen("fail", "the 
 
 
 class House:
-    """Kernels with mutants: each is told what its check says, alone or beside others; `anyway`: without any of them."""
+    """Kernels with mutants: the results of each check, alone or in a batch; `anyway`: without any mutant."""
 
     def __init__(self, path: Path) -> None:
         self.mutants: list[Mutant] = []
@@ -101,7 +101,7 @@ def test_a_check_that_fails_anyway_proves_nothing(house: House) -> None:
     house.anyway["a"] = Seen("fail", "as always")
     verdict = house.run()["mtier/a"]
     assert (verdict.verdict, verdict.said) == ("check fails anyway", "fail without the mutant: as always")
-    # Not for ever: it may have been the host.
+    # Not forever: the cause may have been the host.
     house.anyway.clear()
     assert house.run()["mtier/a"].verdict == "caught"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What our calls cost while they are off, read from machine code."""
+"""The cost of static keys that are off, read from machine code."""
 
 import shutil
 import struct
@@ -14,7 +14,7 @@ from terrace.kernel.nops import Site
 
 NOP5, NOP2 = "nopl   0x0(%rax,%rax,1)", "xchg   %ax,%ax"
 
-# Two functions of a kernel: one asks about two keys, the other about one, and what it finds is a jump.
+# Two functions of a kernel: one tests two keys, the other one key, at which there is a jump.
 ASSEMBLY = """
 	.text
 	.globl asks, jumps

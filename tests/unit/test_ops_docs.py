@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The documents say what the code does: knobs, counters, reasons, JSON schemas, ABI files."""
+"""The documents agree with the code: knobs, counters, reasons, JSON schemas, ABI files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OURS = [knob for knob in KNOBS if knob.path.startswith(MTIER)]
 
 
 def complaints(check: Callable[[Knob], str], knobs: Iterable[Knob]) -> list[str]:
-    """What `check` says of each knob it is not content with."""
+    """Get the error of `check` for each knob."""
     return [f"{knob.name}: {said}" for knob in knobs if (said := check(knob))]
 
 
@@ -51,7 +51,7 @@ def test_every_knob_has_its_row_and_its_paragraph() -> None:
 
 
 def test_the_kernels_pages_have_the_same_defaults_and_ranges() -> None:
-    """The knobs of other capabilities than the engine: ABI files and admin pages against the table."""
+    """The knobs of capabilities other than promotion: ABI files and admin pages against the table."""
     abi = (ABI.parent / "sysfs-kernel-mm-tlb_defer").read_text()
 
     def check(knob: Knob) -> str:

@@ -22,7 +22,7 @@ SCHEMA = Path(__file__).parents[2] / "docs/reference/schema/top.schema.json"
 
 
 def group(tree: Tree, name: str, fast: int, slow: int, **stat: int) -> None:
-    """A control group with so many MiB on nodes 0 and 1, a quarter of them file pages."""
+    """A control group with this number of MiB on nodes 0 and 1, a quarter of them file pages."""
     lines = []
     for kind, share in (("anon", 3), ("file", 1), ("file_mapped", 1), ("slab", 1)):
         lines.append(f"{kind} N0={fast * MIB * share // 4} N1={slow * MIB * share // 4}")
@@ -89,7 +89,7 @@ def test_only_the_largest_processes_are_walked(tmp_path: Path) -> None:
     files = KernelFiles(tmp_path)
     assert [found.pid for found in look_at(tmp_path, 1, {1}, files)] == [300]
     assert not files.unreadable
-    # Nobody has slow memory where there is none: then the largest in all are the lines.
+    # No process has slow memory on a machine without it: then the largest processes are the lines.
     assert [found.pid for found in look_at(tmp_path, 1, set(), files)] == [300]
     assert not files.unreadable
 
@@ -97,7 +97,7 @@ def test_only_the_largest_processes_are_walked(tmp_path: Path) -> None:
 def test_a_small_process_on_slow_memory_comes_before_large_ones_in_dram(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The largest were taken and then sorted: who has the most slow memory was not among them."""
+    """The largest were chosen and then sorted: the process with the most slow memory was not among them."""
     tree = machine(tmp_path)
     for pid, name, fast, slow, huge in ((302, "cache", 9000, 0, 0), (303, "victim", 0, 1600, 0), (304, "db", 1, 0, 9)):
         tree.put(f"proc/{pid}/comm", name)
@@ -125,13 +125,13 @@ def test_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str) -> No
 
 
 def closed(root: Path, pid: int) -> None:
-    """As for a process of somebody else: root, who may read everything, runs this, too."""
+    """Like a process of another user: root, who may read everything, also runs this test."""
     (root / f"proc/{pid}/numa_maps").unlink()
     (root / f"proc/{pid}/numa_maps").mkdir()
 
 
 def test_processes_of_others_are_shown_with_their_total(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of whose nodes may not be read there was nothing at all."""
+    """Processes whose nodes may not be read were missing."""
     machine(tmp_path)
     closed(tmp_path, 300)
     check("top-refused.txt", shown(tmp_path, capsys, "--by", "process"))
@@ -147,7 +147,7 @@ def test_processes_of_others_are_shown_with_their_total(tmp_path: Path, capsys: 
 
 
 def test_a_name_does_not_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A process may call itself what it likes, escape sequences too: they were printed as they are."""
+    """A process name may contain escape sequences: they were printed unchanged."""
     machine(tmp_path)
     (tmp_path / "proc/300/comm").write_bytes("\033[2J数\x9b31m\n".encode())
     text = shown(tmp_path, capsys, "--by", "process")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Deferred TLB flushes: every rule has a mutant, and the documents say which checks notice."""
+"""Deferred TLB flushes: every rule has a mutant, and the documents name the checks that detect it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ REFERENCE = ROOT / "docs/reference/tlb-defer.md"
 ADMIN = ROOT / "linux/Documentation/admin-guide/mm/tlb_defer.rst"
 ABI = ROOT / "linux/Documentation/ABI/testing/sysfs-kernel-mm-tlb_defer"
 BEGIN, END = "<!-- mutants: begin -->\n", "<!-- mutants: end -->\n"
-#: The rules of Documentation/mm/tlb_defer.rst that a test can tell from none; the reference says which it cannot.
+#: The rules of Documentation/mm/tlb_defer.rst whose violation a test can detect; the reference
+#: lists the others.
 RULES = ("A1", "A2", "A4", "A5", "B1", "B2", "B3", "C", "D1", "D2", "D4", "D7")
 
 
 def mutants() -> list[Mutant]:
-    """The ways to break it on purpose, by name."""
+    """The mutants of deferred flushes, by name."""
     return [mutant for mutant in load_mutants() if mutant.capability == "tlb_defer"]
 
 
@@ -35,7 +36,7 @@ def table() -> str:
 
 
 def rules(mutant: Mutant) -> list[str]:
-    """The rules that a mutant breaks, as the first words of what it says."""
+    """The rules that a mutant breaks, from the first words of its description."""
     names, colon, _ = mutant.breaks.partition(":")
     return [name for name in names.split(", ") if name in RULES] if colon else []
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A workload with another one beside it, where the verdict needs no clock, and threads that place their own memory.
+"""A workload with a second one at the same time, in tests that need no clock, and threads that
+place their own memory.
 
-What has to be done before something else is, is in tests/lab.
+Tests that depend on the order of events in time are in tests/lab.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A trace as trace-cmd prints it, a recording of it, and a trace-cmd that prints it, for record and report."""
+"""A trace in the format of trace-cmd, a recording of it, and a fake trace-cmd that prints it, for record and report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def migrated(pages: int, reason: str, failed: int = 0) -> str:
 
 
 def trace() -> list[str]:
-    """A minute: two processes are promoted, some make way, one follows its task, some scans and flushes."""
+    """A minute: two processes are promoted, some pages are demoted, one process follows its task,
+    some scans and flushes.
+    """
     lines = ["cpus=2\n"]
     for second in range(40):
         at = 101.0 + second
@@ -102,7 +104,7 @@ def _scan(ns: int) -> str:
     return f"pid=911 mode=async cpu=1 ptes=4096 updates=2048 skipped=0 ns={ns}"
 
 
-#: What the kernel counted meanwhile: what the trace says, but for half a batch at the end.
+#: Growth of the kernel's counters: as in the trace, except for half a batch at the end.
 GROWN = {
     "mtier_promoted_anon": 11_520,
     "mtier_promoted_file": 0,
@@ -117,7 +119,7 @@ GROWN = {
 
 
 def head(**more: object) -> Head:
-    """Of that minute."""
+    """The head of that minute."""
     given: dict[str, object] = {
         "kernel": "6.12.117-terrace",
         "host": "server",
@@ -154,7 +156,7 @@ def head(**more: object) -> Head:
 
 
 def events(lines: Sequence[str] | None = None) -> list[Event]:
-    """Of these lines, else of that minute."""
+    """Events of these lines, by default of that minute."""
     return list(Reader().read(trace() if lines is None else lines))
 
 
@@ -202,7 +204,7 @@ Path(words[words.index("-o") + 1]).write_text("data")
 
 
 def machine(root: Path, *, ours: bool = True) -> Path:
-    """A machine with tracefs below ``root``; returns the folder that has its trace-cmd."""
+    """A machine with tracefs below ``root``; returns the folder of its trace-cmd."""
     build(root, [dram(), cxl()], engine=ours).vmstat(**GROWN)
     for name in EVENTS:
         if ours or name.startswith("migrate:"):

@@ -15,10 +15,10 @@
 /* ---- bucket -------------------------------------------------------------- */
 
 /*
- * Who waits as told, though woken early now and then, and whose clock is a little
- * behind: in every stretch of time between two moves no more is moved than rate *
- * time + burst + what is moved at a time. It is enough to follow how far moves are
- * ahead of the rate, and how little that ever was; 128 bits hold bytes * ns exactly.
+ * A caller waits as requested, is sometimes woken early, and its clock is slightly
+ * behind. In every time between two moves at most rate * time + burst + one move is
+ * migrated. The test follows how far moves are ahead of the rate, and the minimum of
+ * that; 128 bits hold bytes * ns exactly.
  */
 static void bucket_bounds_every_window(struct kunit *test)
 {
@@ -50,8 +50,8 @@ static void bucket_bounds_every_window(struct kunit *test)
 }
 
 /*
- * Who moves two MiB at a time, waits as told and is woken a little late keeps
- * the rate within 1 %.
+ * A caller that moves two MiB at a time, waits as requested and is woken slightly late
+ * keeps the rate within 1 %.
  */
 static void whoever_waits_keeps_the_rate(struct kunit *test)
 {
@@ -81,7 +81,9 @@ static void whoever_waits_keeps_the_rate(struct kunit *test)
 
 #define SLOTS	32
 
-/* 1 to SLOTS weights, some zero, their sum at most a few thousand; the sum. */
+/*
+ * 1 to SLOTS weights, some zero, with a sum of at most a few thousand; returns the sum.
+ */
 static u32 random_weights(struct rng *rng, u32 *weights, unsigned int *n)
 {
 	u32 total = 0;
@@ -96,7 +98,7 @@ static u32 random_weights(struct rng *rng, u32 *weights, unsigned int *n)
 	return total;
 }
 
-/* Whatever the weights, and wherever in the cycle it begins. */
+/* With any weights, from any point of the cycle. */
 static void picks_stay_near_the_share(struct kunit *test)
 {
 	struct rng rng = rng_new(test);
@@ -140,7 +142,10 @@ static void picks_stay_near_the_share_for_long(struct kunit *test)
 	}
 }
 
-/* Slots masked out at random: everyone gets its share of the rest, as far as chance goes. */
+/*
+ * Slots masked out at random: the others get their shares of the rest, within the limits
+ * of chance.
+ */
 static void picks_survive_masks(struct kunit *test)
 {
 	const u32 weights[4] = { 8, 4, 2, 1 };
@@ -182,8 +187,8 @@ static void weights_outlast_their_range(struct kunit *test)
 }
 
 /*
- * All memory was on node 0, the threads run on both: as accesses follow pages
- * and pages follow the mix, memory ends up spread as the threads are.
+ * All memory was on node 0, the threads run on both: as accesses follow pages and pages
+ * follow the mix, memory is spread like the threads at the end.
  */
 static void memory_spreads_to_its_threads(struct kunit *test)
 {
