@@ -52,7 +52,7 @@ DID_NOT: list[tuple[str, dict[str, int], dict[str, float | None], tuple[int, ...
     ("stock-2-early", {"numa_pte_updates": 1}, {"scan_began_s": EARLY_S + 0.01}, (), "came after 0.51 s"),
     ("stock-2-early", {}, {}, (), "scanned no page"),
     ("damon", {}, {"scan_insns": 0.0}, (), "kdamond did not run"),
-    ("terrace", {}, {}, (), "the promotion engine scanned nothing"),
+    ("terrace", {}, {}, (), "promotion scanned nothing"),
     ("even", {}, {}, (9, 9, 9, 1), "not on all nodes alike"),
     ("even", {}, {}, (), "not on all nodes alike"),
     ("copies", {}, {}, (), "only 25.0% of the accesses"),

@@ -169,7 +169,7 @@ def test_an_address_that_cannot_be_had(tmp_path: Path, monkeypatch: pytest.Monke
     def page(accept: str) -> tuple[bytes, str]:
         return b"", ""
 
-    with serving(tmp_path) as own, pytest.raises(TerraceError, match="somebody listens there already"):
+    with serving(tmp_path) as own, pytest.raises(TerraceError, match="another process listens there"):
         server.Server(f"127.0.0.1:{own.server_port}", page)
     with pytest.raises(TerraceError, match="this machine has no such address"):
         server.Server("192.0.2.1:9784", page)

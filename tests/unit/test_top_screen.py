@@ -67,7 +67,7 @@ def test_keys_with_a_name(start: Start) -> None:
     terminal.press("f5")
     terminal.wait("F5List", "  db.service")
     terminal.press("f1")
-    terminal.wait("invert the order", "Any key goes back")
+    terminal.wait("invert the order", "Press any key to return")
     terminal.press("x", "f6")
     terminal.wait("Sort by")
     terminal.press("up", "up", "enter", "f5")

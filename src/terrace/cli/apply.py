@@ -25,10 +25,10 @@ JSON_VERSION = 1
 DOCUMENT = "docs/reference/settings.md"
 
 EPILOG = """\
-The file is TOML; its keys are the names of `terrace set`, with engine. before those of the engine:
-engine.enabled = true, engine.promote.rate_mbps = "500M/s". All of it is written, or nothing when
-something is wrong or refused. A knob whose line has gone since the last time gets the value back
-that it had before. `terrace set --save KNOB VALUE` sets a knob and writes it to the file.
+The file is TOML; its keys are the names of `terrace set`, with engine. before those of promotion:
+engine.enabled = true, engine.promote.rate_mbps = "500M/s". All values are written, or none after an
+error. If a line was removed since the last time, its knob gets its old value back.
+`terrace set --save KNOB VALUE` sets a knob and writes it to the file.
 """
 
 

@@ -25,9 +25,9 @@ WHAT = {
     "kernel": "linux-image-…+terrace, linux-headers: hours with all modules of a distribution",
 }
 EPILOG = """\
-The kernel's configuration is that of the running kernel, or the one given, with ours on top. The
-packages of the tools are made from the files that git has, changed or not, so that the version
-says which commit they are. All of them go into build/deb: apt install ./build/deb/*.deb
+The kernel's configuration is that of the running kernel, or the given one, with Terrace's options on
+top. The packages of the tools contain the files tracked by git, with local changes; their version
+names the commit. All packages are written to build/deb: apt install ./build/deb/*.deb
 """
 
 

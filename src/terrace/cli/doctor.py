@@ -22,9 +22,9 @@ _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "r
 _TITLES = {"machine": "This machine as a tiered server", "lab": "This machine as a host of the lab"}
 
 EPILOG = """\
-Two roles are looked at: 'machine' (runs the Terrace kernel and promotes) and 'lab' (builds kernels
-and boots them in QEMU; any Linux machine will do). Without --for: machine on a Terrace kernel, both
-elsewhere. Exit code 3 when a check of a role looked at fails, 0 otherwise (warnings included).
+There are two roles: 'machine' (runs the Terrace kernel and promotes pages) and 'lab' (builds kernels
+and boots them in QEMU, on any Linux machine). Without --for: machine on a Terrace kernel, both on
+other kernels. Exit code 3 if a check of these roles fails, 0 otherwise (also with warnings).
 """
 
 

@@ -26,13 +26,13 @@ from terrace.units import format_nodes
 EPILOG = """\
 NODES and CPUS are sets as numactl writes them: 0,2-3  all  !1 (all but 1)  +0-1 (the first two that this
 task may use)  !+0  same (the set of the option before). WEIGHTS is such a set, or a list of NODE=WEIGHT,
-0=9,1=1: nine pages of ten on node 0; a node without a weight, or with 0, has the one that holds for
-everybody. Children inherit the policy and it is kept over exec; weights of a task need a kernel of ours,
+0=9,1=1: nine pages of ten on node 0; a node without a weight, or with 0, has the global weight.
+Children inherit the policy and it is kept over exec; weights of a task need the Terrace kernel,
 the other policies do not.
---weights takes the weights that reach the most bandwidth from the CPUs that the program may use (taskset). The
-bandwidth of each node is firmware's (HMAT, CDAT), or measured now by copying memory of each node. auto measures
-where firmware does not describe all nodes and all have enough memory free: 256M, or 4 times the last-level caches
-of the CPUs. A node too slow to help is left out.
+--weights uses the weights with the most bandwidth from the CPUs that the program may use (taskset). The
+bandwidth of each node is that of the firmware (HMAT, CDAT), or is measured by copying memory of each node. auto
+measures if the firmware does not describe all nodes and all have enough free memory: 256M, or 4 times the
+last-level caches of the CPUs. A node that is too slow to help is left out.
 --range-file gives the policy to a file in memory (tmpfs, hugetlbfs) or to a range of it, instead of to the
 program; it stays with the file until it is deleted.
 

@@ -24,9 +24,9 @@ JSON_VERSION = 1
 DASHBOARD = Path(__file__).parents[1] / "exporter" / "dashboard.json"
 STDOUT = "-"
 EPILOG = f"""\
-Without --textfile, --dashboard, --json and -o it serves until SIGTERM or Ctrl-C; each scrape is a look at
-/proc and /sys that takes milliseconds. With any of these it looks once and ends. What each metric says, and
-how many series there are: {document("reference/metrics.md")}. How to set up Prometheus, node_exporter
+Without --textfile, --dashboard, --json and -o it serves until SIGTERM or Ctrl-C; each scrape reads /proc
+and /sys, which takes milliseconds. With any of these it reads once and ends. Meaning of each metric, and
+number of series: {document("reference/metrics.md")}. Setup of Prometheus, node_exporter
 and Grafana: {document("how-to/watch-with-prometheus.md")}.
 """
 
@@ -56,7 +56,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.listen is not None:
         server.parse_address(args.listen)
         if args.json or args.json_file:
-            raise UsageError("--listen serves, --json and -o look once and end: give one of them")
+            raise UsageError("--listen serves, --json and -o read once and end: give one of them")
     if args.dashboard and (args.json or args.json_file):
         raise UsageError("--dashboard is JSON of Grafana's own kind: redirect it (terrace exporter --dashboard >FILE)")
     if args.textfile == STDOUT and args.json:

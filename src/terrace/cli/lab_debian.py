@@ -28,11 +28,11 @@ from terrace.units import parse_time_ns
 
 SUMMARY = "a whole Debian: boot menu, initramfs, systemd, apt, and our packages to install"
 EPILOG = f"""\
-The machine boots as a real one does: its own boot menu, kernel and initramfs. The packages of this
-checkout are in {session.MOUNT_POINT}/debs there, made when they are not up to date; installed is none. The
-disk is kept between sessions. Without a command the terminal is the machine's: `poweroff` ends the
-session, Ctrl-A X takes its power away. With one it runs as root when all else is up, the machine goes
-off behind it, and its exit code is given; it runs again in every boot, should it reboot the machine.
+The machine boots like a real one, with its own boot menu, kernel and initramfs. The packages of this
+checkout are in {session.MOUNT_POINT}/debs there, built if out of date; none is installed. The disk is kept
+between sessions. Without a command the terminal is that of the machine: `poweroff` ends the session,
+Ctrl-A X switches the power off. A command runs as root after the boot, the machine powers off after it,
+and its exit code is returned; if it reboots the machine, it runs again in every boot.
 """
 
 

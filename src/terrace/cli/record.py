@@ -27,9 +27,9 @@ _DAY_S = 24 * 3600.0
 _BUFFER = (64 << 10, 4 << 30)
 USAGE = """terrace record [-a | -p PID[,PID]] [--time TIME | -- CMD [ARG …]] [-o FILE] [--buffer SIZE] [--json]"""
 EPILOG = f"""\
-For the time, or as long as CMD or the processes of -p run, it has trace-cmd write the tracepoints mtier, numa_follow,
-tlb_defer, numa_scan and migrate:mm_migrate_pages, in an instance of tracefs of its own, and reads the kernel's counters
-at either end. Ctrl-C and SIGTERM end it early, and what was recorded is kept. The exit code is CMD's; 127: not found,
+For the time, or while CMD or the processes of -p run, trace-cmd records the tracepoints mtier, numa_follow, tlb_defer,
+numa_scan and migrate:mm_migrate_pages, in a separate instance of tracefs. The kernel's counters are read at both ends.
+Ctrl-C and SIGTERM end the recording early, and it is kept. The exit code is CMD's; 127: not found,
 126: cannot be run. `terrace report` shows the file, here or on another machine ({document("reference/report.md")}).
 """
 

@@ -26,8 +26,8 @@ from terrace.units import parse_pids
 _PROCESSES = 20
 _SUFFIXES = (".svg", ".png", ".pdf")
 EPILOG = f"""\
-What moved, whose it was, from where to where, how long it had waited, and why the rest did not. Of the machine that it
-runs on it reads nothing but FILE. What each part says: {document("reference/report.md")}.
+Migrated pages, their owners, source and target nodes, waiting times, and the reasons why other pages stayed. It reads
+only FILE, on any machine. Meaning of each part: {document("reference/report.md")}.
 """
 
 

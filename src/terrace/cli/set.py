@@ -20,13 +20,13 @@ from terrace.sysfs import MTIER, KernelFiles
 JSON_VERSION = 1
 
 EPILOG = """\
-The engine's names are those of the files below /sys/kernel/mm/mtier with a dot for the slash; the
-unit at the end may be left out, and so may the part before the dot: scan.delay_ms, scan.delay and
-delay are one knob. Values are in the knob's unit, or carry one: 500ms 2s 512M 1G/s 20%.
+The names of promotion are those of the files below /sys/kernel/mm/mtier with a dot for the slash;
+the unit at the end may be left out, and so may the part before the dot: scan.delay_ms, scan.delay
+and delay are one knob. Values are in the knob's unit, or have a unit: 500ms 2s 512M 1G/s 20%.
 'default' sets the default. Several knobs: terrace set scan.cpu=30% promote.rate=2G/s;
-they are set in the order given, and when one is refused those before it are put back.
-Nothing outlives a reboot but what --save wrote into /etc/terrace/terrace.toml: `terrace apply` sets
-it again, and the unit that `terrace apply --unit` prints does that at boot.
+they are set in this order, and if one is rejected, those before it are restored.
+A reboot resets all knobs. --save writes them to /etc/terrace/terrace.toml: `terrace apply` sets them
+again, and the unit that `terrace apply --unit` prints does that at boot.
 """
 
 

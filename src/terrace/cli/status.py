@@ -16,14 +16,14 @@ from terrace.sysfs import KernelFiles
 from terrace.units import parse_interval_s, parse_pids
 
 EPILOG = """\
-Rates are over --interval (5 or 5s, 500ms, 2min); with 0 there are none, and the answer comes at
-once. Sizes count in powers of 1024. TIER: 0 is the fastest; out of a 'top' tier nothing is
-promoted. READ: latency and bandwidth that the firmware states (HMAT). Since the engine was switched
-on: PROMOTED pages went up from the node, DROPPED folios were to and did not, DEMOTED pages came down
-to it. LAST BURST is what /sys/kernel/mm/mtier/place says. Counters of /proc/vmstat are since boot.
+Rates are over --interval (5 or 5s, 500ms, 2min); with 0 there are none, and the page is printed at
+once. Sizes are in powers of 1024. TIER: 0 is the fastest; no page is promoted out of a 'top' tier.
+READ: latency and bandwidth from the firmware (HMAT). Since promotion was switched on: PROMOTED pages
+of the node, DROPPED folios that were selected and not promoted, DEMOTED pages to the node. LAST BURST
+shows /sys/kernel/mm/mtier/place. Counters of /proc/vmstat are since boot.
 
---heat shows working sets instead: how much of its memory each process uses in each tier, estimated
-from the samples of the engine. It is for root; with --watch it is shown every --interval.
+--heat shows working sets instead: the memory that each process uses in each tier, estimated from
+samples. It is for root; with --watch it is shown every --interval.
 """
 
 #: A document of JSON, and the same as text.

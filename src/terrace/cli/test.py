@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="the suite: all groups, whole; hours. Goes on where it was cut off. What is named by -k or --group is run "
-        "in any case",
+        help="the suite: all groups, complete; takes hours. Continues an interrupted run. Tests selected by -k or "
+        "--group run in any case",
     )
     parser.add_argument("--again", action="store_true", help="with --all: begin anew")
     parser.add_argument(
@@ -53,20 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=math.inf,
         metavar="TIME",
-        help="begin no group and boot no machine for selftests after so long (75min); what is left is skipped",
+        help="start no group and boot no machine for selftests after this time (75min); the rest is skipped",
     )
     parser.add_argument(
         "--soak",
         type=whole_number("--soak", 1, 10000),
         metavar="N",
-        help="what -k or --group names N times, as the gate runs it, with four busy loops beside it; prints the counts",
+        help="run the tests of -k or --group N times, as in the gate, with four busy loops; print the counts",
     )
     parser.add_argument("--strict", action="store_true", help="the gate without its second try")
     parser.add_argument(
         "--mutants",
         action="store_true",
-        help="kernels broken on purpose (tests/mutants): each has to be noticed by the check that it names. Goes on "
-        "where it was cut off",
+        help="mutation tests of the kernel (tests/mutants): the check that each mutant names must detect it. Continues "
+        "an interrupted run",
     )
     parser.add_argument("--list", action="store_true", help="print the tests and run none")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for every test")

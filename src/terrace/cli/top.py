@@ -20,11 +20,12 @@ from terrace.sysfs import KernelFiles
 from terrace.units import parse_interval_s, parse_pids
 
 EPILOG = """\
-Who has the most memory on slow nodes comes first. Control groups count what is below them, and
-the kernel keeps their numbers anyway. For a process it has to walk all of its page tables, with
-mmap_lock held for reading: the largest are looked at first, until no other can belong to the lines.
-Nodes of others' processes are for root: '-'. With --count the JSON is a document a line. On a
-terminal, without --count, --json and -o, it is a screen: h shows its keys, q ends it.
+Lines are sorted by memory on slow nodes, most first. Control groups include their descendants, and
+the kernel counts their memory in any case. For a process all of its page tables are walked, with
+mmap_lock held for reading: the largest processes first, until no other one can be in the list.
+Only root can read the nodes of other users' processes; others get '-'. With --count the JSON has one
+document per line. On a terminal, without --count, --json and -o, it is a screen: h shows its keys,
+q ends it.
 """
 
 

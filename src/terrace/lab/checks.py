@@ -53,7 +53,7 @@ def _to_install(name: str, message: str, packages: str) -> Check:
     if able:
         fix = f"terrace asks and installs it when first needed (--yes: unasked); or now, as root: {command}"
         return Check(name, "lab", "warn", message, fix)
-    return Check(name, "lab", "fail", message, f"as root: {command} (or what your system calls it)")
+    return Check(name, "lab", "fail", message, f"as root: {command} (or the name on your system)")
 
 
 def _qemu() -> Check:

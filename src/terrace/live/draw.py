@@ -179,4 +179,4 @@ def _help(width: int, height: int) -> list[Line]:
             )
         ],
     ]
-    return [*lines[: height - 1], [("Any key goes back.", "dim")]]
+    return [*lines[: height - 1], [("Press any key to return.", "dim")]]

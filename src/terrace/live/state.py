@@ -189,7 +189,7 @@ def _interval(step: int) -> Callable[[State], State]:
     def act(state: State) -> State:
         others = [s for s in INTERVALS_S if (s > state.interval_s if step > 0 else s < state.interval_s)]
         new = (min(others) if step > 0 else max(others)) if others else state.interval_s
-        return replace(state, interval_s=new, message=f"A look every {new:g} s.")
+        return replace(state, interval_s=new, message=f"A refresh every {new:g} s.")
 
     return act
 
