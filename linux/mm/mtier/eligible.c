@@ -12,25 +12,25 @@
  * locks a VMA for writing, looks up where its pages are, and sets the policy. So
  * the VMAs of a batch stay read-locked until the end of the batch. When mbind()
  * looks up the pages, a page has arrived, or is still on its old node. In the
- * second case its new policy is checked later. A change of a cpuset takes effect
- * with the next batch. A folio with more VMAs than a batch can hold is checked for
- * each of its VMAs. VMAs beyond that limit are not held.
+ * second case its new policy is checked later. A change of a cpuset, or of the
+ * policy of a thread, takes effect with a later batch, after 0.1 s at the latest
+ * (rules.c). A folio with more VMAs than a batch can hold is checked for each of
+ * its VMAs. VMAs beyond that limit are not held.
  *
  * Three kinds of pages are never demoted to make room. The first is memory of a
  * cgroup below its memory.min or memory.low, which reclaim would not take. The
  * second is memory that is locked. The third is memory that a secondary MMU maps:
  * its TLBs are not flushed between two scans, so pages that it uses look idle.
  *
- * Locking, outer first. All are trylocks, except for the page table lock,
- * task_lock(), and the cpuset lock:
+ * Locking, outer first. All are trylocks, except for the page table lock and the locks
+ * of rules.c:
  *
  *   VMA lock (read)		held from a folio of the batch to its end
  *     folio lock
  *       i_mmap_rwsem or anon_vma lock (read)
  *         VMA lock (read)	of the next VMA
- *         page table lock, or task_lock(), or the cpuset lock
+ *         page table lock, or the locks of rules.c
  */
-#include <linux/cpuset.h>
 #include <linux/file_policy.h>
 #include <linux/hugetlb.h>
 #include <linux/ksm.h>
@@ -43,71 +43,11 @@
 #include <linux/pagemap.h>
 #include <linux/rmap.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/task.h>
 #include <linux/secretmem.h>
 #include <linux/shmem_fs.h>
 
 #include "eligible.h"
 #include "mtier.h"
-
-/* Clear the nodes in @mask that a policy forbids as the target of a migration. */
-static void mtier_policy_mask(struct mempolicy *pol, bool down,
-			      nodemask_t *mask)
-{
-	if (!pol)
-		return;
-	switch (pol->mode) {
-	case MPOL_DEFAULT:
-	case MPOL_LOCAL:
-		return;
-	case MPOL_PREFERRED:
-	case MPOL_PREFERRED_MANY:
-		/* The policy requested this node, so the page is not demoted. */
-		if (down)
-			break;
-		fallthrough;
-	case MPOL_BIND:
-		nodes_and(*mask, *mask, pol->nodes);
-		return;
-	default:
-		/* Interleaving: the page is on the node that its policy chose. */
-		break;
-	}
-	nodes_clear(*mask);
-}
-
-/**
- * mtier_rules_of() - Get the nodes allowed for all VMAs of an address space.
- * @mm: the mm; the caller prevents it from being freed
- * @rules: filled
- *
- * Context: the caller must not hold task_lock() of any task.
- */
-void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules)
-{
-	struct task_struct *p;
-
-	rules->mm = mm;
-	rules->nr_folios = 0;
-	rules->mems = NODE_MASK_ALL;
-	rules->up = NODE_MASK_ALL;
-	rules->down = NODE_MASK_ALL;
-	rcu_read_lock();
-	p = rcu_dereference(mm->owner);
-	if (p)
-		get_task_struct(p);
-	rcu_read_unlock();
-	if (!p)
-		return;
-	rules->mems = cpuset_mems_allowed(p);
-	rules->up = rules->mems;
-	rules->down = rules->mems;
-	task_lock(p);
-	mtier_policy_mask(p->mempolicy, false, &rules->up);
-	mtier_policy_mask(p->mempolicy, true, &rules->down);
-	task_unlock(p);
-	put_task_struct(p);
-}
 
 /**
  * mtier_rules_at() - Get the nodes that a page at an address may migrate to.
@@ -127,12 +67,12 @@ void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
 
 	pol = get_own_page_policy(vma, addr, anon, &ilx);
 	if (!pol) {
-		*up = rules->up;
-		*down = rules->down;
+		*up = rules->allowed.up;
+		*down = rules->allowed.down;
 		return;
 	}
-	*up = rules->mems;
-	*down = rules->mems;
+	*up = rules->allowed.mems_up;
+	*down = rules->allowed.mems_down;
 	mtier_policy_mask(pol, false, up);
 	mtier_policy_mask(pol, true, down);
 	mpol_cond_put(pol);

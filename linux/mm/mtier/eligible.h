@@ -11,6 +11,7 @@
 
 struct folio;
 struct mem_cgroup;
+struct mempolicy;
 struct mm_struct;
 struct vm_area_struct;
 
@@ -51,17 +52,13 @@ enum mtier_why {
  * policies
  * @mm: the address space
  * @hold: reference of a guard that prevents the teardown of @mm
- * @mems: nodes of the cpuset of its owner
- * @up: nodes that the policy of its owner allows as targets of a promotion
- * @down: nodes that the policy of its owner allows as targets of a demotion
+ * @allowed: nodes that its tasks allow
  * @nr_folios: number of folios of the batch that were found in @mm
  */
 struct mtier_rules {
 	struct mm_struct *mm;
 	struct mtier_hold hold;
-	nodemask_t mems;
-	nodemask_t up;
-	nodemask_t down;
+	struct mtier_allowed allowed;
 	unsigned int nr_folios;
 };
 
@@ -122,7 +119,13 @@ static inline bool mtier_may_be_others(const struct vm_area_struct *vma)
 	return vma->vm_file && !is_cow_mapping(vma->vm_flags);
 }
 
+/* ---- rules.c ---- */
+
+void mtier_policy_mask(struct mempolicy *pol, bool down, nodemask_t *mask);
 void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules);
+
+/* ---- eligible.c ---- */
+
 void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
 		    unsigned long addr, bool anon, nodemask_t *up,
 		    nodemask_t *down);

@@ -237,8 +237,26 @@ void mtier_slot_get(struct mtier_slot *slot)
 }
 
 /**
+ * mtier_slot_of() - Get the slot of an address space.
+ * @mm: the mm; the caller prevents it from being freed
+ *
+ * Return: the slot, with a reference; NULL if it has none.
+ */
+struct mtier_slot *mtier_slot_of(struct mm_struct *mm)
+{
+	struct mtier_slot *slot;
+
+	spin_lock(&mtier_slot_lock);
+	slot = mm->mtier_slot;
+	if (slot)
+		slot->refs++;
+	spin_unlock(&mtier_slot_lock);
+	return slot;
+}
+
+/**
  * mtier_slot_put() - Drop a reference to a slot.
- * @slot: from mtier_slot_get() or mtier_slot_after()
+ * @slot: from mtier_slot_get(), mtier_slot_of(), or mtier_slot_after()
  *
  * Context: may sleep.
  */

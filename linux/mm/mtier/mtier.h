@@ -5,7 +5,7 @@
  *   mm_slot.c: address spaces --> burst.c and the files it uses: see burst.h
  *   target.c: target nodes    policy.c, place.c, pace.c, forecast.c: decisions
  *   gather.c --> move.c, move_fast.c, settle.c: migration
- *   eligible.c: pages that may not migrate
+ *   eligible.c: pages that may not migrate    rules.c: policies and cpusets of tasks
  *   rate.c, charge.c: rate limit, and accounting of CPU time
  *   core.c: on and off, memory hotplug    sysfs.c, show.c: knobs and statistics
  *   heat.c: the working set of each process
@@ -139,6 +139,20 @@ struct mtier_heat {
 };
 
 /**
+ * struct mtier_allowed - nodes that the tasks of an address space allow (rules.c)
+ * @up: targets of promotions that their cpusets and policies allow
+ * @down: targets of demotions, likewise
+ * @mems_up: targets of promotions that their cpusets allow
+ * @mems_down: targets of demotions, likewise
+ */
+struct mtier_allowed {
+	nodemask_t up;
+	nodemask_t down;
+	nodemask_t mems_up;
+	nodemask_t mems_down;
+};
+
+/**
  * struct mtier_slot - data of one mm
  * @all: entry in the list of all slots
  * @refs: references, one of them while the mm lives; guarded by mtier_slot_lock
@@ -151,6 +165,8 @@ struct mtier_heat {
  * @weights: share of each node as target, from @top and the CPUs of its threads
  * @masked: scratch: the weights of the nodes that a page may migrate to
  * @threads: scratch: number of threads that run on the CPUs of each node
+ * @allowed: nodes that its tasks allow
+ * @allowed_until_ns: time of local_clock() until which @allowed is valid
  * @sample: list of its ranges, in the order in which they are drawn
  * @heat: its working set; guarded by mtier_burst_lock
  */
@@ -166,6 +182,8 @@ struct mtier_slot {
 	u32 *weights;
 	u32 *masked;
 	u32 *threads;
+	struct mtier_allowed allowed;
+	u64 allowed_until_ns;
 	struct mtier_sample sample;
 	struct mtier_heat heat;
 };
@@ -184,6 +202,7 @@ int mtier_slots_start(void);
 void mtier_slots_stop(void);
 void mtier_slots_adopt(void);
 void mtier_slot_get(struct mtier_slot *slot);
+struct mtier_slot *mtier_slot_of(struct mm_struct *mm);
 void mtier_slot_put(struct mtier_slot *slot);
 bool mtier_slot_enter(struct mtier_slot *slot);
 bool mtier_slot_pause(struct mtier_slot *slot);

@@ -313,7 +313,7 @@ static void pages_of_the_other_tier_are_not_looked_at(struct kunit *test)
 		.files = look_files(test),
 		.low = low,
 		.top = node_states[N_MEMORY],
-		.rules.down = low,
+		.rules.allowed.down = low,
 		.seen = &seen,
 	};
 	unsigned long at = map_file(test, NULL);
@@ -423,7 +423,7 @@ static void what_others_have_above_is_left_alone(struct kunit *test)
 		.files = look_files(test),
 		.low = low,
 		.top = node_states[N_MEMORY],
-		.rules.down = low,
+		.rules.allowed.down = low,
 		.seen = &seen,
 	};
 	unsigned long lowest, high;
