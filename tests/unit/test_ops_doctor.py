@@ -217,7 +217,7 @@ def test_exec_sets_the_scale() -> None:
 
 @pytest.mark.parametrize("scale", [-1, 11])
 def test_exec_refuses_a_scale_out_of_range(scale: int) -> None:
-    with pytest.raises(UsageError, match=r"allowed: 0 \(no scans\) to 10"):
+    with pytest.raises(UsageError, match=r"allowed: 0 \(no promotion\) to 10"):
         exec_verb.set_scale(FakeCalls(), scale)
 
 

@@ -120,7 +120,8 @@ struct mtier_watch {
 /**
  * struct mtier_sample_sum - ranges that can be drawn
  * @ranges: number of ranges for each tier
- * @weight: sum of the ranges, each weighted with the scan scale of its address space
+ * @weight: sum of the ranges; those for the slow tier are weighted with the scan scale
+ *	of their address space
  * @now: time for which that is true
  */
 struct mtier_sample_sum {
@@ -143,7 +144,7 @@ struct mtier_sample_sum {
  * @large: part of @pages that belongs to large folios
  * @common: pages that several processes map, with all of their mappers scanned
  * @shared: pages not sampled for their other mappers: shared copy-on-write, or
- *	mapped by a process that is not scanned
+ *	mapped by a process with a secondary MMU
  * @told: accesses found by the young flag, since another user cleared the Accessed
  *	bit
  * @taken: pages whose promotion was attempted
@@ -234,7 +235,8 @@ struct mtier_flush {
  * @low: nodes of the slow tier
  * @flush: address spaces in which Accessed bits were cleared
  * @seen: statistics of the burst
- * @nobodys: pages that are not sampled, since one of their mappers is not scanned
+ * @nobodys: pages that are not sampled, since their use in one of their mappers is
+ *	not known
  * @met: pages that the first scan has found mapped
  * @stays: pages that may not leave a tier: [MTIER_LOW] no promotion, [MTIER_TOP] no
  *	demotion

@@ -208,7 +208,10 @@ static bool mtier_heat_swept(const struct mtier_heat *heat, u32 side)
 	       (heat->ranges[MTIER_TOP] || heat->ranges[MTIER_LOW]);
 }
 
-/* The lines of an address space; none if it was neither swept nor looked at. */
+/*
+ * The lines of an address space; none if it was neither swept nor looked at. With scan
+ * scale 0 its slow memory is not sampled, so nothing is known of the use of that.
+ */
 static void mtier_heat_slot(struct seq_file *m, struct mtier_slot *slot)
 {
 	struct mtier_heat heat;
@@ -218,7 +221,8 @@ static void mtier_heat_slot(struct seq_file *m, struct mtier_slot *slot)
 	heat = slot->heat;
 	mutex_unlock(&mtier_burst_lock);
 	for (side = 0; side < MTIER_SIDES; side++)
-		if (heat.tier[side].ranges || mtier_heat_swept(&heat, side))
+		if (heat.tier[side].ranges || (mtier_mm_promotes(slot->mm) &&
+					       mtier_heat_swept(&heat, side)))
 			mtier_heat_line(m, slot, side, &heat);
 }
 

@@ -98,6 +98,17 @@ int mtier_nearest(int nid, const nodemask_t *targets);
 int mtier_slot_weigh(struct mtier_slot *slot);
 int mtier_slot_pick(struct mtier_slot *slot, const nodemask_t *up);
 
+/**
+ * mtier_mm_promotes() - Check whether pages of an address space are to be promoted.
+ * @mm: the mm
+ *
+ * Return: false if its scan scale is 0.
+ */
+static inline bool mtier_mm_promotes(const struct mm_struct *mm)
+{
+	return READ_ONCE(mm->mtier_scan_scale);
+}
+
 /* ---- mm_slot.c ---- */
 
 /**

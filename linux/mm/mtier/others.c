@@ -12,8 +12,9 @@
  * The interval tree of the file gives the other mappers. It is walked once for a
  * range, and not for each page. In each mapper, one or two page tables are scanned. A
  * range with more than MTIER_OTHERS_MAX mappers is left out, and so is one whose file
- * is about to be mapped by another process. Pages mapped by a process that is not
- * scanned, or that has a secondary MMU, are not sampled: their use is not known.
+ * is about to be mapped by another process. Pages mapped by a process that has a
+ * secondary MMU are not sampled: their use is not known. The scan scales of the other
+ * mappers have no effect.
  *
  * Private copies of file pages are anonymous memory, and are not handled here.
  *
@@ -261,8 +262,7 @@ mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma)
 /* Check whether the memory of a VMA is not scanned. */
 static bool mtier_others_left_out(struct vm_area_struct *vma)
 {
-	return !READ_ONCE(vma->vm_mm->mtier_scan_scale) ||
-	       mm_has_notifiers(vma->vm_mm) || !mtier_vma_eligible(vma);
+	return mm_has_notifiers(vma->vm_mm) || !mtier_vma_eligible(vma);
 }
 
 /*

@@ -14,12 +14,13 @@
  * and a cursor for each tier says which is next. So a new list goes on where the old
  * one was.
  *
- * A process can raise or lower its scan scale. Its ranges are drawn more or less
- * often in proportion.
+ * A process can raise or lower its scan scale. For the slow tier its ranges are drawn
+ * more or less often in proportion, with scale 0 never. For the fast tier the scale
+ * has no effect. Otherwise a process could keep idle memory in fast memory with it.
  *
- * Three kinds of address spaces are left out: those with scan scale 0, those
- * younger than scan/delay_ms, and those with secondary MMUs. The TLBs of secondary
- * MMUs are not flushed between two scans, so memory that they use would look idle.
+ * Two kinds of address spaces are left out: those younger than scan/delay_ms, and
+ * those with secondary MMUs. The TLBs of secondary MMUs are not flushed between two
+ * scans, so memory that they use would look idle.
  *
  * Locking: none; the lists belong to kmtierd.
  */
@@ -145,15 +146,26 @@ static void mtier_sample_take(struct mtier_sample *s, u32 side,
  */
 bool mtier_sample_left_out(const struct mtier_slot *slot)
 {
-	return !READ_ONCE(slot->mm->mtier_scan_scale) ||
-	       mm_has_notifiers(slot->mm);
+	return mm_has_notifiers(slot->mm);
 }
 
-/* Weight of an address space: its ranges for a tier times its scan scale. */
+/*
+ * Count the ranges of an address space that can be drawn for a tier. The list can still
+ * have ranges for the slow tier when the scan scale has just become 0.
+ */
+static unsigned int mtier_sample_nr(const struct mtier_slot *slot, u32 side)
+{
+	if (side == MTIER_LOW && !mtier_mm_promotes(slot->mm))
+		return 0;
+	return slot->sample.side[side].nr;
+}
+
+/* Weight of an address space: its ranges, for the slow tier times its scan scale. */
 static u64 mtier_sample_weight(const struct mtier_slot *slot, u32 side)
 {
-	return (u64)slot->sample.side[side].nr *
-	       READ_ONCE(slot->mm->mtier_scan_scale);
+	u64 nr = mtier_sample_nr(slot, side);
+
+	return side == MTIER_LOW ? nr * READ_ONCE(slot->mm->mtier_scan_scale) : nr;
 }
 
 /**
@@ -173,7 +185,7 @@ void mtier_sample_sum(struct mtier_sample_sum *sum, ktime_t now)
 		if (mtier_sample_left_out(slot))
 			continue;
 		for (side = 0; side < MTIER_SIDES; side++) {
-			sum->ranges[side] += slot->sample.side[side].nr;
+			sum->ranges[side] += mtier_sample_nr(slot, side);
 			sum->weight[side] += mtier_sample_weight(slot, side);
 		}
 	}
@@ -189,16 +201,14 @@ static int mtier_sample_cmp(const void *a, const void *b)
 
 /*
  * Split addresses and flags. A range drawn for both tiers is one range. Each is scanned
- * for all of its tiers that the burst samples: it costs no more.
+ * for all of its tiers that are @sampled: it costs no more.
  */
-static unsigned int mtier_sample_merge(struct mtier_watch *w, unsigned int nr)
+static unsigned int mtier_sample_merge(struct mtier_watch *w, unsigned int nr, u8 sampled)
 {
-	u8 *sides = w->sides + w->nr, sampled = MTIER_RANGE_LOW;
+	u8 *sides = w->sides + w->nr;
 	unsigned long *at = w->at + w->nr;
 	unsigned int i, out = 0;
 
-	if (!w->low_only)
-		sampled |= MTIER_RANGE_TOP;
 	for (i = 0; i < nr; i++) {
 		if (out && at[out - 1] == (at[i] & PMD_MASK))
 			continue;
@@ -216,15 +226,20 @@ static void mtier_sample_add(struct mtier_watch *w, struct mtier_slot *slot,
 {
 	unsigned long *at = w->at + w->nr;
 	unsigned int drawn = 0;
+	u8 sampled = 0;
 	u32 side;
 
+	if (mtier_mm_promotes(slot->mm))
+		sampled |= MTIER_RANGE_LOW;
+	if (!w->low_only)
+		sampled |= MTIER_RANGE_TOP;
 	for (side = 0; side < MTIER_SIDES; side++) {
 		mtier_sample_take(&slot->sample, side, at + drawn, nr[side]);
 		drawn += nr[side];
 	}
 	/* A page table walk proceeds in address order. */
 	sort(at, drawn, sizeof(*at), mtier_sample_cmp, NULL);
-	drawn = mtier_sample_merge(w, drawn);
+	drawn = mtier_sample_merge(w, drawn, sampled);
 	mtier_slot_get(slot);
 	w->part[w->nr_parts++] = (struct mtier_part) {
 		.slot = slot,
@@ -295,7 +310,7 @@ static void mtier_sample_deal(struct mtier_watch *w,
 		for (side = 0; side < MTIER_SIDES; side++)
 			nr[side] = mtier_deal_share(&deal[side],
 						    mtier_sample_weight(slot, side),
-						    slot->sample.side[side].nr);
+						    mtier_sample_nr(slot, side));
 		if (nr[MTIER_TOP] || nr[MTIER_LOW])
 			mtier_sample_add(w, slot, nr);
 	}

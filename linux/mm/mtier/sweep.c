@@ -17,6 +17,9 @@
  *   LOW	in use, with pages on the slow tier: it may hold pages to promote
  *   TOP	with pages on the fast tier, or not in use: it may hold pages to demote
  *
+ * Ranges of a process with scan scale 0 do not get the flag LOW. A part of a file that
+ * such a process uses is listed for LOW by another mapper that uses it.
+ *
  * The bit of an entry is not set again while a CPU has the translation cached. So the
  * TLB of an address space is flushed after a sweep that cleared a bit of it.
  *
@@ -77,6 +80,7 @@
 /**
  * struct mtier_listing - state of a walk that lists ranges
  * @slow: nodes of the slow tier
+ * @flags: flags that ranges of this address space can get
  * @at: address of each range found since the lock was taken, with its flags
  * @key: what each of them maps of a file, if it is in use and maps nothing else
  * @nr: number of entries in @at
@@ -88,6 +92,7 @@
  */
 struct mtier_listing {
 	nodemask_t slow;
+	unsigned long flags;
 	unsigned long at[MTIER_LISTED_MAX];
 	struct mtier_file_key key[MTIER_LISTED_MAX];
 	unsigned int nr;
@@ -264,7 +269,7 @@ static int mtier_list_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
 		l->young = mtier_sweep_young(l, walk->vma, addr, pmd);
 	l->last = addr & PMD_MASK;
 	if (l->young)
-		flags = mtier_peek(&l->slow, pmd);
+		flags = mtier_peek(&l->slow, pmd) & l->flags;
 	if (flags && (l->young || !mtier_list_theirs(walk->vma, addr, next, pmd)))
 		mtier_list_add(l, walk->vma, addr, next, flags);
 	return mtier_list_pause(l, walk->mm, next);
@@ -407,6 +412,9 @@ static bool mtier_list_all(struct mtier_listing *l, struct mtier_slot *slot,
 {
 	unsigned int room = 0;
 
+	l->flags = MTIER_RANGE_TOP;
+	if (mtier_mm_promotes(slot->mm))
+		l->flags |= MTIER_RANGE_LOW;
 	l->cursor = 0;
 	l->last = 1;
 	l->cleared = false;

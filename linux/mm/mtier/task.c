@@ -5,8 +5,9 @@
  * The scan scale belongs to the address space, so all threads share it. Like
  * PR_SET_THP_DISABLE, it is inherited at fork and kept at exec. So a parent can set
  * it for a program that does not use this prctl(). The scale only changes how often
- * an address space is scanned compared with others, within the limit cpu_percent. So
- * no privilege is required.
+ * slow memory is scanned for pages to promote, compared with other address spaces and
+ * within the limit cpu_percent. Pages are demoted alike with each scale. So no
+ * privilege is required.
  */
 #include <linux/mm.h>
 #include <linux/mm_types.h>
@@ -40,7 +41,7 @@ void mtier_task_mem(struct seq_file *m, struct mm_struct *mm)
 /**
  * mtier_prctl_set() - Implement prctl(PR_MTIER_SCAN_SCALE_SET).
  * @mm: the caller's address space
- * @scale: 0 is never scanned, 5 is normal, 10 is scanned twice as often
+ * @scale: 0 promotes no pages, 5 is normal, 10 scans slow memory twice as often
  * @arg3: must be 0
  * @arg4: must be 0
  * @arg5: must be 0

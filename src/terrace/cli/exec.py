@@ -36,8 +36,9 @@ last-level caches of the CPUs. A node that is too slow to help is left out.
 --range-file gives the policy to a file in memory (tmpfs, hugetlbfs) or to a range of it, instead of to the
 program; it stays with the file until it is deleted.
 
-The scan scale sets how often the engine scans the program's memory: 0 never, 5 as often as any
-other (the default), 10 twice as often. Children inherit it and it is kept over exec; it is shown as
+The scan scale sets how often the engine scans the program's slow memory for pages to promote: 0 never (its
+memory is not promoted, and gives way like that of others), 5 as often as any other (the default), 10 twice as
+often. Children inherit it and it is kept over exec; it is shown as
 MtierScanScale in /proc/PID/status. The exit code is the program's; 127: not found, 126: cannot be run.
 """
 USAGE = """terrace exec [PLACEMENT] [CPUS] [--range-file FILE[:OFFSET+SIZE]] [--scan-scale N] -- CMD [ARG …]
@@ -93,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-s", "--show", action="store_true", help="show the policy a program would have, and run none")
     parser.add_argument("--dry-run", action="store_true", help="print the calls that would be made, and make none")
     answer.add_arguments(parser)
-    parser.add_argument("--scan-scale", type=int, metavar="N", help=f"0 (no scans) to {SCALE_MAX}; 5 is normal")
+    parser.add_argument("--scan-scale", type=int, metavar="N", help=f"0 (no promotion) to {SCALE_MAX}; 5 is normal")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the program and its arguments")
 
 
@@ -194,7 +195,7 @@ def _execute(command: list[str]) -> int:
 def check_scale(scale: int) -> None:
     """Raise UsageError if the scan scale is out of range."""
     if not 0 <= scale <= SCALE_MAX:
-        raise UsageError(f"--scan-scale cannot be {scale}; allowed: 0 (no scans) to {SCALE_MAX}")
+        raise UsageError(f"--scan-scale cannot be {scale}; allowed: 0 (no promotion) to {SCALE_MAX}")
 
 
 def set_scale(calls: Calls, scale: int) -> None:

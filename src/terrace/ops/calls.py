@@ -8,7 +8,8 @@ import errno
 import os
 import platform
 
-#: Scan scale of a task, the rate of scans of its memory: 0 = none, 5 = normal, 10 = twice as often.
+#: Scan scale of a task, the rate of scans of its slow memory: 0 = no promotion, 5 = normal, 10 = twice as often.
+#: It has no effect on demotion.
 PR_MTIER_SCAN_SCALE_SET = 0x4D540001
 PR_MTIER_SCAN_SCALE_GET = 0x4D540002
 

@@ -43,8 +43,8 @@ WHY: dict[str, tuple[str, str]] = {
     ),
     "nobody": (
         "none of the slow pages that may migrate is accessed",
-        "nothing; if some should be: processes younger than scan.delay_ms or of scan scale 0 are not scanned, nor is "
-        "memory that cpuset.mems or a memory policy keeps on slow nodes",
+        "nothing; if some should be: processes younger than scan.delay_ms are not scanned, with scan scale 0 no page "
+        "is promoted, nor is memory that cpuset.mems or a memory policy keeps on slow nodes",
     ),
     "no_victim": ("no fast page is accessed less often than the slow ones, and there is no free memory", ""),
     "alike": ("slow and fast pages are accessed equally often", ""),

@@ -186,8 +186,8 @@ def _last_burst(now: Snapshot) -> list[Reason]:
             Reason(
                 "no_burst",
                 "info",
-                "no burst of scans has ended since promotion was switched on; processes younger than scan.delay_ms, "
-                "or of scan scale 0, are not scanned",
+                "no burst of scans has ended since promotion was switched on; processes younger than scan.delay_ms "
+                "are not scanned, and with scan scale 0 no page of a process is promoted",
                 "watch longer: terrace status --watch",
             )
         ]

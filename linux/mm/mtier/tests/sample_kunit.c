@@ -158,9 +158,10 @@ static void a_range_for_both_tiers_is_one_range(struct kunit *test)
 	unsigned long at[4];
 	u8 sides[4];
 	struct mtier_watch w = { .at = at, .sides = sides };
+	u8 sampled = MTIER_RANGE_TOP | MTIER_RANGE_LOW;
 
 	memcpy(at, drawn, sizeof(at));
-	KUNIT_EXPECT_EQ(test, mtier_sample_merge(&w, 4), 3);
+	KUNIT_EXPECT_EQ(test, mtier_sample_merge(&w, 4, sampled), 3);
 	KUNIT_EXPECT_EQ(test, at[0], PMD_SIZE);
 	KUNIT_EXPECT_EQ(test, at[1], 2 * PMD_SIZE);
 	KUNIT_EXPECT_EQ(test, at[2], 4 * PMD_SIZE);
@@ -170,9 +171,9 @@ static void a_range_for_both_tiers_is_one_range(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w.drawn[MTIER_LOW], 2);
 	KUNIT_EXPECT_EQ(test, w.drawn[MTIER_TOP], 2);
 	/* In a burst that does not sample the fast tier. */
-	w.low_only = true;
+	sampled = MTIER_RANGE_LOW;
 	memcpy(at, drawn, sizeof(at));
-	KUNIT_EXPECT_EQ(test, mtier_sample_merge(&w, 4), 3);
+	KUNIT_EXPECT_EQ(test, mtier_sample_merge(&w, 4, sampled), 3);
 	KUNIT_EXPECT_EQ(test, sides[1], MTIER_RANGE_LOW);
 }
 
@@ -208,6 +209,28 @@ static void nobody_gets_more_than_there_is(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, mtier_deal_share(&d, 4, 4), 4);
 		KUNIT_EXPECT_EQ(test, mtier_deal_share(&d, 4, 4), 0);
 	}
+}
+
+/* A process cannot have its fast memory sampled less often than that of others. */
+static void the_scan_scale_only_weights_the_slow_tier(struct kunit *test)
+{
+	struct mm_struct *mm = mm_alloc();
+	struct mtier_slot slot = {
+		.mm = mm,
+		.sample.side = { [MTIER_TOP].nr = 7, [MTIER_LOW].nr = 3 },
+	};
+	unsigned int scale;
+
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	for (scale = 0; scale <= MTIER_SCALE_MAX; scale++) {
+		mm->mtier_scan_scale = scale;
+		KUNIT_EXPECT_FALSE(test, mtier_sample_left_out(&slot));
+		KUNIT_EXPECT_EQ(test, mtier_sample_nr(&slot, MTIER_TOP), 7);
+		KUNIT_EXPECT_EQ(test, mtier_sample_weight(&slot, MTIER_TOP), 7);
+		KUNIT_EXPECT_EQ(test, mtier_sample_nr(&slot, MTIER_LOW), scale ? 3 : 0);
+		KUNIT_EXPECT_EQ(test, mtier_sample_weight(&slot, MTIER_LOW), 3 * scale);
+	}
+	mmput(mm);
 }
 
 /* Half for each tier; what one does not need is for the other. */
@@ -247,6 +270,7 @@ static struct kunit_case mtier_sample_cases[] = {
 	KUNIT_CASE(a_range_for_both_tiers_is_one_range),
 	KUNIT_CASE(address_spaces_have_their_share),
 	KUNIT_CASE(nobody_gets_more_than_there_is),
+	KUNIT_CASE(the_scan_scale_only_weights_the_slow_tier),
 	KUNIT_CASE(tiers_share_what_is_drawn),
 	{ }
 };

@@ -149,6 +149,35 @@ static void each_tier_of_a_part_is_listed(struct kunit *test)
 	fput(file);
 }
 
+/*
+ * A mapper with scan scale 0 lists nothing to promote, and leaves a part of a file to
+ * another mapper.
+ */
+static void with_scale_0_nothing_is_listed_to_promote(struct kunit *test)
+{
+	const nodemask_t slow = node_states[N_MEMORY], none = NODE_MASK_NONE;
+	struct file *file = map_file_make(test);
+	struct sweep_world w;
+
+	sweep_world(test, &w, file);
+	w.slot.mm->mtier_scan_scale = 0;
+	sweep_use(test, w.at);
+	sweep(&w, &slow);
+	KUNIT_EXPECT_EQ(test, sweep_flags(&w, w.at), 0);
+	w.slot.mm->mtier_scan_scale = 1;
+	sweep_use(test, w.at);
+	sweep(&w, &slow);
+	KUNIT_EXPECT_EQ(test, sweep_flags(&w, w.at), MTIER_RANGE_LOW);
+	/* Fast memory is listed with each scale. */
+	w.slot.mm->mtier_scan_scale = 0;
+	sweep_use(test, w.at);
+	sweep(&w, &none);
+	KUNIT_EXPECT_EQ(test, sweep_flags(&w, w.at), MTIER_RANGE_TOP);
+	w.slot.mm->mtier_scan_scale = MTIER_SCALE_DEFAULT;
+	sweep_end(&w);
+	fput(file);
+}
+
 /* Nobody uses it: each of two mappers lists it every other time. */
 static void what_nobody_uses_is_listed_once_on_average(struct kunit *test)
 {
@@ -294,6 +323,7 @@ static struct kunit_case mtier_sweep_cases[] = {
 	KUNIT_CASE(a_range_in_use_is_listed_for_its_tier),
 	KUNIT_CASE(what_is_mapped_twice_is_listed_once),
 	KUNIT_CASE(each_tier_of_a_part_is_listed),
+	KUNIT_CASE(with_scale_0_nothing_is_listed_to_promote),
 	KUNIT_CASE(what_nobody_uses_is_listed_once_on_average),
 	KUNIT_CASE(a_range_in_two_walks_is_listed_once),
 	KUNIT_CASE(a_listing_that_fails_keeps_the_rest),

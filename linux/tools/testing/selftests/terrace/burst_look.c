@@ -263,7 +263,7 @@ static int bound_memory_is_left_alone(void)
 	return MT_PASS;
 }
 
-static int who_asks_not_to_be_scanned_is_not_looked_at(void)
+static int with_scale_0_slow_memory_is_not_looked_at(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
 	long seen = 0;
@@ -458,8 +458,8 @@ int main(void)
 			 heat_that_moves_on_is_not),
 		MT_CHECK("P12 bound memory is left alone",
 			 bound_memory_is_left_alone),
-		MT_CHECK("scan scale 0 is not looked at",
-			 who_asks_not_to_be_scanned_is_not_looked_at),
+		MT_CHECK("with scan scale 0 slow memory is not looked at",
+			 with_scale_0_slow_memory_is_not_looked_at),
 		MT_CHECK("a process is as old as it is when it is switched on",
 			 the_delay_begins_with_the_process),
 		MT_CHECK("large folios are counted apart", huge_pages_are_counted_apart),

@@ -131,10 +131,22 @@ static void use_odd(void *arg)
 	use_every_other(arg, MT_PAGE);
 }
 
-static void idle_unscanned(void *arg)
+static void idle_scale_0(void *arg)
 {
 	prctl(MT_SCALE_SET, 0, 0, 0, 0);
 	idle(arg);
+}
+
+/* A mapping without access rights is not scanned. */
+static void idle_without_rights(void *arg)
+{
+	struct shared *s = arg;
+
+	mt_touch(s->p, s->size, false);
+	mprotect(s->p, s->size, PROT_NONE);
+	__atomic_add_fetch(s->ready, 1, __ATOMIC_SEQ_CST);
+	for (;;)
+		pause();
 }
 
 static void idle_bound(void *arg)
@@ -231,7 +243,15 @@ static int left_alone(void (*other)(void *), const char *line)
 
 static int nobodys(void)
 {
-	return left_alone(idle_unscanned, "shared");
+	return left_alone(idle_without_rights, "shared");
+}
+
+/* The scan scale of one mapper does not hide the use by another one. */
+static int scale_0_hides_nothing(void)
+{
+	int verdict = seen_as_used(use, idle_scale_0);
+
+	return verdict == MT_PASS ? seen_as_used(idle_scale_0, use) : verdict;
 }
 
 static int bound(void)
@@ -350,7 +370,9 @@ int main(void)
 {
 	static const struct mt_check checks[] = {
 		MT_CHECK("what one of several uses is used", who_uses_it_counts),
-		MT_CHECK("what is shared with scan scale 0 is left alone", nobodys),
+		MT_CHECK("what is mapped without access rights as well is left alone", nobodys),
+		MT_CHECK("what is shared with scan scale 0 is used if another uses it",
+			 scale_0_hides_nothing),
 		MT_CHECK("P12 what is shared with who is bound stays", bound),
 		MT_CHECK("shared pages in use come up", comes_up),
 		MT_CHECK("so do those that each one maps alone", half_of_each),

@@ -165,7 +165,7 @@ static int kernel_threads(void)
 
 #define SIZE	MT_MB
 
-/* Of a process that is looked at as any other: memory of which nothing is special */
+/* Memory of another process with the usual scale */
 static void canary(void *arg)
 {
 	char *p;
@@ -176,7 +176,7 @@ static void canary(void *arg)
 	_exit(p && mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS) ? 0 : 1);
 }
 
-static int zero_is_never(void)
+static int zero_promotes_nothing(void)
 {
 	char *p = mt_place(SIZE, mt_slow_node());
 	struct mt_toucher t;
@@ -195,7 +195,7 @@ static int zero_is_never(void)
 	MT_ASSERT(moved == 3, "memory of others does not move");
 	MT_ASSERT(mt_all_on(p, SIZE, mt_slow_node()),
 		  "its pages moved though its scale is 0");
-	/* From the next burst on that it has a part in */
+	/* From the next sweep on */
 	set(10);
 	MT_ASSERT(mt_moves_to(p, SIZE, mt_fast_node(), MT_MOVE_MS),
 		  "they did not move at 10 either");
@@ -212,8 +212,8 @@ int main(int argc, char **argv)
 		MT_CHECK("C2 the threads of a process share it", shared),
 		MT_CHECK("C2 it needs no privilege", unprivileged),
 		MT_CHECK("C2 kernel threads have none", kernel_threads),
-		MT_CHECK("C2 A7 0 is never looked at, and more is felt while it runs",
-			 zero_is_never),
+		MT_CHECK("C2 A7 with 0 no page is promoted, and a change holds while it runs",
+			 zero_promotes_nothing),
 	};
 
 	if (argc > 1 || getenv("MTIER_CHILD"))

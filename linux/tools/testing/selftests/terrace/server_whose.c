@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The memory policy and the cpuset of each thread hold for the pages that the thread can
- * have allocated.
+ * have allocated, and no process keeps fast memory by its scan scale.
  *
- * In each check of a policy another range of the same process is promoted meanwhile: it
- * has a policy of its own, so the policies of threads do not apply to it. The cpuset of a
- * thread applies to it as well, so there it is memory of another process.
+ * In each check of a policy, another range of the same process is promoted in the same
+ * time. It has a VMA policy, so the policies of threads do not apply to it. The cpuset of
+ * a thread does, so there it is memory of another process.
  *
  * Time counts instructions.
  *
@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -328,6 +329,102 @@ static int of_a_process(void)
 	return ret;
 }
 
+/* ---- scan scales ---- */
+
+#define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+#define HOT		(32 * MT_MB)
+#define FILL_MAX	(4096UL * MT_MB)
+#define NOBODY		65534
+
+/**
+ * struct hostile - a process that fills fast memory and leaves it idle
+ * @scale: its scan scale
+ * @ready: it has filled it
+ * @slow: pages of it on the slow node at the end
+ * @wake: pipe on which it waits for the end
+ */
+struct hostile {
+	int scale;
+	volatile bool ready;
+	volatile long slow;
+	int wake[2];
+};
+
+static void fill_and_wait(void *arg)
+{
+	struct hostile *h = arg;
+	char *p = mmap(NULL, FILL_MAX, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t size;
+	char c;
+
+	if (p == MAP_FAILED || madvise(p, FILL_MAX, MADV_NOHUGEPAGE) || setuid(NOBODY) ||
+	    prctl(MT_SCALE_SET, h->scale, 0, 0, 0))
+		_exit(1);
+	size = mt_use_free(p, FILL_MAX, mt_fast_node());
+	h->ready = true;
+	close(h->wake[1]);
+	if (read(h->wake[0], &c, 1) > 0)
+		_exit(1);
+	h->slow = mt_pages_on(p, size, mt_slow_node());
+	_exit(0);
+}
+
+/* Hot pages of another process that become fast, and pages of the hostile one slow. */
+static int beside_hostile(int scale, long *fast, long *slow)
+{
+	struct hostile *h = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct mt_snap before;
+	struct mt_toucher t;
+	pid_t pid;
+	char *p;
+
+	MT_ASSERT(h != MAP_FAILED && !pipe(h->wake), "no memory");
+	h->scale = scale;
+	pid = mt_spawn(fill_and_wait, h);
+	close(h->wake[0]);
+	p = mt_place(HOT, mt_slow_node());
+	MT_ASSERT(p && MT_WAIT(h->ready, 120000), "no memory");
+	MT_ASSERT(!mt_write(DEMOTION, "1"), "no demotion");
+	mt_set("scan/delay_ms", 0);
+	mt_touch_start(&t, p, HOT);
+	mt_snap(&before);
+	mt_on();
+	MT_WAIT(mt_pages_on(p, HOT, mt_fast_node()) > PAGES(HOT) * 95 / 100, FOUND_MS);
+	mt_touch_stop(&t);
+	mt_off();
+	*fast = mt_pages_on(p, HOT, mt_fast_node());
+	close(h->wake[1]);
+	MT_ASSERT(!mt_reap(pid), "the hostile process failed");
+	*slow = h->slow;
+	mt_note("scan scale %d: %ld of %ld hot pages are fast, %ld idle pages slow, %lld demoted",
+		scale, *fast, PAGES(HOT), *slow, mt_since(&before, "mtier_demoted"));
+	munmap(p, HOT);
+	return MT_PASS;
+}
+
+/* Idle memory is demoted whether the scan scale is 0, 1 or 5. */
+static int scales_hold_nothing(void)
+{
+	long fast[3], slow[3];
+	int scale[3] = { 5, 0, 1 };
+	int i, ret;
+
+	for (i = 0; i < 3; i++) {
+		ret = beside_hostile(scale[i], &fast[i], &slow[i]);
+		if (ret)
+			return ret;
+	}
+	for (i = 0; i < 3; i++)
+		MT_ASSERT(fast[i] > PAGES(HOT) * 9 / 10 && fast[i] > fast[0] * 95 / 100,
+			  "with scale %d %ld hot pages are fast", scale[i], fast[i]);
+	for (i = 0; i < 3; i++)
+		MT_ASSERT(slow[i] > PAGES(HOT) / 4, "with scale %d %ld idle pages are slow",
+			  scale[i], slow[i]);
+	return MT_PASS;
+}
+
 int main(void)
 {
 	static const struct mt_check checks[] = {
@@ -339,6 +436,7 @@ int main(void)
 		MT_CHECK("one bound thread of many is found", one_of_many),
 		MT_CHECK("a thread bound to the fast node keeps no other memory", bound_to_fast),
 		MT_CHECK("the memory of a thread is free when it has ended", until_it_ends),
+		MT_CHECK("a process holds no fast memory by its scan scale", scales_hold_nothing),
 	};
 
 	return mt_main(checks, ARRAY_LEN(checks));
