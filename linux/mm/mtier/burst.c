@@ -270,13 +270,13 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
  */
 static u64 mtier_round_act(struct mtier_round *r, struct mtier_counts *left)
 {
-	u64 all_ns = 0, gain_ns, now;
+	u64 all_ns = 0, start_ns = ktime_get_ns(), gain_ns, now;
 
 	for (;;) {
 		gain_ns = mtier_round_plan(r, left);
 		all_ns += gain_ns;
 		now = ktime_get_ns();
-		r->late |= now - r->look_ns > mtier_burst.place.tau_ns;
+		r->late |= now - start_ns > mtier_burst.place.tau_ns;
 		/* If no page could migrate now, none could with the next plan. */
 		if ((r->why != MTIER_PLAN_RATE && !r->undone) || !gain_ns ||
 		    kthread_should_stop() || now - r->look_ns > MTIER_DRAIN_NS)
@@ -305,7 +305,9 @@ static bool mtier_round_judge(struct mtier_round *r)
 		r->why = MTIER_PLAN_NOBODY;
 		return true;
 	}
-	if (r->looks < MTIER_LOOKS_LEAST - !!r->free)
+	/* With room, no pages have to be compared. */
+	if (r->looks + 1 < MTIER_LOOKS_LEAST ||
+	    (r->looks < MTIER_LOOKS_LEAST && r->free < MTIER_MOVED_LEAST))
 		return false;
 	gain_ns = mtier_round_act(r, &counts);
 	return r->late || mtier_place_enough(r->looks, gain_ns, r->gain_ns,
