@@ -17,6 +17,8 @@ struct folio *__file_policy_alloc(struct address_space *mapping, pgoff_t index,
 				  gfp_t gfp, unsigned int order);
 bool __file_policy_get(struct vm_area_struct *vma, unsigned long addr,
 		       pgoff_t *ilx, struct mempolicy **pol);
+struct mempolicy *__file_policy_at(const struct address_space *mapping,
+				   pgoff_t index);
 struct mempolicy *__file_policy_private(struct vm_area_struct *vma,
 					unsigned long addr, int order,
 					pgoff_t *ilx);
@@ -73,6 +75,19 @@ static inline bool file_policy_get(struct vm_area_struct *vma,
 				   struct mempolicy **pol)
 {
 	return file_policy_on() && __file_policy_get(vma, addr, ilx, pol);
+}
+
+/**
+ * file_policy_at() - Get the policy of a file for one of its pages
+ * @mapping: the file, which the caller prevents from being freed
+ * @index: the page
+ *
+ * Return: the policy, to be released by mpol_cond_put(); NULL if the file has none there.
+ */
+static inline struct mempolicy *
+file_policy_at(const struct address_space *mapping, pgoff_t index)
+{
+	return file_policy_has(mapping) ? __file_policy_at(mapping, index) : NULL;
 }
 
 /**
@@ -148,6 +163,12 @@ static inline bool file_policy_get(struct vm_area_struct *vma,
 				   struct mempolicy **pol)
 {
 	return false;
+}
+
+static inline struct mempolicy *
+file_policy_at(const struct address_space *mapping, pgoff_t index)
+{
+	return NULL;
 }
 
 static inline struct mempolicy *

@@ -93,9 +93,17 @@ static bool publish(struct file_policy *fresh)
 	return first;
 }
 
-/* Interleaving starts with the inode number, as in tmpfs, and continues by index. */
-static struct mempolicy *lookup(const struct address_space *mapping,
-				pgoff_t index)
+/**
+ * __file_policy_at() - Get the policy of a file for one of its pages
+ * @mapping: the file, which the caller prevents from being freed
+ * @index: the page
+ *
+ * Interleaving starts with the inode number, as in tmpfs, and continues by index.
+ *
+ * Return: the policy, to be released with mpol_cond_put(); NULL if the file has none there.
+ */
+struct mempolicy *__file_policy_at(const struct address_space *mapping,
+				   pgoff_t index)
 {
 	struct file_policy *fp = policy_of(mapping);
 
@@ -116,7 +124,7 @@ static struct mempolicy *lookup(const struct address_space *mapping,
 struct folio *__file_policy_alloc(struct address_space *mapping, pgoff_t index,
 				  gfp_t gfp, unsigned int order)
 {
-	struct mempolicy *pol = lookup(mapping, index);
+	struct mempolicy *pol = __file_policy_at(mapping, index);
 	struct folio *folio;
 
 	if (!pol)
@@ -170,7 +178,7 @@ bool __file_policy_get(struct vm_area_struct *vma, unsigned long addr,
 	if (!mapping || !test_bit_acquire(AS_FILE_POLICY, &mapping->flags))
 		return false;
 	*ilx = mapping->host->i_ino;
-	*pol = lookup(mapping, linear_page_index(vma, addr));
+	*pol = __file_policy_at(mapping, linear_page_index(vma, addr));
 	return true;
 }
 
@@ -197,7 +205,7 @@ struct mempolicy *__file_policy_private(struct vm_area_struct *vma,
 	if (!mapping || !test_bit_acquire(AS_FILE_POLICY, &mapping->flags))
 		return NULL;
 	*ilx = mapping->host->i_ino + (index >> order);
-	return lookup(mapping, index);
+	return __file_policy_at(mapping, index);
 }
 
 /**

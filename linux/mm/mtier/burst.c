@@ -30,6 +30,7 @@
 
 #include "burst.h"
 #include "mtier.h"
+#include "unmapped.h"
 
 /* Time to wait if there is nothing to scan, or no memory to scan it with. */
 #define MTIER_BURST_IDLE_NS	NSEC_PER_SEC
@@ -99,6 +100,8 @@ bool mtier_burst_sleep(u64 when_ns)
  * @watch: the sample
  * @seen: statistics of this burst
  * @free: number of pages that can be promoted without a victim
+ * @spare: number of pages for which unmapped page cache can make room
+ * @whole: the same for huge pages
  * @looks: number of scans that count: all but the first
  * @start_ns: time at which the burst began
  * @first_ns: time at which the first scan began
@@ -115,6 +118,8 @@ struct mtier_round {
 	struct mtier_watch watch;
 	struct mtier_seen seen;
 	u64 free;
+	u64 spare;
+	u64 whole;
 	u32 looks;
 	u64 start_ns;
 	u64 first_ns;
@@ -132,6 +137,18 @@ static u64 mtier_round_spent(const struct mtier_round *r)
 	return task_sched_runtime(current) - r->ran_ns - r->seen.moved_ns;
 }
 
+/* Account for the unmapped page cache that a plan has used. */
+static void mtier_round_spare(struct mtier_round *r, const struct mtier_plan *plan)
+{
+	u32 i;
+
+	for (i = 0; i < plan->nr; i++)
+		if (plan->run[i].spare && plan->run[i].low_group >= MTIER_LARGE)
+			r->whole -= min_t(u64, r->whole, plan->run[i].pages);
+	r->spare -= min_t(u64, r->spare, plan->spare);
+	r->whole = min(r->whole, r->spare);
+}
+
 /* Observe only: account for a plan as if it was carried out. Returns the gain. */
 static u64 mtier_round_pretend(struct mtier_round *r,
 			       const struct mtier_plan *plan)
@@ -141,8 +158,9 @@ static u64 mtier_round_pretend(struct mtier_round *r,
 	mtier_mark_drop(&r->watch);
 	r->seen.taken += plan->pages;
 	for (i = 0; i < plan->nr; i++)
-		if (plan->run[i].top == MTIER_NO_VICTIM)
+		if (plan->run[i].top == MTIER_NO_VICTIM && !plan->run[i].spare)
 			r->free -= plan->run[i].pages;
+	mtier_round_spare(r, plan);
 	return plan->gain_ns;
 }
 
@@ -165,7 +183,9 @@ static u64 mtier_round_swap(struct mtier_round *r,
 	r->seen.taken += did.taken;
 	r->seen.promoted += did.promoted;
 	r->seen.demoted += did.demoted;
+	r->seen.unmapped += did.unmapped;
 	r->free = mtier_room_above();
+	mtier_round_spare(r, plan);
 	r->undone = did.taken < plan->pages && did.promoted >= MTIER_MOVED_LEAST;
 	if (did.scattered)
 		mtier_burst.whole_ns = ktime_get_ns() + MTIER_SCATTERED_NS;
@@ -234,12 +254,17 @@ static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
 	u64 gain_ns;
 
 	machine.free = r->free;
+	machine.spare = r->spare;
+	machine.whole = r->whole;
 	/*
 	 * Promotion into free memory demotes no page, and is certain after fewer
 	 * scans.
 	 */
-	if (r->looks < MTIER_LOOKS_LEAST || !READ_ONCE(numa_demotion_enabled))
+	if (r->looks < MTIER_LOOKS_LEAST || !READ_ONCE(numa_demotion_enabled)) {
 		mtier_round_keep(left, MTIER_TOP);
+		machine.spare = 0;
+		machine.whole = 0;
+	}
 	if (ktime_get_ns() < b->whole_ns)
 		memset(left->pages[MTIER_LOW + MTIER_LARGE], 0,
 		       sizeof(left->pages[0]));
@@ -379,6 +404,7 @@ static void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s)
 	sum->taken += s->taken;
 	sum->promoted += s->promoted;
 	sum->demoted += s->demoted;
+	sum->unmapped += s->unmapped;
 	sum->spent_ns += s->spent_ns;
 	sum->moved_ns += s->moved_ns;
 }
@@ -464,6 +490,19 @@ static void mtier_burst_sweep(struct mtier_sample_sum *sum, bool asked)
 	mutex_unlock(&mtier_burst_lock);
 }
 
+/* Mark unmapped page cache that may have to make room for @pages, for later bursts. */
+static void mtier_burst_mark(u64 pages)
+{
+	nodemask_t top = mtier_nodes_above(), slow = mtier_nodes_slow();
+	int nid;
+
+	if (!READ_ONCE(numa_demotion_enabled))
+		return;
+	nodes_andnot(top, top, slow);
+	for_each_node_mask(nid, top)
+		mtier_unmapped_mark(nid, pages);
+}
+
 /* Draw the sample of a burst. False if there is nothing to scan. */
 static bool mtier_burst_draw(struct mtier_round *r, bool asked)
 {
@@ -472,15 +511,19 @@ static bool mtier_burst_draw(struct mtier_round *r, bool asked)
 	u64 low, pages;
 
 	mtier_burst_sweep(&sum, asked);
-	/* Sweeps are no scans, and have separate limits. */
-	r->ran_ns = task_sched_runtime(current);
 	mutex_lock(&mtier_burst_lock);
 	mtier_machine_read(&b->machine, sum.ranges[MTIER_LOW]);
 	if (asked)
 		mtier_place_hurry(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);
 	r->free = b->machine.free;
+	r->spare = b->machine.spare;
+	r->whole = b->machine.whole;
 	low = b->machine.pages[MTIER_LOW] + b->machine.pages[MTIER_LOW + MTIER_LARGE];
+	if (low > r->free)
+		mtier_burst_mark(2 * (low - r->free));
+	/* Sweeps and marks are no scans, and have separate limits. */
+	r->ran_ns = task_sched_runtime(current);
 	pages = mtier_place_pages(&b->place, &b->machine);
 	return !mtier_sample_draw(&r->watch, &sum, pages / MTIER_RANGE_PAGES,
 				  mtier_burst_low_only(r->free, low));
@@ -634,6 +677,7 @@ void mtier_burst_stop(void)
 		kthread_stop(mtier_burst_task);
 	mtier_burst_task = NULL;
 	mtier_sweep_stop();
+	mtier_unmapped_stop();
 	mtier_swap_stop();
 	mtier_audit_stop();
 	WRITE_ONCE(mtier_state, MTIER_STATE_OFF);

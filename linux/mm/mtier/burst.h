@@ -150,6 +150,7 @@ struct mtier_sample_sum {
  * @taken: pages whose promotion was attempted
  * @promoted: pages promoted
  * @demoted: pages demoted to make room
+ * @unmapped: number of these that nobody mapped
  * @spent_ns: CPU time of scans
  * @moved_ns: CPU time of migrations
  * @sweeps: sweeps over the entries above page tables
@@ -172,6 +173,7 @@ struct mtier_seen {
 	u64 taken;
 	u64 promoted;
 	u64 demoted;
+	u64 unmapped;
 	u64 spent_ns;
 	u64 moved_ns;
 	u64 sweeps;
@@ -263,12 +265,14 @@ struct mtier_others {
  * struct mtier_swapped - result of an exchange
  * @promoted: base pages promoted
  * @demoted: base pages demoted
+ * @unmapped: number of these that nobody mapped
  * @taken: base pages whose promotion was attempted
  * @scattered: the fast tier had no contiguous block for a large folio
  */
 struct mtier_swapped {
 	unsigned long promoted;
 	unsigned long demoted;
+	unsigned long unmapped;
 	unsigned long taken;
 	bool scattered;
 };

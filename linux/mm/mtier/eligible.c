@@ -254,6 +254,50 @@ bool mtier_folio_protected(struct folio *folio, struct mtier_protection *last)
 	return last->is;
 }
 
+/* Check whether the policy of a file allows one of its pages on a slower node. */
+static bool mtier_file_allows_at(struct address_space *mapping, pgoff_t index,
+				 int nid)
+{
+	nodemask_t down = NODE_MASK_ALL;
+	struct mempolicy *pol;
+
+	pol = shmem_mapping(mapping) ?
+	      mpol_shared_policy_lookup(&SHMEM_I(mapping->host)->policy, index) :
+	      file_policy_at(mapping, index);
+	mtier_policy_mask(pol, true, &down);
+	mpol_cond_put(pol);
+	return node_isset(nid, down);
+}
+
+/**
+ * mtier_file_allows() - Check whether the policy of a file allows a demotion.
+ * @folio: a folio of page cache, on which there is a reference
+ * @nid: target node
+ *
+ * This is for folios that nobody maps: no policy of a VMA and no cpuset applies.
+ *
+ * Return: true if it is allowed for each page of the folio. False also if the folio is
+ * locked, or has left the page cache.
+ */
+bool mtier_file_allows(struct folio *folio, int nid)
+{
+	struct address_space *mapping;
+	bool allows = false;
+	pgoff_t i;
+
+	/* The lock keeps the folio in the page cache, and so the inode. */
+	if (!folio_trylock(folio))
+		return false;
+	mapping = folio_mapping(folio);
+	for (i = 0; mapping && i < folio_nr_pages(folio); i++) {
+		allows = mtier_file_allows_at(mapping, folio->index + i, nid);
+		if (!allows)
+			break;
+	}
+	folio_unlock(folio);
+	return allows;
+}
+
 static bool mtier_allows(const struct mtier_guard *g,
 			 const struct mtier_rules *rules,
 			 struct vm_area_struct *vma, unsigned long addr,

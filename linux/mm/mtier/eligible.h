@@ -139,6 +139,7 @@ bool mtier_shared_stays(struct vm_area_struct *vma, bool on_disk);
 enum mtier_why mtier_folio_stays(struct folio *folio,
 				 struct vm_area_struct *vma);
 bool mtier_single_stays(struct folio *folio, bool down);
+bool mtier_file_allows(struct folio *folio, int nid);
 bool mtier_folio_protected(struct folio *folio, struct mtier_protection *last);
 
 void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down);

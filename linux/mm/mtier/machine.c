@@ -16,6 +16,7 @@
 
 #include "burst.h"
 #include "mtier.h"
+#include "unmapped.h"
 
 /* CPU time of a migration before one was measured, and its bounds, for a page. */
 #define MTIER_MOVE_NS		2500
@@ -97,6 +98,7 @@ void mtier_machine_per_range(const struct mtier_watch *watch,
 void mtier_machine_read(struct mtier_place_machine *m, unsigned long ranges)
 {
 	nodemask_t low = mtier_nodes_slow(), top = mtier_nodes_above();
+	struct mtier_unmapped_room room = { .age_ns = U64_MAX };
 	int nid;
 	u32 s;
 
@@ -111,6 +113,11 @@ void mtier_machine_read(struct mtier_place_machine *m, unsigned long ranges)
 		m->pages[s] = mtier_machine_movable(s, m->pages[s]);
 	mtier_machine_in_use(m, ranges);
 	m->free = mtier_room_above();
+	for_each_node_mask(nid, top)
+		mtier_unmapped_room(nid, &room);
+	m->spare = room.pages;
+	m->whole = min(room.whole, room.pages);
+	m->spare_ns = room.age_ns;
 	m->share_most = READ_ONCE(mtier_conf.cpu_percent) * MTIER_Q16 / 100;
 	if (!m->move_ns)
 		m->move_ns = MTIER_MOVE_NS;

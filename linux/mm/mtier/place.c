@@ -353,6 +353,8 @@ struct taking {
 	struct mtier_counts left;
 	u64 limit;
 	u64 free;
+	u64 spare;
+	u64 whole;
 	u32 at[MTIER_GROUPS];
 	bool over[MTIER_GROUPS];
 };
@@ -467,6 +469,86 @@ static enum mtier_plan_why alike(const struct mtier_place *p, u32 victim_q)
 }
 
 /*
+ * Get an upper bound of the access rate of pages that nobody maps: none of them was
+ * used in @spare_ns.
+ */
+static u32 spare_found(const struct mtier_place *p,
+		       const struct mtier_place_machine *m)
+{
+	u64 tau = clamp_t(u64, p->tau_ns, MTIER_TAU_MIN_NS, MTIER_TAU_CAP_NS);
+
+	return min_t(u64, (tau << Q16_BITS) / max_t(u64, m->spare_ns, 1), U32_MAX);
+}
+
+/* Get it for MTIER_LARGE_PAGES. If they leave as a whole, none of them was used. */
+static u64 spare_rate(const struct mtier_place *p,
+		      const struct mtier_place_machine *m, u32 low)
+{
+	return (u64)spare_found(p, m) << (is_large(low) ? 0 : MTIER_LARGE_BITS);
+}
+
+/*
+ * Check whether pages that nobody maps make room for a page of class @low, rather than
+ * the mapped page @v.
+ */
+static bool spare_for(const struct mtier_place *p,
+		      const struct mtier_place_machine *m,
+		      const struct mtier_worth *w, const struct taking *t,
+		      u32 low, u32 v)
+{
+	return (is_large(low) ? t->whole : t->spare) &&
+	       (v == MTIER_GROUPS ||
+		spare_rate(p, m, low) <= top_rate(w, t, v, low));
+}
+
+/* Take such pages for @nr pages of class @low. Returns the number that there is. */
+static u64 spare_take(struct taking *t, u32 low, u64 nr)
+{
+	nr = min_t(u64, nr, is_large(low) ? t->whole : t->spare);
+	t->spare -= min_t(u64, nr, t->spare);
+	t->whole -= is_large(low) ? nr : 0;
+	t->whole = min_t(u64, t->whole, t->spare);
+	return nr;
+}
+
+/*
+ * The pages that are demoted for a pair: their access rate as a bound for MTIER_LARGE_PAGES
+ * and on average, the time of their migration, and the access probability of mapped pages.
+ */
+struct victim {
+	u64 cold;
+	u64 less;
+	u32 cost;
+	u32 q;
+};
+
+/* Choose what is demoted for pages of class @g. False if there is nothing. */
+static bool choose_victim(const struct mtier_place *p,
+			  const struct mtier_place_machine *m,
+			  const struct mtier_worth *w, struct taking *t, u32 g,
+			  struct mtier_run *run, struct victim *out)
+{
+	u32 v = victim_for(w, t, g);
+
+	run->spare = spare_for(p, m, w, t, g, v);
+	if (run->spare) {
+		out->cold = spare_rate(p, m, g);
+		out->less = out->cold;
+		out->cost = m->move_ns;
+		return true;
+	}
+	if (v == MTIER_GROUPS)
+		return false;
+	run->top = t->at[v];
+	run->top_group = v;
+	out->q = w->q[v][t->at[v]];
+	out->cold = top_rate(w, t, v, g);
+	out->less = mean_rate(top_found(w, t, v), v);
+	out->cost = move_ns(m, v);
+	return true;
+}
+
+/*
  * Get the reason against an exchange of the next pages of a slow class,
  * MTIER_PLAN_RATE if there is none. Fills in the plan entry, and the gain of one page
  * of it.
@@ -476,8 +558,9 @@ static enum mtier_plan_why pair_up(const struct mtier_place *p,
 				   const struct mtier_worth *w, struct taking *t,
 				   u32 g, struct mtier_run *run, u64 *gain_ns)
 {
-	u64 more = mean_rate(low_found(w, t, g), g), less = 0, cold = 0;
-	u32 cost = move_ns(m, g), victim_q = 0;
+	u64 more = mean_rate(low_found(w, t, g), g);
+	struct victim victim = { 0 };
+	u32 cost;
 
 	*run = (struct mtier_run) {
 		.low = t->at[g],
@@ -485,22 +568,13 @@ static enum mtier_plan_why pair_up(const struct mtier_place *p,
 		.top = MTIER_NO_VICTIM,
 		.gap = w->q[g][t->at[g]],
 	};
-	if (!t->free) {
-		u32 v = victim_for(w, t, g);
-
-		if (v == MTIER_GROUPS)
-			return MTIER_PLAN_NO_VICTIM;
-		run->top = t->at[v];
-		run->top_group = v;
-		victim_q = w->q[v][t->at[v]];
-		run->gap -= min_t(u32, run->gap, victim_q);
-		cold = top_rate(w, t, v, g);
-		less = mean_rate(top_found(w, t, v), v);
-		cost += move_ns(m, v);
-	}
-	if (low_rate(w, t, g) * RATIO_DEN <= cold * RATIO_NUM)
-		return alike(p, victim_q);
-	*gain_ns = saving_ns(p, m, more - less);
+	if (!t->free && !choose_victim(p, m, w, t, g, run, &victim))
+		return MTIER_PLAN_NO_VICTIM;
+	run->gap -= min_t(u32, run->gap, victim.q);
+	if (low_rate(w, t, g) * RATIO_DEN <= victim.cold * RATIO_NUM)
+		return alike(p, victim.q);
+	cost = move_ns(m, g) + victim.cost;
+	*gain_ns = saving_ns(p, m, more - victim.less);
 	if (*gain_ns < cost)
 		return MTIER_PLAN_COST;
 	*gain_ns -= cost;
@@ -562,6 +636,8 @@ void mtier_place_plan(const struct mtier_place *p,
 		.left = *movable,
 		.limit = limit,
 		.free = m->free,
+		.spare = m->spare,
+		.whole = m->whole,
 		.at = {
 			[MTIER_LOW] = looks,
 			[MTIER_LOW + MTIER_LARGE] = looks,
@@ -578,6 +654,8 @@ void mtier_place_plan(const struct mtier_place *p,
 		if (t.free) {
 			nr = min_t(u64, nr, t.free);
 			t.free -= nr;
+		} else if (run.spare) {
+			nr = spare_take(&t, run.low_group, nr);
 		} else {
 			u32 *top = &t.left.pages[run.top_group][run.top];
 
@@ -590,6 +668,7 @@ void mtier_place_plan(const struct mtier_place *p,
 		run.pages = nr;
 		plan->run[plan->nr++] = run;
 		plan->pages += nr;
+		plan->spare += run.spare ? nr : 0;
 		plan->gain_ns += min_t(u64, nr * gain_ns, U64_MAX - plan->gain_ns);
 		if (plan->nr == MTIER_RUNS_MAX || plan->pages == U32_MAX)
 			break;

@@ -100,6 +100,9 @@ struct mtier_worth {
  * struct mtier_place_machine - parameters of the decision that depend on the machine
  * @pages: base pages that may be scanned, by class; on the slow tier, those in use
  * @free: pages that fit into the fast tier without a demotion
+ * @spare: pages of the fast tier that nobody maps, and that can be demoted
+ * @whole: pages of @spare that can be demoted in blocks of MTIER_LARGE_PAGES
+ * @spare_ns: time for which none of these was used
  * @latency_ns: extra latency of an access to the slow tier; 0 for the usual value
  * @move_ns: CPU time of the migration of a single page
  * @look_ns: CPU time of the scan of a page, MTIER_LOOK_NS at first
@@ -108,6 +111,9 @@ struct mtier_worth {
 struct mtier_place_machine {
 	u64 pages[MTIER_GROUPS];
 	u64 free;
+	u64 spare;
+	u64 whole;
+	u64 spare_ns;
 	u32 latency_ns;
 	u32 move_ns;
 	u32 look_ns;
@@ -151,7 +157,8 @@ struct mtier_place {
  * enum mtier_plan_why - reason why no more pages are exchanged
  * @MTIER_PLAN_RATE: the rate limit is reached
  * @MTIER_PLAN_NOBODY: the slow tier has no sampled page left that may migrate
- * @MTIER_PLAN_NO_VICTIM: the fast tier has no sampled page left that may migrate
+ * @MTIER_PLAN_NO_VICTIM: the fast tier has no sampled page left that may migrate, and
+ *	no unused page cache is known
  * @MTIER_PLAN_ALIKE: the next two pages differ too little, or too little is known of
  *	them
  * @MTIER_PLAN_COST: the exchange would cost more than it saves
@@ -173,9 +180,11 @@ enum mtier_plan_why {
 /**
  * struct mtier_run - plan entry: pages that are exchanged, all alike
  * @low: access count of the pages to promote
- * @top: access count of the pages to demote for them, or MTIER_NO_VICTIM
+ * @top: access count of the pages to demote for them, or MTIER_NO_VICTIM: free memory,
+ *	or pages that nobody maps
  * @low_group: class of the pages to promote
  * @top_group: class of the pages to demote
+ * @spare: pages that nobody maps are demoted for them
  * @pages: number of pages to promote
  * @gap: Q16 difference of the probabilities that one more scan finds them accessed
  */
@@ -184,18 +193,23 @@ struct mtier_run {
 	u8 top;
 	u8 low_group;
 	u8 top_group;
+	bool spare;
 	u32 pages;
 	u32 gap;
 };
 
-/* Each entry but the last uses up an access count of one class, or the free memory. */
-#define MTIER_RUNS_MAX		(MTIER_GROUPS * (MTIER_LOOKS_MOST + 1) + 1)
+/*
+ * Each entry but the last uses up an access count of one class, the free memory, or the
+ * pages or blocks that nobody maps.
+ */
+#define MTIER_RUNS_MAX		(MTIER_GROUPS * (MTIER_LOOKS_MOST + 1) + 3)
 
 /**
  * struct mtier_plan - exchange plan, made after a scan
  * @nr: number of plan entries
  * @run: plan entries, highest gain first
  * @pages: number of pages that all entries promote
+ * @spare: number of these for which pages that nobody maps are demoted
  * @gain_ns: CPU time that all entries save, minus the cost of their migrations
  * @why: reason why there are no more entries
  */
@@ -203,6 +217,7 @@ struct mtier_plan {
 	u32 nr;
 	struct mtier_run run[MTIER_RUNS_MAX];
 	u32 pages;
+	u32 spare;
 	u64 gain_ns;
 	enum mtier_plan_why why;
 };

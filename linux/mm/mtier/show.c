@@ -163,8 +163,8 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 	for (i = 0; i < MTIER_AUDIT_AGES; i++)
 		seq_printf(m, "foretold%u %lld\nleft%u_q16 %u\n", i,
 			   b->place.audit[i].foretold >> 16, i, left[i]);
-	seq_printf(m, "taken %llu\npromoted %llu\ndemoted %llu\n", s->taken,
-		   s->promoted, s->demoted);
+	seq_printf(m, "taken %llu\npromoted %llu\ndemoted %llu\nunmapped %llu\n",
+		   s->taken, s->promoted, s->demoted, s->unmapped);
 	seq_printf(m, "all_spent_ns %llu\nall_moved_ns %llu\nmove_ns %u\n",
 		   s->spent_ns, s->moved_ns, b->machine.move_ns);
 	mutex_unlock(&mtier_burst_lock);

@@ -50,6 +50,7 @@
 #include "burst.h"
 #include "move.h"
 #include "mtier.h"
+#include "unmapped.h"
 
 /* Most batches of victims to get a node above its watermark. */
 #define MTIER_SWAP_TRIES	8
@@ -89,6 +90,8 @@ struct mtier_victims {
  * @left: number of pages of the plan that were not attempted yet
  * @chosen_ns: time of the plan, for tracepoints
  * @victims: victims, by node
+ * @spare: number of pages of the plan for which unmapped page cache makes room
+ * @whole: some of these are huge pages, which need room in one block
  * @least: smallest size of a batch that fits the largest folio of the plan, by tier
  * @elsewhere: pages that may not migrate to a target are tried with another one
  *	later
@@ -101,6 +104,8 @@ struct mtier_swap {
 	unsigned long left;
 	u64 chosen_ns;
 	struct mtier_victims *victims;
+	unsigned long spare;
+	bool whole;
 	unsigned long least[MTIER_SIDES];
 	bool elsewhere;
 	struct mtier_swapped did;
@@ -217,6 +222,23 @@ static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
 
 /* ---- demotion ---- */
 
+/*
+ * Fill a batch with victims: with unmapped page cache first, as planned, and with mapped
+ * pages if there is less of it than expected. Returns true if the pages are unmapped.
+ */
+static bool mtier_swap_victims_of(struct mtier_swap *s, struct mtier_move *mv)
+{
+	if (s->spare)
+		mtier_unmapped_gather(mv, s->whole);
+	if (mv->nr_folios) {
+		s->spare -= min(s->spare, mv->nr_pages);
+		return true;
+	}
+	s->spare = 0;
+	mtier_swap_gather(s->watch, mv, &s->victims[mv->source].at, s->watch->nr, 0);
+	return false;
+}
+
 /* Demote some victims of a node. Returns the number of pages demoted. */
 static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 				     unsigned long want)
@@ -224,6 +246,7 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 	int below = mtier_node_below(nid);
 	struct mtier_move *mv = s->down;
 	unsigned long moved;
+	bool unmapped;
 
 	if (below == NUMA_NO_NODE)
 		return 0;
@@ -232,7 +255,7 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 	if (!want)
 		return 0;
 	mtier_move_begin(mv, nid, below, true, want);
-	mtier_swap_gather(s->watch, mv, &s->victims[nid].at, s->watch->nr, 0);
+	unmapped = mtier_swap_victims_of(s, mv);
 	moved = mtier_move_run(mv);
 	if (mv->nr_folios && trace_mtier_demote_enabled())
 		trace_mtier_demote(nid, below, mv->nr_folios, moved,
@@ -241,6 +264,7 @@ static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 	mtier_swap_sum(&mtier_swap_moved[below].demoted, moved);
 	s->victims[nid].came_free += moved;
 	s->did.demoted += moved;
+	s->did.unmapped += unmapped ? moved : 0;
 	mtier_swap_lru.off_lru |= mv->off_lru;
 	return moved;
 }
@@ -481,7 +505,9 @@ static void mtier_swap_least(struct mtier_swap *s, const struct mtier_plan *plan
 
 		if (run->low_group >= MTIER_LARGE)
 			s->least[MTIER_LOW] = MTIER_RANGE_PAGES;
-		if (run->top != MTIER_NO_VICTIM && run->top_group >= MTIER_LARGE)
+		s->whole |= run->spare && run->low_group >= MTIER_LARGE;
+		if (s->whole ||
+		    (run->top != MTIER_NO_VICTIM && run->top_group >= MTIER_LARGE))
 			s->least[MTIER_TOP] = MTIER_RANGE_PAGES;
 	}
 }
@@ -504,6 +530,7 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 		.up = mtier_swap_up_move,
 		.down = mtier_swap_down_move,
 		.left = plan->pages,
+		.spare = plan->spare,
 		.chosen_ns = ktime_get_ns(),
 		.victims = mtier_swap_victims,
 	};

@@ -31,7 +31,7 @@ WHY = ("rate", "nobody", "no-victim", "alike", "cost", "saturated")
 
 #: Base pages of both tiers, then large folios, which a simulation does not have.
 _GROUPS = 4
-_RUNS_MAX = _GROUPS * (LOOKS + 1) + 1
+_RUNS_MAX = _GROUPS * (LOOKS + 1) + 3
 _PLACES = Path("linux/tools/testing/mtier")
 
 
@@ -58,6 +58,9 @@ class Machine(c.Structure):
     _fields_ = [
         ("pages", c.c_uint64 * _GROUPS),
         ("free", c.c_uint64),
+        ("spare", c.c_uint64),
+        ("whole", c.c_uint64),
+        ("spare_ns", c.c_uint64),
         ("latency_ns", c.c_uint32),
         ("move_ns", c.c_uint32),
         ("look_ns", c.c_uint32),
@@ -93,6 +96,7 @@ class Run(c.Structure):
         ("top", c.c_uint8),
         ("low_group", c.c_uint8),
         ("top_group", c.c_uint8),
+        ("spare", c.c_bool),
         ("pages", c.c_uint32),
         ("gap", c.c_uint32),
     ]
@@ -105,6 +109,7 @@ class Plan(c.Structure):
         ("nr", c.c_uint32),
         ("run", Run * _RUNS_MAX),
         ("pages", c.c_uint32),
+        ("spare", c.c_uint32),
         ("gain_ns", c.c_uint64),
         ("why", c.c_int),
     ]

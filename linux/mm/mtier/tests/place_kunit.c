@@ -324,6 +324,82 @@ static void free_memory_is_taken_first(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NOBODY);
 }
 
+/* Make a plan for wrong_way_round() with pages that nobody has used for @ns. */
+static void plan_with_unmapped(u64 pages, u64 ns, bool victims, struct mtier_plan *plan)
+{
+	struct mtier_place_machine m = machine;
+	struct mtier_counts counts;
+	static struct mtier_place p;
+	struct mtier_worth w;
+
+	wrong_way_round(&counts);
+	start(&p, 4, &counts, &w);
+	if (!victims)
+		memset(counts.pages[MTIER_TOP], 0, sizeof(counts.pages[MTIER_TOP]));
+	m.spare = pages;
+	m.spare_ns = ns;
+	mtier_place_plan(&p, &m, &w, &counts, U64_MAX, plan);
+}
+
+static void unmapped_pages_make_room(struct kunit *test)
+{
+	struct mtier_plan plan;
+	static struct mtier_place p;
+
+	mtier_place_init(&p, &machine);
+	/* Mapped pages are demoted when there are no more of them. */
+	plan_with_unmapped(100, 1000 * p.tau_ns, true, &plan);
+	KUNIT_ASSERT_GT(test, plan.nr, 1U);
+	KUNIT_EXPECT_TRUE(test, plan.run[0].spare);
+	KUNIT_EXPECT_EQ(test, plan.run[0].pages, 100U);
+	KUNIT_EXPECT_EQ(test, plan.spare, 100U);
+	KUNIT_EXPECT_FALSE(test, plan.run[1].spare);
+	KUNIT_EXPECT_EQ(test, plan.run[1].top, 0);
+	/* Without mapped pages, there is no other room. */
+	plan_with_unmapped(100, 1000 * p.tau_ns, false, &plan);
+	KUNIT_EXPECT_EQ(test, plan.pages, 100U);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NO_VICTIM);
+}
+
+/* Their demotion takes time, in contrast to the use of free memory. */
+static void unmapped_pages_cost_a_migration(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	struct mtier_plan free, unmapped;
+	struct mtier_counts counts;
+	static struct mtier_place p;
+	struct mtier_worth w;
+
+	wrong_way_round(&counts);
+	start(&p, 4, &counts, &w);
+	m.free = 100;
+	mtier_place_plan(&p, &m, &w, &counts, 100, &free);
+	m.free = 0;
+	m.spare = 100;
+	m.spare_ns = U64_MAX;
+	mtier_place_plan(&p, &m, &w, &counts, 100, &unmapped);
+	KUNIT_EXPECT_EQ(test, free.pages, 100U);
+	KUNIT_EXPECT_EQ(test, unmapped.pages, 100U);
+	KUNIT_EXPECT_EQ(test, free.gain_ns, unmapped.gain_ns + 100ULL * machine.move_ns);
+}
+
+/* A page that was not used for a short time may be used as often as others. */
+static void unmapped_pages_have_to_be_idle_for_long(struct kunit *test)
+{
+	struct mtier_plan plan;
+	static struct mtier_place p;
+
+	mtier_place_init(&p, &machine);
+	plan_with_unmapped(100, p.tau_ns / 10, true, &plan);
+	KUNIT_EXPECT_GT(test, plan.pages, 900U);
+	KUNIT_EXPECT_EQ(test, plan.spare, 0U);
+	plan_with_unmapped(100, p.tau_ns / 10, false, &plan);
+	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_ALIKE);
+	plan_with_unmapped(100, 0, false, &plan);
+	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
+}
+
 static void why_nothing_moves(struct kunit *test)
 {
 	struct mtier_place_machine slow = machine;
@@ -414,6 +490,9 @@ static struct kunit_case mtier_place_cases[] = {
 	KUNIT_CASE(the_best_pairs_come_first),
 	KUNIT_CASE(a_limit_is_kept),
 	KUNIT_CASE(free_memory_is_taken_first),
+	KUNIT_CASE(unmapped_pages_make_room),
+	KUNIT_CASE(unmapped_pages_cost_a_migration),
+	KUNIT_CASE(unmapped_pages_have_to_be_idle_for_long),
 	KUNIT_CASE(why_nothing_moves),
 	KUNIT_CASE(what_it_gains),
 	{ }

@@ -87,6 +87,34 @@ static void a_folio_makes_way_for_another(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, planned(&plan, LOW_LARGE, MTIER_TOP), 0U);
 }
 
+/* A folio needs a block that leaves as a whole. Single pages need no block. */
+static void blocks_nobody_maps_make_room_for_folios(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	struct mtier_counts counts = { 0 };
+	static struct mtier_place p;
+	struct mtier_worth w;
+	struct mtier_plan plan;
+
+	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(500), 980000);
+	start(&p, LOOKS, &counts, &w);
+	m.spare = FOLIOS(20);
+	m.spare_ns = 100 * p.tau_ns;
+	mtier_place_plan(&p, &m, &w, &counts, U64_MAX, &plan);
+	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
+	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NO_VICTIM);
+	m.whole = FOLIOS(10);
+	mtier_place_plan(&p, &m, &w, &counts, U64_MAX, &plan);
+	KUNIT_EXPECT_EQ(test, plan.pages, FOLIOS(10));
+	KUNIT_EXPECT_EQ(test, plan.spare, FOLIOS(10));
+	/* Single pages that are used more may take all of them. */
+	add_binomial(&counts, MTIER_LOW, LOOKS, FOLIOS(30), 970000);
+	start(&p, LOOKS, &counts, &w);
+	mtier_place_plan(&p, &m, &w, &counts, U64_MAX, &plan);
+	KUNIT_EXPECT_EQ(test, plan.pages, FOLIOS(20));
+	KUNIT_EXPECT_EQ(test, planned(&plan, LOW_LARGE, MTIER_GROUPS), 0U);
+}
+
 static void folios_alike_stay(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
@@ -224,6 +252,7 @@ static struct kunit_case mtier_place_large_cases[] = {
 	KUNIT_CASE(what_is_free_takes_folios_in_use),
 	KUNIT_CASE(what_is_free_takes_single_pages_first),
 	KUNIT_CASE(a_folio_makes_way_for_another),
+	KUNIT_CASE(blocks_nobody_maps_make_room_for_folios),
 	KUNIT_CASE(folios_alike_stay),
 	KUNIT_CASE(an_idle_folio_makes_way_for_single_pages),
 	KUNIT_CASE(why_is_said_of_single_pages),

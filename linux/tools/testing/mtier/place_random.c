@@ -29,6 +29,9 @@ static void wild_machine(struct rng *rng, struct mtier_place_machine *m)
 			rng_wild(rng), rng_wild(rng), rng_wild(rng), rng_wild(rng),
 		},
 		.free = rng_chance(rng, 0.5) ? 0 : rng_wild(rng),
+		.spare = rng_chance(rng, 0.5) ? 0 : rng_wild(rng),
+		.whole = rng_chance(rng, 0.5) ? 0 : rng_wild(rng),
+		.spare_ns = rng_wild(rng),
 		.latency_ns = wild32(rng),
 		.move_ns = wild32(rng),
 		.look_ns = wild32(rng),
@@ -66,7 +69,7 @@ static void check_plan(struct kunit *test, const struct mtier_plan *plan,
 		       const struct mtier_place_machine *m, u64 limit)
 {
 	struct mtier_counts left = *movable;
-	u64 free = m->free, pages = 0;
+	u64 free = m->free, spare = m->spare, whole = m->whole, pages = 0, spared = 0;
 
 	KUNIT_EXPECT_LE(test, plan->nr, MTIER_RUNS_MAX);
 	for (u32 i = 0; i < plan->nr; i++) {
@@ -80,6 +83,19 @@ static void check_plan(struct kunit *test, const struct mtier_plan *plan,
 		KUNIT_EXPECT_GT(test, run->pages, 0U);
 		left.pages[run->low_group][run->low] -= run->pages;
 		pages += run->pages;
+		if (run->spare) {
+			KUNIT_EXPECT_EQ(test, run->top, MTIER_NO_VICTIM);
+			KUNIT_EXPECT_EQ(test, free, 0ULL);
+			if (run->low_group >= MTIER_LARGE) {
+				KUNIT_ASSERT_LE(test, run->pages, whole);
+				whole -= run->pages;
+			} else {
+				KUNIT_ASSERT_LE(test, run->pages, spare);
+			}
+			spare -= min_t(u64, run->pages, spare);
+			spared += run->pages;
+			continue;
+		}
 		if (run->top == MTIER_NO_VICTIM) {
 			KUNIT_ASSERT_LE(test, run->pages, free);
 			KUNIT_EXPECT_GT(test, run->low, 0);
@@ -98,6 +114,7 @@ static void check_plan(struct kunit *test, const struct mtier_plan *plan,
 			KUNIT_EXPECT_GE(test, run->top_group, MTIER_LARGE);
 	}
 	KUNIT_EXPECT_EQ(test, plan->pages, pages);
+	KUNIT_EXPECT_EQ(test, plan->spare, spared);
 	KUNIT_EXPECT_LE(test, pages, limit);
 	if (plan->why == MTIER_PLAN_RATE)
 		KUNIT_EXPECT_EQ(test, pages, min_t(u64, limit, pages));
