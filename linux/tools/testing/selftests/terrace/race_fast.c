@@ -288,11 +288,12 @@ static void *dropping(void *arg)
 
 	(void)arg;
 	pthread_create(&reader, NULL, seeing_it_go, NULL);
-	/* Policy of this thread, not of the address space, which may be promoted. */
-	mt_bind_to(mt_slow_node());
 	for (round = 1; !stop; round++) {
+		/* The policy of a thread prevents promotion, so it is set for the faults only. */
+		mt_bind_to(mt_slow_node());
 		for (page = 0; page < PAGES; page++)
 			*word(page, 1) = round;
+		mt_bind_default();
 		if (waiting)
 			write_protect();
 		/* Used for about the time that scans need to find it. */
