@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * PID 1 of the lab's small guest: run one command in the host's files, stream its input and output, say how it ended.
+ * PID 1 of the lab's small guest: runs one command in the host's files, transfers its input and output, and reports its
+ * exit code.
  *
  * The host puts this program and /terrace.conf (strings "key=value", each ended by a NUL) into the initramfs and
  * connects virtio-serial ports: terrace.in, terrace.out, terrace.err carry the command's own bytes, terrace.files (with
@@ -57,7 +58,7 @@ static int ctl_port = -1, in_port = -1, out_port = -1, err_port = -1, files_port
 struct pump {
 	int from, to;
 	bool ended;		/* nothing more comes from `from` */
-	bool broken;		/* nobody reads `to` any more: swallow */
+	bool broken;		/* the host has closed `to`: drop output */
 	unsigned long long moved, limit;
 	size_t head, tail;
 	char buf[65536];
@@ -105,7 +106,7 @@ static void power_off(void)
 
 static void wait_for_off(void);
 
-/* The machine cannot be what was asked for: say so on both ways out, then end. */
+/* The machine is not as requested: report that on both outputs, then end. */
 void fail(const char *fmt, ...)
 {
 	char text[400];

@@ -4,20 +4,20 @@
  *
  * Much of the fast tier of a server is page cache that is used by read() and write().
  * No page table maps it, so scans do not find it. It has no Accessed bit either, but
- * each read() and write() marks the folio accessed. So pages of it are treated like
- * mapped pages: kmtierd removes the mark of a page, and checks later whether the page
- * was used. A page that was not used is demoted to make room for a hot page.
+ * each read() and write() calls folio_mark_accessed(). So kmtierd marks pages of it, and
+ * checks later which of them were used. Pages that were not used are demoted to make
+ * room for hot pages.
  *
  * The mark is the idle flag of the folio, which folio_mark_accessed() clears. With the
  * multi-generational LRU, folio_mark_accessed() does not touch that flag. It sets the
- * referenced flag, which is cleared here instead.
+ * referenced flag, so a page is marked by clearing this one.
  *
- * Memory is visited in the order of its frames, in blocks of 2 MiB, and only while pages
- * are wanted. Each block with marked pages is recorded, with the time. After
- * MTIER_UNMAPPED_AGE_NS, each page of it that was not used is accessed less than once in
- * that time. place.c compares this with the access rate of the pages to promote. If
- * these are accessed less than that, the blocks are left alone, and get older: later
- * they allow the promotion of pages that are accessed less.
+ * Memory is visited in blocks of 2 MiB, and only while pages are wanted. Each block with
+ * marked pages is recorded, with the time. After MTIER_UNMAPPED_AGE_NS, each page of it
+ * that was not used is accessed less than once in that time. place.c compares this with
+ * the access rate of the pages to promote. If these are accessed less than that, the
+ * blocks are left alone, and get older: later they allow the promotion of pages that are
+ * accessed less.
  *
  * A hot huge page needs a block that is free as a whole. So it only goes where a block
  * has nothing but such pages, and all of these leave at once.
@@ -347,7 +347,6 @@ static bool mtier_unmapped_take(struct mtier_move *mv, struct mtier_unmapped_blo
 	unsigned long nr;
 	bool open = true;
 
-	b->full = false;
 	for (; open && b->pfn < b->end; b->pfn += nr) {
 		nr = 1;
 		page = pfn_to_online_page(b->pfn);
@@ -362,6 +361,7 @@ static bool mtier_unmapped_take(struct mtier_move *mv, struct mtier_unmapped_blo
 		}
 		folio_put(folio);
 	}
+	b->full &= b->end - b->pfn == MTIER_BLOCK_PAGES;
 	return open;
 }
 
@@ -417,6 +417,8 @@ static void mtier_unmapped_gather_whole(struct mtier_unmapped *u,
 	unsigned int i;
 	bool all;
 
+	if (mv->max_pages < MTIER_BLOCK_PAGES)
+		return;
 	for (i = 0; i < u->nr && !mv->nr_folios; i++) {
 		struct mtier_unmapped_block *b = mtier_unmapped_block(u, i);
 
@@ -444,10 +446,13 @@ static void mtier_unmapped_gather_some(struct mtier_unmapped *u,
 
 		if (now_ns - b->ns < MTIER_UNMAPPED_AGE_NS)
 			break;
-		if (b->nr && !mtier_unmapped_take(mv, b))
-			break;
-		if (b->nr)
+		if (!b->nr)
+			continue;
+		if (mtier_unmapped_take(mv, b))
 			mtier_unmapped_done(u, b);
+		else if (mv->nr_folios)
+			break;
+		/* A large folio does not fit into the batch, but others may. */
 		cond_resched();
 	}
 }

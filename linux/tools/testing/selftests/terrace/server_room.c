@@ -175,6 +175,19 @@ static int tmpfs(void)
 	return full_of(fd, fill_memfd(fd), false, "tmpfs");
 }
 
+#define SHMEM_HUGE	"/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+
+/* The page cache is in folios that are larger than the room that a batch lacks. */
+static int tmpfs_huge(void)
+{
+	int ret;
+
+	MT_NEED(!mt_write(SHMEM_HUGE, "force"), "no huge pages in shared memory");
+	ret = tmpfs();
+	mt_write(SHMEM_HUGE, "never");
+	return ret;
+}
+
 /* ---- page cache that may not leave ---- */
 
 /*
@@ -432,6 +445,7 @@ int main(void)
 		MT_CHECK("the same with MGLRU", read_once_mglru),
 		MT_CHECK("the same, and the hot pages are huge", huge_pages),
 		MT_CHECK("DRAM full of tmpfs that nobody maps", tmpfs),
+		MT_CHECK("the same in huge pages", tmpfs_huge),
 		MT_CHECK("page cache of a protected cgroup stays", memory_low),
 		MT_CHECK("tmpfs that is bound to DRAM stays", bound),
 		MT_CHECK("page cache that is read again and again stays", in_use),
