@@ -183,9 +183,10 @@ static void mtier_audit_name(struct mtier_audited *page,
 	mtier_slot_get(page->slot);
 }
 
-static u32 mtier_audit_q(const struct mtier_worth *worth, u8 page)
+static u32 mtier_audit_q(const struct mtier_watch *w, const struct mtier_worth *worth,
+			 unsigned int at)
 {
-	return worth->q[mtier_page_group(page)][page & MTIER_PAGE_COUNT];
+	return worth->q[mtier_watch_group(w, at)][w->page[at] & MTIER_PAGE_COUNT];
 }
 
 static void mtier_audit_write(const struct mtier_watch *w,
@@ -198,7 +199,7 @@ static void mtier_audit_write(const struct mtier_watch *w,
 		return;
 	f = &mtier_audit->pair[mtier_audit->nr++];
 	*f = (struct mtier_forecast) {
-		.up_q = mtier_audit_q(worth, w->page[up]),
+		.up_q = mtier_audit_q(w, worth, up),
 		.tau_ns = tau_ns,
 		.at_ns = ktime_get_ns(),
 		.age = mtier_audit->age,
@@ -207,7 +208,7 @@ static void mtier_audit_write(const struct mtier_watch *w,
 	mtier_audit_name(&f->up, w, up);
 	if (!down)
 		return;
-	f->down_q = mtier_audit_q(worth, w->page[*down]);
+	f->down_q = mtier_audit_q(w, worth, *down);
 	mtier_audit_name(&f->down, w, *down);
 }
 
@@ -232,7 +233,7 @@ void mtier_audit_note(const struct mtier_watch *w,
 	for (i = 0; i < nr; i++) {
 		if (!mtier_audit_wants(&w->page[i], nr - i))
 			continue;
-		mtier_audit_pick(mtier_page_side(w->page[i]) == MTIER_LOW ?
+		mtier_audit_pick(w->routes->role[w->route[i]] == MTIER_ROLE_UP ?
 				 &up : &down, i);
 	}
 	for (i = 0; i < up.nr; i++)

@@ -4,9 +4,10 @@
  *
  * In a burst, kmtierd finds the ranges in use (sweep.c), draws some of them
  * (sample.c), and scans these up to MTIER_LOOKS_MOST times (look.c). After each scan,
- * place.c decides which pages are exchanged, and swap.c exchanges them. pace.c sets
- * the scan interval, the number of scans, and the time that kmtierd rests after the
- * burst. No access count of a page is kept when a burst is over.
+ * place.c decides for each pool of target nodes (routes.c) which pages are exchanged, and
+ * swap.c exchanges them. pace.c sets the scan interval, the number of scans, and the time
+ * that kmtierd rests after the burst. No access count of a page is kept when a burst is
+ * over.
  *
  * While observe in /sys/kernel/debug/mtier is set, no page migrates. Pages that would
  * migrate are counted, and leave the burst as if they had migrated.
@@ -30,6 +31,7 @@
 
 #include "burst.h"
 #include "mtier.h"
+#include "routes.h"
 #include "unmapped.h"
 
 /* Time to wait if there is nothing to scan, or no memory to scan it with. */
@@ -51,6 +53,8 @@ struct mtier_burst mtier_burst;
 /* Value of mtier/state. */
 enum mtier_state mtier_state;
 static struct task_struct *mtier_burst_task;
+/* The current plan; too large for the stack. */
+static struct mtier_plan mtier_burst_plan;
 
 /* A burst was requested. */
 static bool mtier_burst_asked;
@@ -99,36 +103,30 @@ bool mtier_burst_sleep(u64 when_ns)
  * struct mtier_round - state of the burst in progress
  * @watch: the sample
  * @seen: statistics of this burst
- * @free: number of pages that can be promoted without a victim
- * @spare: number of pages for which unmapped page cache can make room
- * @whole: the same for huge pages
  * @looks: number of scans that count: all but the first
  * @start_ns: time at which the burst began
  * @first_ns: time at which the first scan began
  * @look_ns: time at which the last scan began
  * @ran_ns: CPU time of kmtierd at the start of the burst, after its sweep
+ * @early: too few scans for exchanges: pages are only promoted into free memory
  * @undone: part of the last plan was not attempted, although many pages were promoted
  * @late: migrations took longer than the scan interval, so the next scan would be
  *	late
  * @gain_ns: gain of the exchanges of this burst
- * @why: reason why no more pages were exchanged
  * @noted: the sample was added to the working sets
  */
 struct mtier_round {
 	struct mtier_watch watch;
 	struct mtier_seen seen;
-	u64 free;
-	u64 spare;
-	u64 whole;
 	u32 looks;
 	u64 start_ns;
 	u64 first_ns;
 	u64 look_ns;
 	u64 ran_ns;
+	bool early;
 	bool undone;
 	bool late;
 	u64 gain_ns;
-	enum mtier_plan_why why;
 	bool noted;
 };
 
@@ -137,20 +135,20 @@ static u64 mtier_round_spent(const struct mtier_round *r)
 	return task_sched_runtime(current) - r->ran_ns - r->seen.moved_ns;
 }
 
-/* Account for the unmapped page cache that a plan has used. */
-static void mtier_round_spare(struct mtier_round *r, const struct mtier_plan *plan)
+/* Account for the unmapped page cache of a pool that a plan has used. */
+static void mtier_round_spare(struct mtier_pool *pool, const struct mtier_plan *plan)
 {
 	u32 i;
 
 	for (i = 0; i < plan->nr; i++)
 		if (plan->run[i].spare && plan->run[i].low_group >= MTIER_LARGE)
-			r->whole -= min_t(u64, r->whole, plan->run[i].pages);
-	r->spare -= min_t(u64, r->spare, plan->spare);
-	r->whole = min(r->whole, r->spare);
+			pool->whole -= min_t(u64, pool->whole, plan->run[i].pages);
+	pool->spare -= min_t(u64, pool->spare, plan->spare);
+	pool->whole = min(pool->whole, pool->spare);
 }
 
 /* Observe only: account for a plan as if it was carried out. Returns the gain. */
-static u64 mtier_round_pretend(struct mtier_round *r,
+static u64 mtier_round_pretend(struct mtier_round *r, struct mtier_pool *pool,
 			       const struct mtier_plan *plan)
 {
 	u32 i;
@@ -159,8 +157,7 @@ static u64 mtier_round_pretend(struct mtier_round *r,
 	r->seen.taken += plan->pages;
 	for (i = 0; i < plan->nr; i++)
 		if (plan->run[i].top == MTIER_NO_VICTIM && !plan->run[i].spare)
-			r->free -= plan->run[i].pages;
-	mtier_round_spare(r, plan);
+			pool->pretended += plan->run[i].pages;
 	return plan->gain_ns;
 }
 
@@ -169,14 +166,14 @@ static u64 mtier_round_pretend(struct mtier_round *r,
  * is below its watermarks, victims are demoted first to make room. They count in the
  * gain, since the next bursts use that room.
  */
-static u64 mtier_round_swap(struct mtier_round *r,
+static u64 mtier_round_swap(struct mtier_round *r, struct mtier_pool *pool,
 			    const struct mtier_plan *plan)
 {
 	u64 ran_ns = task_sched_runtime(current);
 	struct mtier_swapped did;
 
 	WRITE_ONCE(mtier_state, MTIER_STATE_MOVING);
-	did = mtier_swap(&r->watch, plan);
+	did = mtier_swap(&r->watch, pool, plan);
 	WRITE_ONCE(mtier_state, MTIER_STATE_LOOKING);
 	ran_ns = task_sched_runtime(current) - ran_ns;
 	r->seen.moved_ns += ran_ns;
@@ -184,8 +181,6 @@ static u64 mtier_round_swap(struct mtier_round *r,
 	r->seen.promoted += did.promoted;
 	r->seen.demoted += did.demoted;
 	r->seen.unmapped += did.unmapped;
-	r->free = mtier_room_above();
-	mtier_round_spare(r, plan);
 	r->undone = did.taken < plan->pages && did.promoted >= MTIER_MOVED_LEAST;
 	if (did.scattered)
 		mtier_burst.whole_ns = ktime_get_ns() + MTIER_SCATTERED_NS;
@@ -213,27 +208,6 @@ static u64 mtier_round_limit(const struct mtier_round *r)
 	return max(mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC), 1);
 }
 
-/* Exclude the pages of a tier from migration. */
-static void mtier_round_keep(struct mtier_counts *left, u32 side)
-{
-	u32 g;
-
-	for (g = side; g < MTIER_GROUPS; g += MTIER_LARGE)
-		memset(left->pages[g], 0, sizeof(left->pages[g]));
-}
-
-/* Check whether any page is left that could be promoted. */
-static bool mtier_round_low(const struct mtier_counts *left)
-{
-	u32 g, c;
-
-	for (g = MTIER_LOW; g < MTIER_GROUPS; g += MTIER_LARGE)
-		for (c = 0; c <= MTIER_LOOKS_MOST; c++)
-			if (left->pages[g][c])
-				return true;
-	return false;
-}
-
 /* Add the sample to the working sets, once: pages that migrate leave the sample. */
 static void mtier_round_heat(struct mtier_round *r)
 {
@@ -242,73 +216,113 @@ static void mtier_round_heat(struct mtier_round *r)
 	r->noted = true;
 }
 
-/*
- * Make a plan of the exchanges that are possible now, and carry it out. Returns the
- * gain.
- */
-static u64 mtier_round_plan(struct mtier_round *r, struct mtier_counts *left)
+/* Plan the exchanges that are possible now between a pool and slower nodes. */
+static void mtier_round_plan(struct mtier_round *r, struct mtier_pool *pool,
+			     struct mtier_plan *plan)
 {
 	struct mtier_burst *b = &mtier_burst;
 	struct mtier_place_machine machine = b->machine;
-	struct mtier_plan plan;
-	u64 gain_ns;
+	struct mtier_counts low, top;
+	u32 g;
 
-	machine.free = r->free;
-	machine.spare = r->spare;
-	machine.whole = r->whole;
-	/*
-	 * Promotion into free memory demotes no page, and is certain after fewer
-	 * scans.
-	 */
-	if (r->looks < MTIER_LOOKS_LEAST || !READ_ONCE(numa_demotion_enabled)) {
-		mtier_round_keep(left, MTIER_TOP);
+	mtier_pool_free(pool);
+	machine.free = pool->free;
+	machine.spare = pool->spare;
+	machine.whole = pool->whole;
+	machine.spare_ns = pool->spare_ns;
+	mtier_pool_enter(r->watch.routes, pool);
+	mtier_pool_count(r->watch.routes, &low, &top);
+	if (r->early || !READ_ONCE(numa_demotion_enabled)) {
+		memset(&top, 0, sizeof(top));
 		machine.spare = 0;
 		machine.whole = 0;
 	}
 	if (ktime_get_ns() < b->whole_ns)
-		memset(left->pages[MTIER_LOW + MTIER_LARGE], 0,
-		       sizeof(left->pages[0]));
-	mtier_place_plan(&b->place, &machine, &b->worth, left,
-			 mtier_round_limit(r), &plan);
-	r->why = plan.why;
-	if (!plan.pages)
-		return 0;
+		for (g = MTIER_LARGE; g < MTIER_GROUPS; g++)
+			memset(low.pages[g], 0, sizeof(low.pages[g]));
+	mtier_place_plan(&b->place, &machine, &b->worth, &low, &top,
+			 mtier_round_limit(r), plan);
+	pool->why = plan->why;
+}
+
+/* Carry out a plan. Returns the gain. */
+static u64 mtier_round_do(struct mtier_round *r, struct mtier_pool *pool,
+			  const struct mtier_plan *plan)
+{
+	struct mtier_burst *b = &mtier_burst;
+	u64 gain_ns;
+
 	mtier_round_heat(r);
-	mtier_mark_plan(&r->watch, &plan, get_random_u32());
+	mtier_mark_plan(&r->watch, plan, get_random_u32());
 	mutex_lock(&mtier_burst_lock);
 	mtier_audit_judge(&b->place, r->looks, false);
 	mutex_unlock(&mtier_burst_lock);
-	mtier_audit_note(&r->watch, &b->worth, &plan, b->place.tau_ns);
+	mtier_audit_note(&r->watch, &b->worth, plan, b->place.tau_ns);
 	if (mtier_conf.observe)
-		gain_ns = mtier_round_pretend(r, &plan);
+		gain_ns = mtier_round_pretend(r, pool, plan);
 	else
-		gain_ns = mtier_round_swap(r, &plan);
+		gain_ns = mtier_round_swap(r, pool, plan);
+	mtier_round_spare(pool, plan);
 	r->gain_ns += gain_ns;
 	return gain_ns;
 }
 
 /*
- * Exchange pages after a scan. Pages over the rate limit wait for it, and the next
- * burst waits with them. Otherwise scans would use CPU time for pages that cannot
+ * Exchange pages with a pool after a scan. Pages over the rate limit wait for it, and the
+ * next burst waits with them. Otherwise scans would use CPU time for pages that cannot
  * migrate. If too few victims were demoted to make room, planned pages were not
  * attempted. They are retried with the next plan.
  */
-static u64 mtier_round_act(struct mtier_round *r, struct mtier_counts *left)
+static u64 mtier_round_pool(struct mtier_round *r, struct mtier_pool *pool)
 {
+	struct mtier_plan *plan = &mtier_burst_plan;
 	u64 all_ns = 0, start_ns = ktime_get_ns(), gain_ns, now;
 
 	for (;;) {
-		gain_ns = mtier_round_plan(r, left);
+		mtier_round_plan(r, pool, plan);
+		if (!plan->pages)
+			return all_ns;
+		gain_ns = mtier_round_do(r, pool, plan);
 		all_ns += gain_ns;
+		mtier_mark_count(&r->watch);
 		now = ktime_get_ns();
 		r->late |= now - start_ns > mtier_burst.place.tau_ns;
 		/* If no page could migrate now, none could with the next plan. */
-		if ((r->why != MTIER_PLAN_RATE && !r->undone) || !gain_ns ||
+		if ((pool->why != MTIER_PLAN_RATE && !r->undone) || !gain_ns ||
 		    kthread_should_stop() || now - r->look_ns > MTIER_DRAIN_NS)
 			return all_ns;
-		mtier_mark_count(&r->watch, left);
 		cond_resched();
 	}
+}
+
+/* Exchange pages with each pool after a scan. Returns the gain. */
+static u64 mtier_round_act(struct mtier_round *r)
+{
+	struct mtier_routes *rs = r->watch.routes;
+	u64 gain_ns = 0;
+	unsigned int i;
+
+	for (i = 0; i < rs->nr_pools && !kthread_should_stop(); i++) {
+		mtier_pool_free(&rs->pool[i]);
+		/* With room, no pages have to be compared. */
+		if (!r->early || rs->pool[i].free >= MTIER_MOVED_LEAST)
+			gain_ns += mtier_round_pool(r, &rs->pool[i]);
+	}
+	return gain_ns;
+}
+
+/* Check whether any pool has room. */
+static bool mtier_round_room(struct mtier_round *r)
+{
+	struct mtier_routes *rs = r->watch.routes;
+	unsigned int i;
+
+	for (i = 0; i < rs->nr_pools; i++) {
+		mtier_pool_free(&rs->pool[i]);
+		if (rs->pool[i].free >= MTIER_MOVED_LEAST)
+			return true;
+	}
+	return false;
 }
 
 /* Evaluate the last scan, and exchange pages. Returns true if the burst is over. */
@@ -317,24 +331,26 @@ static bool mtier_round_judge(struct mtier_round *r)
 	struct mtier_burst *b = &mtier_burst;
 	struct mtier_counts counts;
 	u64 gain_ns;
+	u32 g;
 
-	mtier_mark_count(&r->watch, &counts);
+	mtier_mark_counts(&r->watch, &counts);
 	/* Pages sampled for a re-check do not represent their tier. */
-	if (r->watch.low_only)
-		mtier_round_keep(&counts, MTIER_TOP);
+	for (g = MTIER_TOP; r->watch.low_only && g < MTIER_GROUPS; g += MTIER_LARGE)
+		memset(counts.pages[g], 0, sizeof(counts.pages[g]));
 	mutex_lock(&mtier_burst_lock);
 	mtier_place_look(&b->place, r->looks, &counts);
 	mtier_place_worth(&b->place, r->looks, &b->worth);
 	mutex_unlock(&mtier_burst_lock);
-	if (!mtier_round_low(&counts)) {
-		r->why = MTIER_PLAN_NOBODY;
+	if (!mtier_routes_any_up(r->watch.routes))
 		return true;
-	}
-	/* With room, no pages have to be compared. */
-	if (r->looks + 1 < MTIER_LOOKS_LEAST ||
-	    (r->looks < MTIER_LOOKS_LEAST && r->free < MTIER_MOVED_LEAST))
+	/*
+	 * Promotion into free memory demotes no page, and is certain after fewer
+	 * scans.
+	 */
+	r->early = r->looks < MTIER_LOOKS_LEAST;
+	if (r->looks + 1 < MTIER_LOOKS_LEAST || (r->early && !mtier_round_room(r)))
 		return false;
-	gain_ns = mtier_round_act(r, &counts);
+	gain_ns = mtier_round_act(r);
 	return r->late || mtier_place_enough(r->looks, gain_ns, r->gain_ns,
 					     mtier_round_spent(r));
 }
@@ -368,6 +384,8 @@ static bool mtier_round_looks(struct mtier_round *r)
 	r->look_ns = ktime_get_ns();
 	r->first_ns = r->look_ns;
 	mtier_look(&r->watch, true, &r->seen);
+	mtier_pools_make(r->watch.routes);
+	mtier_pools_room(r->watch.routes);
 	if (!mtier_round_early(r))
 		return false;
 	do {
@@ -382,31 +400,19 @@ static bool mtier_round_looks(struct mtier_round *r)
 	return true;
 }
 
-static void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s)
+/* Keep the reasons why no more pages were exchanged, for place/why. */
+static void mtier_round_tell(const struct mtier_round *r)
 {
-	u32 side;
+	const struct mtier_routes *rs = r->watch.routes;
+	struct mtier_burst *b = &mtier_burst;
+	unsigned int i;
 
-	sum->bursts++;
-	count_vm_event(MTIER_BURSTS);
-	sum->looks += s->looks;
-	sum->ptes += s->ptes;
-	sum->flushes += s->flushes;
-	sum->mms += s->mms;
-	for (side = 0; side < MTIER_SIDES; side++) {
-		sum->pages[side] += s->pages[side];
-		sum->fixed[side] += s->fixed[side];
+	lockdep_assert_held(&mtier_burst_lock);
+	b->nr_whys = min(rs->nr_pools, MTIER_WHYS_MAX);
+	for (i = 0; i < b->nr_whys; i++) {
+		b->why[i].nodes = rs->pool[i].nodes;
+		b->why[i].why = rs->pool[i].why;
 	}
-	sum->left += s->left;
-	sum->large += s->large;
-	sum->common += s->common;
-	sum->shared += s->shared;
-	sum->told += s->told;
-	sum->taken += s->taken;
-	sum->promoted += s->promoted;
-	sum->demoted += s->demoted;
-	sum->unmapped += s->unmapped;
-	sum->spent_ns += s->spent_ns;
-	sum->moved_ns += s->moved_ns;
 }
 
 /*
@@ -431,7 +437,9 @@ static u64 mtier_round_end(struct mtier_round *r)
 	b->margin = mtier_place_margin(&b->place, &b->machine, &b->worth);
 	trace_mtier_burst(r->watch.nr, r->watch.nr_parts, r->looks,
 			  b->place.tau_ns, b->margin, r->seen.taken,
-			  r->gain_ns, r->seen.spent_ns, r->why);
+			  r->gain_ns, r->seen.spent_ns,
+			  r->watch.routes->nr_pools ? r->watch.routes->pool[0].why :
+						      MTIER_PLAN_NOBODY);
 	/* A change of the scan interval restarts the counting. */
 	memcpy(b->hist, b->place.hist, sizeof(b->hist));
 	/*
@@ -439,7 +447,7 @@ static u64 mtier_round_end(struct mtier_round *r)
 	 * known.
 	 */
 	if (r->seen.pages[MTIER_LOW]) {
-		b->why = r->why;
+		mtier_round_tell(r);
 		mtier_place_steer(&b->place, &b->machine, b->margin,
 				  r->gain_ns > 2 * r->seen.spent_ns);
 	}
@@ -461,15 +469,15 @@ static enum mtier_state mtier_burst_idle(bool low)
 
 /*
  * Check whether the fast tier has room for all slow pages in use, so that no page has
- * to be demoted. With several fast nodes, the fast tier is sampled in any case: its
- * use decides which node a page is promoted to.
+ * to be demoted. With several target nodes, pages to demote are sampled in any case: some
+ * of the nodes may be full, and pages may not go to the others. The use of several fast
+ * nodes also decides which of them a page is promoted to.
  */
 static bool mtier_burst_low_only(u64 free, u64 low)
 {
-	nodemask_t top = mtier_nodes_above(), slow = mtier_nodes_slow();
+	nodemask_t above = mtier_nodes_above();
 
-	nodes_andnot(top, top, slow);
-	return free >= low && nodes_weight(top) == 1 && !mtier_conf.observe;
+	return free >= low && nodes_weight(above) == 1 && !mtier_conf.observe;
 }
 
 /* Find the ranges in use, and count them. */
@@ -490,17 +498,23 @@ static void mtier_burst_sweep(struct mtier_sample_sum *sum, bool asked)
 	mutex_unlock(&mtier_burst_lock);
 }
 
-/* Mark unmapped page cache that may have to make room for @pages, for later bursts. */
-static void mtier_burst_mark(u64 pages)
+/*
+ * Mark unmapped page cache that may have to make room, for later bursts. @low: pages in
+ * use on slow nodes
+ */
+static void mtier_burst_mark(u64 low)
 {
-	nodemask_t top = mtier_nodes_above(), slow = mtier_nodes_slow();
+	nodemask_t above = mtier_nodes_above();
+	u64 free;
 	int nid;
 
 	if (!READ_ONCE(numa_demotion_enabled))
 		return;
-	nodes_andnot(top, top, slow);
-	for_each_node_mask(nid, top)
-		mtier_unmapped_mark(nid, pages);
+	for_each_node_mask(nid, above) {
+		free = mtier_node_free_above(nid, WMARK_HIGH);
+		if (low > free)
+			mtier_unmapped_mark(nid, 2 * (low - free));
+	}
 }
 
 /* Draw the sample of a burst. False if there is nothing to scan. */
@@ -516,17 +530,16 @@ static bool mtier_burst_draw(struct mtier_round *r, bool asked)
 	if (asked)
 		mtier_place_hurry(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);
-	r->free = b->machine.free;
-	r->spare = b->machine.spare;
-	r->whole = b->machine.whole;
-	low = b->machine.pages[MTIER_LOW] + b->machine.pages[MTIER_LOW + MTIER_LARGE];
-	if (low > r->free)
-		mtier_burst_mark(2 * (low - r->free));
+	low = mtier_place_slow_pages(&b->machine);
+	mtier_burst_mark(low);
 	/* Sweeps and marks are no scans, and have separate limits. */
 	r->ran_ns = task_sched_runtime(current);
 	pages = mtier_place_pages(&b->place, &b->machine);
-	return !mtier_sample_draw(&r->watch, &sum, pages / MTIER_RANGE_PAGES,
-				  mtier_burst_low_only(r->free, low));
+	if (mtier_sample_draw(&r->watch, &sum, pages / MTIER_RANGE_PAGES,
+			      mtier_burst_low_only(b->machine.free, low)))
+		return false;
+	r->watch.routes = mtier_routes_begin();
+	return true;
 }
 
 /*
@@ -625,13 +638,14 @@ int mtier_burst_start(void)
 		return -EOPNOTSUPP;
 	ret = mtier_audit_start();
 	if (!ret)
+		ret = mtier_routes_start();
+	if (!ret)
 		ret = mtier_swap_start();
 	if (ret)
 		goto err;
 	mutex_lock(&mtier_burst_lock);
 	*b = (struct mtier_burst) {
 		.faded_ns = ktime_get_ns(),
-		.why = MTIER_PLAN_NOBODY,
 		.per_range = MTIER_RANGE_PAGES,
 	};
 	mtier_burst_asked = false;
@@ -647,6 +661,7 @@ int mtier_burst_start(void)
 	return 0;
 err:
 	mtier_swap_stop();
+	mtier_routes_stop();
 	mtier_audit_stop();
 	return ret;
 }
@@ -679,6 +694,7 @@ void mtier_burst_stop(void)
 	mtier_sweep_stop();
 	mtier_unmapped_stop();
 	mtier_swap_stop();
+	mtier_routes_stop();
 	mtier_audit_stop();
 	WRITE_ONCE(mtier_state, MTIER_STATE_OFF);
 }

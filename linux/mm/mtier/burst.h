@@ -26,6 +26,7 @@
 #include "file_set.h"
 #include "place.h"
 #include "range.h"
+#include "routes.h"
 
 struct dentry;
 struct mtier_entries;
@@ -95,6 +96,8 @@ struct mtier_part {
  * @sides: tiers that each range is sampled for, BIT(side); 0 if the range was removed, and
  *	nothing is known of it
  * @page: MTIER_RANGE_PAGES bytes for each range
+ * @route: the same number of bytes: the route of each page that @page says is sampled
+ * @routes: the routes, which all bursts share
  * @nr: number of ranges
  * @drawn: number of ranges sampled for each tier
  * @files: pages of files that are scanned in this burst
@@ -107,6 +110,8 @@ struct mtier_watch {
 	unsigned long *at;
 	u8 *sides;
 	u8 *page;
+	u8 *route;
+	struct mtier_routes *routes;
 	unsigned int nr;
 	unsigned int drawn[MTIER_SIDES];
 	struct mtier_file_set files;
@@ -181,6 +186,19 @@ struct mtier_seen {
 	u64 swept_ns;
 };
 
+/* Most pools whose reasons place/why shows. */
+#define MTIER_WHYS_MAX		8U
+
+/**
+ * struct mtier_why_of - reason why no more pages were promoted to some nodes
+ * @nodes: the nodes, those of a pool
+ * @why: the reason
+ */
+struct mtier_why_of {
+	nodemask_t nodes;
+	enum mtier_plan_why why;
+};
+
 /**
  * struct mtier_burst - state that is kept from burst to burst
  * @place: state of the decision
@@ -195,8 +213,9 @@ struct mtier_seen {
  *	into the fast tier
  * @gain_ns: gain of the last burst
  * @spent_ns: CPU time of the scans of the last burst
- * @why: reason why no more pages were exchanged; kept if a burst sampled no slow
- *	page
+ * @nr_whys: number of entries in @why
+ * @why: reasons why no more pages were exchanged, fast tier first; kept if a burst
+ *	sampled no slow page
  * @faded_ns: time at which the results of re-checks were halved last
  * @whole_ns: time before which no large folio is promoted, for lack of a contiguous
  *	block
@@ -213,7 +232,8 @@ struct mtier_burst {
 	u32 margin;
 	u64 gain_ns;
 	u64 spent_ns;
-	enum mtier_plan_why why;
+	unsigned int nr_whys;
+	struct mtier_why_of why[MTIER_WHYS_MAX];
 	u64 faded_ns;
 	u64 whole_ns;
 };
@@ -233,14 +253,14 @@ struct mtier_flush {
 
 /**
  * struct mtier_others - result of a walk over all VMAs that map a part of a file
- * @top: nodes of the fast tier
- * @low: nodes of the slow tier
+ * @above: nodes that pages can be promoted to
+ * @low: nodes of the slower tiers
  * @flush: address spaces in which Accessed bits were cleared
  * @seen: statistics of the burst
  * @nobodys: pages that are not sampled, since their use in one of their mappers is
  *	not known
  * @met: pages that the first scan has found mapped
- * @stays: pages that may not leave a tier: [MTIER_LOW] no promotion, [MTIER_TOP] no
+ * @stays: pages that may not migrate: [MTIER_LOW] no promotion, [MTIER_TOP] no
  *	demotion
  * @used: pages that any of the other mappers has used
  * @before: bytes of the pages before the scan
@@ -248,7 +268,7 @@ struct mtier_flush {
  * @rules: allowed nodes of the address space of that VMA
  */
 struct mtier_others {
-	nodemask_t top;
+	nodemask_t above;
 	nodemask_t low;
 	struct mtier_flush *flush;
 	struct mtier_seen *seen;
@@ -325,15 +345,16 @@ static inline bool mtier_page_watched(u8 page)
 }
 
 /**
- * mtier_page_group() - Get the page class in which a page is counted.
- * @page: byte of the page; it is sampled
+ * mtier_watch_group() - Get the page class in which a page is counted.
+ * @watch: the sample
+ * @at: index of the page in it; the page is sampled
  *
  * Return: the class, see place.h.
  */
-static inline u32 mtier_page_group(u8 page)
+static inline u32 mtier_watch_group(const struct mtier_watch *watch, size_t at)
 {
-	return mtier_page_side(page) +
-	       (page & MTIER_PAGE_LARGE ? MTIER_LARGE : 0);
+	return mtier_route_group(&watch->routes->route[watch->route[at]],
+				 watch->page[at] & MTIER_PAGE_LARGE);
 }
 
 /* ---- sweep.c ---- */
@@ -360,8 +381,8 @@ void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,
 
 /* ---- mark.c ---- */
 
-void mtier_mark_count(const struct mtier_watch *watch,
-		      struct mtier_counts *counts);
+void mtier_mark_count(const struct mtier_watch *watch);
+void mtier_mark_counts(const struct mtier_watch *watch, struct mtier_counts *counts);
 void mtier_mark_plan(struct mtier_watch *watch, const struct mtier_plan *plan,
 		     u32 start);
 void mtier_mark_drop(struct mtier_watch *watch);
@@ -400,7 +421,7 @@ void mtier_audit_judge(struct mtier_place *p, u32 looks, bool all);
 
 /* ---- swap.c ---- */
 
-struct mtier_swapped mtier_swap(struct mtier_watch *watch,
+struct mtier_swapped mtier_swap(struct mtier_watch *watch, const struct mtier_pool *pool,
 				const struct mtier_plan *plan);
 struct mtier_moved mtier_swap_node(int nid);
 int mtier_swap_start(void);
@@ -412,6 +433,7 @@ int mtier_swap_init(void);
 /* Fewest pages that have to move in a batch to learn from it. */
 #define MTIER_MOVED_LEAST	64
 
+void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s);
 void mtier_machine_fixed(const struct mtier_seen *seen);
 void mtier_machine_per_range(const struct mtier_watch *watch,
 			     const struct mtier_seen *seen);

@@ -234,8 +234,7 @@ static int mtier_heat_show(struct seq_file *m, void *unused)
 	if (mutex_lock_killable(&mtier_mutex))
 		return -EINTR;
 	slow = mtier_nodes_slow();
-	fast = mtier_nodes_above();
-	nodes_andnot(fast, fast, slow);
+	fast = mtier_nodes_fast();
 	seq_printf(m, "page_bytes=%lu fast=%*pbl slow=%*pbl processes=%lu\n",
 		   PAGE_SIZE, nodemask_pr_args(&fast), nodemask_pr_args(&slow),
 		   mtier_slots_count());

@@ -5,8 +5,8 @@
  * A scan ("look" in identifiers) is one pass over the Accessed bits of the sample.
  * The first scan clears the bits, and records the pages and their tiers. Each later
  * scan reads and clears the bits, and counts the accesses. Both tiers are scanned
- * alike. A range is drawn for one tier or for both. Of the other tier, only pages for
- * a re-check (audit.c) are sampled in it.
+ * alike. A range is drawn for promotions, for demotions, or for both. Of the pages that
+ * can only migrate in the other direction, those for a re-check (audit.c) are sampled.
  *
  * The TLB of an address space is flushed once after each scan that cleared a bit of
  * it. A CPU that has a TLB entry does not set the bit again, so without the flush
@@ -55,14 +55,13 @@
  * @mm: the address space; its slot is entered
  * @rules: nodes that @mm allows; only set in the first scan
  * @first: this is the first scan of the burst
- * @top: nodes of the fast tier
- * @low: nodes of the slow tier
- * @sides: tiers that the range is sampled for, BIT(side); of the other tier only pages for
- *	a re-check are
+ * @router: routes of the pages
+ * @sides: what the range is sampled for: MTIER_RANGE_LOW for promotions, MTIER_RANGE_TOP
+ *	for demotions
  * @files: pages of files that are scanned in this burst
- * @fixed: pages of the VMA may not leave this tier: [MTIER_LOW] no promotion,
- *	[MTIER_TOP] no demotion
- * @by_page: @fixed can differ from page to page
+ * @by_page: the nodes that are allowed can differ from page to page
+ * @bytes: bytes of the sample
+ * @route: routes of the sample; NULL for a page that is not in a range of it
  * @others: what is known of the other mappers; NULL for private memory
  * @base: byte of the page that has bit 0 in the bitmaps of @others
  * @memcg: cgroup whose protection was checked last
@@ -74,12 +73,12 @@ struct mtier_look {
 	struct mm_struct *mm;
 	struct mtier_rules rules;
 	bool first;
-	nodemask_t top;
-	nodemask_t low;
+	struct mtier_router router;
 	u8 sides;
 	struct mtier_file_set *files;
-	bool fixed[MTIER_SIDES];
 	bool by_page;
+	const u8 *bytes;
+	u8 *route;
 	struct mtier_others *others;
 	const u8 *base;
 	struct mtier_protection memcg;
@@ -88,18 +87,10 @@ struct mtier_look {
 	struct mtier_seen *seen;
 };
 
-/* Both are used by kmtierd alone, and too large for its stack. */
+/* All of these are used by kmtierd alone, and too large for its stack. */
+static struct mtier_look mtier_look_state;
 static struct mtier_others mtier_look_others;
 static struct mtier_flush mtier_look_flush;
-
-/* Get the tier of a node; MTIER_SIDES for neither tier. */
-static __always_inline enum mtier_side
-mtier_look_side(const struct mtier_look *l, int nid)
-{
-	if (node_isset(nid, l->low))
-		return MTIER_LOW;
-	return node_isset(nid, l->top) ? MTIER_TOP : MTIER_SIDES;
-}
 
 /* Count a cleared Accessed bit, and mark the folio young for other users. */
 static __always_inline void mtier_look_tell(struct mtier_look *l,
@@ -119,42 +110,50 @@ static bool mtier_look_any(const struct mtier_look *l,
 	return find_next_bit(bits, i + nr, i) < i + nr;
 }
 
-/* Check whether another mapper, or the folio itself, forbids an exchange. */
-static bool mtier_look_others_stay(struct mtier_look *l,
-				   const struct mtier_entries *e,
-				   struct folio *folio, const u8 *page,
-				   enum mtier_side side)
+/* Remove the directions in which the other mappers, or the folio itself, forbid it. */
+static u8 mtier_look_others_ways(struct mtier_look *l,
+				 const struct mtier_entries *e,
+				 struct folio *folio, const u8 *page, u8 ways)
 {
-	return mtier_look_any(l, l->others->stays[side], page, e->nr) ||
-	       mtier_folio_stays(folio, e->vma) != MTIER_MAY;
+	u32 side;
+
+	if (mtier_folio_stays(folio, e->vma) != MTIER_MAY)
+		return 0;
+	for (side = 0; side < MTIER_SIDES; side++)
+		if (mtier_look_any(l, l->others->stays[side], page, e->nr))
+			ways &= ~BIT(side);
+	return ways;
 }
 
-/* Set @fixed for a VMA, or for a folio mapped at @addr. */
+/* Set the nodes allowed for a VMA, or for a folio mapped at @addr. */
 static void mtier_look_rules(struct mtier_look *l, struct vm_area_struct *vma,
 			     unsigned long addr, struct folio *folio)
 {
 	nodemask_t up, down;
 
 	mtier_rules_for(&l->rules, vma, addr, folio, &up, &down);
-	l->fixed[MTIER_LOW] = !nodes_intersects(up, l->top);
-	l->fixed[MTIER_TOP] = !nodes_intersects(down, l->low) ||
-			      vma->vm_flags & VM_LOCKED;
+	if (vma->vm_flags & VM_LOCKED)
+		nodes_clear(down);
+	mtier_router_allow(&l->router, &up, &down);
 }
 
-/* Check whether a page may not migrate, however often it is used. */
-static bool mtier_look_stays(struct mtier_look *l,
-			     const struct mtier_entries *e,
-			     struct folio *folio, const u8 *page,
-			     enum mtier_side side)
+/*
+ * Get the route of a page that can migrate in some directions. MTIER_NO_ROUTE if it may
+ * not migrate, however often it is used.
+ */
+static u8 mtier_look_route(struct mtier_look *l, const struct mtier_entries *e,
+			   struct folio *folio, const u8 *page, u8 ways)
 {
-	bool down = side == MTIER_TOP;
-
 	if (l->by_page)
 		mtier_look_rules(l, e->vma, e->addr, folio);
-	return l->fixed[side] || mtier_single_stays(folio, down) ||
-	       (l->others &&
-		mtier_look_others_stay(l, e, folio, page, side)) ||
-	       (down && mtier_folio_protected(folio, &l->memcg));
+	if (mtier_single_stays(folio, false))
+		return MTIER_NO_ROUTE;
+	if (l->others)
+		ways = mtier_look_others_ways(l, e, folio, page, ways);
+	if (ways & MTIER_RANGE_TOP && (folio_test_unevictable(folio) ||
+				       mtier_folio_protected(folio, &l->memcg)))
+		ways &= ~MTIER_RANGE_TOP;
+	return mtier_router_route(&l->router, folio_nid(folio), ways);
 }
 
 /* Check whether a folio of a shared mapping is scanned here, for all of its mappers. */
@@ -200,18 +199,24 @@ static __always_inline void mtier_look_begin(struct mtier_look *l,
 					     const struct mtier_entries *e,
 					     struct folio *folio, u8 *page)
 {
-	bool asked = *page == MTIER_PAGE_ASKED;
-	enum mtier_side side = MTIER_SIDES;
+	u8 route, ways = *page == MTIER_PAGE_ASKED ?
+			 MTIER_RANGE_LOW | MTIER_RANGE_TOP : l->sides;
+	enum mtier_side side;
 
 	mtier_look_none(page, e->nr);
-	if (mtier_look_wants(l, folio, page, e->nr))
-		side = mtier_look_side(l, folio_nid(folio));
-	if (side == MTIER_SIDES || !(asked || l->sides & BIT(side)))
+	if (!mtier_look_wants(l, folio, page, e->nr))
 		return;
-	if (mtier_look_stays(l, e, folio, page, side)) {
+	ways &= mtier_router_ways(&l->router, folio_nid(folio));
+	if (!ways)
+		return;
+	side = mtier_router_side(&l->router, folio_nid(folio));
+	route = mtier_look_route(l, e, folio, page, ways);
+	if (route == MTIER_NO_ROUTE) {
 		l->seen->fixed[side] += e->nr;
 		return;
 	}
+	if (l->route)
+		l->route[page - l->bytes] = route;
 	l->seen->pages[side] += e->nr;
 	if (mtier_entries_young(e) && mtier_entries_clear(e)) {
 		mtier_look_tell(l, folio);
@@ -263,7 +268,7 @@ static __always_inline void mtier_look_again(struct mtier_look *l,
 	folio = mtier_entries_folio(e);
 	/* It is another folio, or its tier has changed. */
 	if (!folio || folio_test_large(folio) != !!(*page & MTIER_PAGE_LARGE) ||
-	    mtier_look_side(l, folio_nid(folio)) != mtier_page_side(*page)) {
+	    mtier_router_side(&l->router, folio_nid(folio)) != mtier_page_side(*page)) {
 		mtier_look_none(page, e->nr);
 		return;
 	}
@@ -578,8 +583,11 @@ static void mtier_look_left(struct mtier_look *l, struct mtier_watch *w,
 /* Prepare to record which fast nodes the process uses, if there are several. */
 static void mtier_look_weigh(struct mtier_look *l, struct mtier_slot *slot)
 {
+	nodemask_t fast;
+
 	l->top_used = NULL;
-	if (nodes_weight(l->top) > 1 && !mtier_slot_weigh(slot))
+	nodes_andnot(fast, l->router.above, l->router.low);
+	if (nodes_weight(fast) > 1 && !mtier_slot_weigh(slot))
 		l->top_used = slot->top;
 }
 
@@ -590,6 +598,8 @@ static bool mtier_look_inside(struct mtier_look *l, struct mtier_watch *w,
 	struct mtier_audited *a;
 	unsigned int i;
 
+	l->bytes = w->page;
+	l->route = w->route;
 	for (i = part->first; i < part->first + part->nr; i++) {
 		l->sides = w->sides[i];
 		if (!mtier_look_range(l, w->at[i], mtier_watch_range(w, i)))
@@ -598,6 +608,7 @@ static bool mtier_look_inside(struct mtier_look *l, struct mtier_watch *w,
 			return false;
 	}
 	l->sides = 0;
+	l->route = NULL;
 	for (a = part->audited; a; a = a->next)
 		mtier_look_page(l, a);
 	mtier_slot_leave(part->slot);
@@ -641,23 +652,21 @@ static void mtier_look_part(struct mtier_look *l, struct mtier_watch *w,
  */
 void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen)
 {
-	struct mtier_look look = {
-		.first = first,
-		.top = mtier_nodes_above(),
-		.low = mtier_nodes_slow(),
-		.files = &watch->files,
-		.seen = seen,
-	};
 	u64 ptes = seen->ptes, flushes = seen->flushes;
+	struct mtier_look *look = &mtier_look_state;
 	unsigned int i;
 
-	nodes_andnot(look.top, look.top, look.low);
-	mtier_look_others.top = look.top;
-	mtier_look_others.low = look.low;
+	memset(look, 0, sizeof(*look));
+	look->first = first;
+	look->files = &watch->files;
+	look->seen = seen;
+	mtier_router_init(&look->router, watch->routes);
+	mtier_look_others.above = look->router.above;
+	mtier_look_others.low = look->router.low;
 	mtier_look_others.flush = &mtier_look_flush;
 	mtier_look_others.seen = seen;
 	for (i = 0; i < watch->nr_parts; i++)
-		mtier_look_part(&look, watch, &watch->part[i]);
+		mtier_look_part(look, watch, &watch->part[i]);
 	seen->looks++;
 	count_vm_event(MTIER_LOOKS);
 	count_vm_events(MTIER_LOOK_PTES, seen->ptes - ptes);

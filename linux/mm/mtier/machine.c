@@ -11,12 +11,13 @@
 #include <linux/lockdep.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/mm.h>
 #include <linux/nodemask.h>
 #include <linux/string.h>
+#include <linux/vmstat.h>
 
 #include "burst.h"
 #include "mtier.h"
-#include "unmapped.h"
 
 /* CPU time of a migration before one was measured, and its bounds, for a page. */
 #define MTIER_MOVE_NS		2500
@@ -26,7 +27,8 @@
 /* Estimate how many pages of a class may migrate. */
 static u64 mtier_machine_movable(u32 group, u64 pages)
 {
-	u32 share = MTIER_Q16 - mtier_burst.fixed[group % MTIER_LARGE];
+	u32 side = group % MTIER_LARGE ? MTIER_LOW : MTIER_TOP;
+	u32 share = MTIER_Q16 - mtier_burst.fixed[side];
 
 	return mul_u64_u32_shr(pages, share, 16);
 }
@@ -50,28 +52,60 @@ void mtier_machine_fixed(const struct mtier_seen *seen)
 	}
 }
 
-/* Add the mapped pages of a node to those of its tier. */
-static void mtier_machine_pages(struct mtier_place_machine *m, u32 side, int nid)
+/**
+ * mtier_seen_add() - Add the statistics of a burst to the sums of all bursts.
+ * @sum: the sums
+ * @s: statistics of the burst
+ */
+void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s)
 {
+	u32 side;
+
+	sum->bursts++;
+	count_vm_event(MTIER_BURSTS);
+	sum->looks += s->looks;
+	sum->ptes += s->ptes;
+	sum->flushes += s->flushes;
+	sum->mms += s->mms;
+	for (side = 0; side < MTIER_SIDES; side++) {
+		sum->pages[side] += s->pages[side];
+		sum->fixed[side] += s->fixed[side];
+	}
+	sum->left += s->left;
+	sum->large += s->large;
+	sum->common += s->common;
+	sum->shared += s->shared;
+	sum->told += s->told;
+	sum->taken += s->taken;
+	sum->promoted += s->promoted;
+	sum->demoted += s->demoted;
+	sum->unmapped += s->unmapped;
+	sum->spent_ns += s->spent_ns;
+	sum->moved_ns += s->moved_ns;
+}
+
+/* Add the mapped pages of a node to those of its tier. */
+static void mtier_machine_pages(struct mtier_place_machine *m, int nid)
+{
+	u32 rank = min_t(u32, mtier_node_tier(nid), MTIER_RANKS - 1);
 	u64 large = mtier_node_mapped_huge(nid);
 	u64 all = mtier_node_mapped(nid);
 
 	large = min(large, all);
-	m->pages[side] += all - large;
-	m->pages[side + MTIER_LARGE] += large;
+	m->pages[rank] += all - large;
+	m->pages[rank + MTIER_LARGE] += large;
 }
 
 /* Reduce the slow pages to those in ranges that are in use. */
 static void mtier_machine_in_use(struct mtier_place_machine *m, unsigned long ranges)
 {
-	u64 *single = &m->pages[MTIER_LOW], *large = single + MTIER_LARGE;
-	u64 all = *single + *large;
+	u64 all = mtier_place_slow_pages(m);
 	u64 used = min(all, (u64)ranges * mtier_burst.per_range);
+	u32 g;
 
-	if (!all)
-		return;
-	*large = mul_u64_u64_div_u64(*large, used, all);
-	*single = used - *large;
+	for (g = 0; all && g < MTIER_GROUPS; g++)
+		if (g % MTIER_LARGE)
+			m->pages[g] = mul_u64_u64_div_u64(m->pages[g], used, all);
 }
 
 /**
@@ -97,27 +131,25 @@ void mtier_machine_per_range(const struct mtier_watch *watch,
  */
 void mtier_machine_read(struct mtier_place_machine *m, unsigned long ranges)
 {
-	nodemask_t low = mtier_nodes_slow(), top = mtier_nodes_above();
-	struct mtier_unmapped_room room = { .age_ns = U64_MAX };
+	struct mtier_pool fast = { .nodes = mtier_nodes_fast() };
+	nodemask_t slow = mtier_nodes_slow();
 	int nid;
-	u32 s;
+	u32 g;
 
 	lockdep_assert_held(&mtier_burst_lock);
-	nodes_andnot(top, top, low);
 	memset(m->pages, 0, sizeof(m->pages));
-	for_each_node_mask(nid, top)
-		mtier_machine_pages(m, MTIER_TOP, nid);
-	for_each_node_mask(nid, low)
-		mtier_machine_pages(m, MTIER_LOW, nid);
-	for (s = 0; s < MTIER_GROUPS; s++)
-		m->pages[s] = mtier_machine_movable(s, m->pages[s]);
+	for_each_node_mask(nid, fast.nodes)
+		mtier_machine_pages(m, nid);
+	for_each_node_mask(nid, slow)
+		mtier_machine_pages(m, nid);
+	for (g = 0; g < MTIER_GROUPS; g++)
+		m->pages[g] = mtier_machine_movable(g, m->pages[g]);
 	mtier_machine_in_use(m, ranges);
-	m->free = mtier_room_above();
-	for_each_node_mask(nid, top)
-		mtier_unmapped_room(nid, &room);
-	m->spare = room.pages;
-	m->whole = min(room.whole, room.pages);
-	m->spare_ns = room.age_ns;
+	mtier_pool_room(&fast);
+	m->free = fast.free;
+	m->spare = fast.spare;
+	m->whole = fast.whole;
+	m->spare_ns = fast.spare_ns;
 	m->share_most = READ_ONCE(mtier_conf.cpu_percent) * MTIER_Q16 / 100;
 	if (!m->move_ns)
 		m->move_ns = MTIER_MOVE_NS;

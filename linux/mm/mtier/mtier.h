@@ -69,17 +69,29 @@ struct mtier_slot;
 /* ---- target.c ---- */
 
 /**
- * struct mtier_map - target nodes of each slow node, replaced as a whole under RCU
+ * struct mtier_map_node - targets of the pages of a node
+ * @up: promotion targets: the nodes of all faster tiers
+ * @down: demotion targets: the nodes of all slower tiers
+ * @tier: number of its tier, 0 for the fast one
+ */
+struct mtier_map_node {
+	nodemask_t up;
+	nodemask_t down;
+	unsigned int tier;
+};
+
+/**
+ * struct mtier_map - target nodes of each node, replaced as a whole under RCU
  * @rcu: for kfree_rcu()
  * @slow: nodes that are not in the top tier and have memory
- * @above: all target nodes: the union of @up
- * @up: @up[n] has the nodes of the next faster tier of node n
+ * @above: all promotion targets
+ * @node: the targets of each node
  */
 struct mtier_map {
 	struct rcu_head rcu;
 	nodemask_t slow;
 	nodemask_t above;
-	nodemask_t up[];
+	struct mtier_map_node node[];
 };
 
 extern struct mtier_map __rcu *mtier_map;
@@ -87,11 +99,13 @@ extern struct mtier_map __rcu *mtier_map;
 struct mtier_map *mtier_map_make(void);
 bool mtier_map_equal(const struct mtier_map *a, const struct mtier_map *b);
 nodemask_t mtier_node_up(int nid);
+nodemask_t mtier_node_down(int nid);
+unsigned int mtier_node_tier(int nid);
 nodemask_t mtier_nodes_above(void);
+nodemask_t mtier_nodes_fast(void);
 nodemask_t mtier_nodes_slow(void);
-int mtier_node_below(int nid);
+int mtier_node_below(int nid, const nodemask_t *targets);
 unsigned long mtier_node_free_above(int nid, enum zone_watermarks mark);
-unsigned long mtier_room_above(void);
 unsigned long mtier_node_mapped(int nid);
 unsigned long mtier_node_mapped_huge(int nid);
 int mtier_nearest(int nid, const nodemask_t *targets);

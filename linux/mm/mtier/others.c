@@ -278,7 +278,7 @@ static void mtier_others_stay_at(struct mtier_others *o,
 	nodemask_t up, down;
 
 	mtier_rules_at(&o->rules, vma, addr, false, &up, &down);
-	if (fixed || !nodes_intersects(up, o->top))
+	if (fixed || !nodes_intersects(up, o->above))
 		bitmap_or(o->stays[MTIER_LOW], o->stays[MTIER_LOW], pages,
 			  MTIER_RANGE_PAGES);
 	if (fixed || vma->vm_flags & VM_LOCKED ||

@@ -265,11 +265,27 @@ u32 mtier_place_margin(const struct mtier_place *p,
 	return used > room && used - room > used / STRAYS ? with_room : in_use;
 }
 
+/**
+ * mtier_place_slow_pages() - Count the pages of all slower tiers.
+ * @m: the machine
+ *
+ * Return: base pages that may be scanned, those in use.
+ */
+u64 mtier_place_slow_pages(const struct mtier_place_machine *m)
+{
+	u64 pages = 0;
+	u32 rank;
+
+	for (rank = MTIER_LOW; rank < MTIER_RANKS; rank++)
+		pages = add_sat(pages, add_sat(m->pages[rank],
+					       m->pages[rank + MTIER_LARGE]));
+	return pages;
+}
+
 /* Check whether all slow pages fit into the fast tier without a demotion. */
 static bool room_for_all(const struct mtier_place_machine *m)
 {
-	return add_sat(m->pages[MTIER_LOW], m->pages[MTIER_LOW + MTIER_LARGE]) <=
-	       m->free;
+	return mtier_place_slow_pages(m) <= m->free;
 }
 
 /**

@@ -146,11 +146,11 @@ static void remember(struct mtier_counts *hist, u32 looks,
 	u32 keep;
 	u32 g, c;
 
-	for (g = top; g < top + MTIER_SIDES; g++)
+	for (g = top; g < top + MTIER_RANKS; g++)
 		for (c = 0; c <= looks; c++)
 			pages += seen->pages[g][c];
 	keep = most - min_t(u64, pages, most);
-	for (g = top; g < top + MTIER_SIDES; g++)
+	for (g = top; g < top + MTIER_RANKS; g++)
 		for (c = 0; c <= looks; c++) {
 			u32 *n = &hist->pages[g][c];
 
@@ -350,60 +350,62 @@ static u32 move_ns(const struct mtier_place_machine *m, u32 group)
 
 /* Progress of a plan: the pages left for it. */
 struct taking {
-	struct mtier_counts left;
+	struct mtier_counts low;
+	struct mtier_counts top;
 	u64 limit;
 	u64 free;
 	u64 spare;
 	u64 whole;
-	u32 at[MTIER_GROUPS];
+	u32 at_low[MTIER_GROUPS];
+	u32 at_top[MTIER_GROUPS];
 	bool over[MTIER_GROUPS];
 };
 
-/* Advance to the next pages of a slow class, most used first. */
+/* Advance to the next pages of a class to promote, most used first. */
 static bool next_low(struct taking *t, u32 g)
 {
-	while (!t->left.pages[g][t->at[g]]) {
-		if (!t->at[g])
+	while (!t->low.pages[g][t->at_low[g]]) {
+		if (!t->at_low[g])
 			return false;
-		t->at[g]--;
+		t->at_low[g]--;
 	}
 	/*
 	 * There are many idle pages. They would use up the free memory before others
 	 * need it.
 	 */
-	return t->at[g] || !t->free;
+	return t->at_low[g] || !t->free;
 }
 
-/* Advance to the next pages of a fast class, least used first. */
+/* Advance to the next pages of a class to demote, least used first. */
 static bool next_top(struct taking *t, u32 g, u32 looks)
 {
-	while (!t->left.pages[g][t->at[g]]) {
-		if (t->at[g] == looks)
+	while (!t->top.pages[g][t->at_top[g]]) {
+		if (t->at_top[g] == looks)
 			return false;
-		t->at[g]++;
+		t->at_top[g]++;
 	}
 	return true;
 }
 
-/* Get a lower bound of the access rate of the next pages of a slow class. */
+/* Get a lower bound of the access rate of the next pages of a class to promote. */
 static u32 low_found(const struct mtier_worth *w, const struct taking *t, u32 g)
 {
-	u32 q = w->q[g][t->at[g]], se = w->se[g][t->at[g]];
+	u32 q = w->q[g][t->at_low[g]], se = w->se[g][t->at_low[g]];
 
 	return mtier_place_rate(q - min_t(u32, q, se * ERRORS_X2 / 2));
 }
 
-/* Get an upper bound of the access rate of the next pages of a fast class. */
+/* Get an upper bound of the access rate of the next pages of a class to demote. */
 static u32 top_found(const struct mtier_worth *w, const struct taking *t, u32 g)
 {
-	u32 q = w->q[g][t->at[g]], se = w->se[g][t->at[g]];
+	u32 q = w->q[g][t->at_top[g]], se = w->se[g][t->at_top[g]];
 
 	return mtier_place_rate(q + se * ERRORS_X2 / 2);
 }
 
 /*
- * Get the access rate of MTIER_LARGE_PAGES: a lower bound for the slow tier, an upper
- * bound for the fast tier. If the page to promote is a large folio, the victim is
+ * Get the access rate of MTIER_LARGE_PAGES: a lower bound for pages to promote, an upper
+ * bound for pages to demote. If the page to promote is a large folio, the victim is
  * counted in the same way.
  */
 static u64 low_rate(const struct mtier_worth *w, const struct taking *t, u32 g)
@@ -433,7 +435,7 @@ static u32 victim_for(const struct mtier_worth *w, struct taking *t, u32 low)
 	u32 g, best = MTIER_GROUPS;
 	u64 rate, best_rate = 0;
 
-	for (g = MTIER_TOP; g < MTIER_GROUPS; g += MTIER_LARGE) {
+	for (g = 0; g < MTIER_GROUPS; g++) {
 		if ((is_large(low) && !is_large(g)) || !w->known[g] ||
 		    !next_top(t, g, w->looks))
 			continue;
@@ -446,12 +448,12 @@ static u32 victim_for(const struct mtier_worth *w, struct taking *t, u32 low)
 	return best;
 }
 
-/* Get the slow class whose next pages are used most, MTIER_GROUPS if none is left. */
+/* Get the class whose next pages are used most, MTIER_GROUPS if none is left. */
 static u32 hottest(const struct mtier_worth *w, struct taking *t)
 {
 	u32 g, best = MTIER_GROUPS;
 
-	for (g = MTIER_LOW; g < MTIER_GROUPS; g += MTIER_LARGE) {
+	for (g = 0; g < MTIER_GROUPS; g++) {
 		if (t->over[g] || !w->known[g] || !next_low(t, g))
 			continue;
 		if (best == MTIER_GROUPS ||
@@ -539,9 +541,9 @@ static bool choose_victim(const struct mtier_place *p,
 	}
 	if (v == MTIER_GROUPS)
 		return false;
-	run->top = t->at[v];
+	run->top = t->at_top[v];
 	run->top_group = v;
-	out->q = w->q[v][t->at[v]];
+	out->q = w->q[v][t->at_top[v]];
 	out->cold = top_rate(w, t, v, g);
 	out->less = mean_rate(top_found(w, t, v), v);
 	out->cost = move_ns(m, v);
@@ -549,7 +551,7 @@ static bool choose_victim(const struct mtier_place *p,
 }
 
 /*
- * Get the reason against an exchange of the next pages of a slow class,
+ * Get the reason against an exchange of the next pages of a class to promote,
  * MTIER_PLAN_RATE if there is none. Fills in the plan entry, and the gain of one page
  * of it.
  */
@@ -563,10 +565,10 @@ static enum mtier_plan_why pair_up(const struct mtier_place *p,
 	u32 cost;
 
 	*run = (struct mtier_run) {
-		.low = t->at[g],
+		.low = t->at_low[g],
 		.low_group = g,
 		.top = MTIER_NO_VICTIM,
-		.gap = w->q[g][t->at[g]],
+		.gap = w->q[g][t->at_low[g]],
 	};
 	if (!t->free && !choose_victim(p, m, w, t, g, run, &victim))
 		return MTIER_PLAN_NO_VICTIM;
@@ -607,15 +609,16 @@ static bool next_run(const struct mtier_place *p,
 }
 
 /**
- * mtier_place_plan() - Plan which pages are exchanged.
+ * mtier_place_plan() - Plan which pages are exchanged between some nodes and slower ones.
  * @p: state
- * @m: the machine
+ * @m: the machine; its @free, @spare and @whole are those of the target nodes
  * @w: estimated access probabilities
- * @movable: pages of this burst by access count that may migrate and have not yet
+ * @low: pages of this burst by access count that may be promoted to the target nodes
+ * @top: pages of this burst by access count that may be demoted from the target nodes
  * @limit: number of pages that may be promoted now
  * @plan: set to the plan
  *
- * The most used slow pages are exchanged for the least used fast pages, pair by pair,
+ * The most used pages of @low are exchanged for the least used pages of @top, pair by pair,
  * while a pair saves more than it costs, and its pages differ by more than chance.
  * Free memory counts as a victim that is never accessed. It is not used for pages
  * that no scan has found accessed.
@@ -627,29 +630,28 @@ static bool next_run(const struct mtier_place *p,
  */
 void mtier_place_plan(const struct mtier_place *p,
 		      const struct mtier_place_machine *m,
-		      const struct mtier_worth *w,
-		      const struct mtier_counts *movable, u64 limit,
+		      const struct mtier_worth *w, const struct mtier_counts *low,
+		      const struct mtier_counts *top, u64 limit,
 		      struct mtier_plan *plan)
 {
-	u32 looks = min_t(u32, w->looks, MTIER_LOOKS_MOST);
 	struct taking t = {
-		.left = *movable,
+		.low = *low,
+		.top = *top,
 		.limit = limit,
 		.free = m->free,
 		.spare = m->spare,
 		.whole = m->whole,
-		.at = {
-			[MTIER_LOW] = looks,
-			[MTIER_LOW + MTIER_LARGE] = looks,
-		},
 	};
 	struct mtier_run run = { 0 };
 	u64 gain_ns;
+	u32 g;
 
+	for (g = 0; g < MTIER_GROUPS; g++)
+		t.at_low[g] = min_t(u32, w->looks, MTIER_LOOKS_MOST);
 	*plan = (struct mtier_plan) { .why = MTIER_PLAN_NOBODY };
 	while (next_run(p, m, w, &t, &run, &gain_ns, &plan->why)) {
-		u32 *low = &t.left.pages[run.low_group][run.low];
-		u64 nr = min_t(u64, t.limit, *low);
+		u32 *left = &t.low.pages[run.low_group][run.low];
+		u64 nr = min_t(u64, t.limit, *left);
 
 		if (t.free) {
 			nr = min_t(u64, nr, t.free);
@@ -657,13 +659,13 @@ void mtier_place_plan(const struct mtier_place *p,
 		} else if (run.spare) {
 			nr = spare_take(&t, run.low_group, nr);
 		} else {
-			u32 *top = &t.left.pages[run.top_group][run.top];
+			u32 *victims = &t.top.pages[run.top_group][run.top];
 
-			nr = min_t(u64, nr, *top);
-			*top -= nr;
+			nr = min_t(u64, nr, *victims);
+			*victims -= nr;
 		}
 		nr = min_t(u64, nr, U32_MAX - plan->pages);
-		*low -= nr;
+		*left -= nr;
 		t.limit -= nr;
 		run.pages = nr;
 		plan->run[plan->nr++] = run;

@@ -51,10 +51,10 @@
 #define MTIER_LOOK_NS		400
 
 /**
- * enum mtier_side - tier of a page, of two neighbouring tiers
- * @MTIER_TOP: fast tier
- * @MTIER_LOW: slow tier
- * @MTIER_SIDES: number of tiers
+ * enum mtier_side - fast and slow memory
+ * @MTIER_TOP: nodes of the fast tier
+ * @MTIER_LOW: nodes of all slower tiers
+ * @MTIER_SIDES: number of values
  */
 enum mtier_side {
 	MTIER_TOP,
@@ -62,14 +62,16 @@ enum mtier_side {
 	MTIER_SIDES,
 };
 
+/* Tiers that are counted apart, the fast tier first. Even slower ones count as the last. */
+#define MTIER_RANKS		3
 /*
  * Pages of large folios are a separate page class (group) on each tier. A scan finds
  * a huge page accessed after one access, or after any number of accesses to any of
  * its pages. Arrays by class have the single pages of each tier first, and the pages
  * of large folios behind them: at MTIER_TOP + MTIER_LARGE, for example.
  */
-#define MTIER_LARGE		MTIER_SIDES
-#define MTIER_GROUPS		(2 * MTIER_SIDES)
+#define MTIER_LARGE		MTIER_RANKS
+#define MTIER_GROUPS		(2 * MTIER_RANKS)
 /* Assumed size of each large folio: the most that one entry maps. */
 #define MTIER_LARGE_BITS	9
 #define MTIER_LARGE_PAGES	((u32)BIT(MTIER_LARGE_BITS))
@@ -98,9 +100,9 @@ struct mtier_worth {
 
 /**
  * struct mtier_place_machine - parameters of the decision that depend on the machine
- * @pages: base pages that may be scanned, by class; on the slow tier, those in use
- * @free: pages that fit into the fast tier without a demotion
- * @spare: pages of the fast tier that nobody maps, and that can be demoted
+ * @pages: base pages that may be scanned, by class; on slower tiers, those in use
+ * @free: pages that fit into the target nodes without a demotion
+ * @spare: pages of the target nodes that nobody maps, and that can be demoted
  * @whole: pages of @spare that can be demoted in blocks of MTIER_LARGE_PAGES
  * @spare_ns: time for which none of these was used
  * @latency_ns: extra latency of an access to the slow tier; 0 for the usual value
@@ -132,7 +134,7 @@ struct mtier_audit_sum {
 };
 
 /**
- * struct mtier_place - state of the decision for a pair of tiers
+ * struct mtier_place - state of the decision
  * @hist: access counts by number of scans; those of earlier bursts fade
  * @tau_ns: scan interval
  * @share: Q16 share of one CPU that scans may take now
@@ -156,9 +158,9 @@ struct mtier_place {
 /**
  * enum mtier_plan_why - reason why no more pages are exchanged
  * @MTIER_PLAN_RATE: the rate limit is reached
- * @MTIER_PLAN_NOBODY: the slow tier has no sampled page left that may migrate
- * @MTIER_PLAN_NO_VICTIM: the fast tier has no sampled page left that may migrate, and
- *	no unused page cache is known
+ * @MTIER_PLAN_NOBODY: no sampled page is left that may be promoted to the target nodes
+ * @MTIER_PLAN_NO_VICTIM: the target nodes have no sampled page left that may be demoted,
+ *	and no unused page cache is known
  * @MTIER_PLAN_ALIKE: the next two pages differ too little, or too little is known of
  *	them
  * @MTIER_PLAN_COST: the exchange would cost more than it saves
@@ -200,7 +202,8 @@ struct mtier_run {
 
 /*
  * Each entry but the last uses up an access count of one class, the free memory, or the
- * pages or blocks that nobody maps.
+ * pages or blocks that nobody maps. The pages of a class are all to promote, or all to
+ * demote.
  */
 #define MTIER_RUNS_MAX		(MTIER_GROUPS * (MTIER_LOOKS_MOST + 1) + 3)
 
@@ -227,6 +230,7 @@ void mtier_place_hurry(struct mtier_place *p, const struct mtier_place_machine *
 void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes);
 u64 mtier_place_pages(const struct mtier_place *p,
 		      const struct mtier_place_machine *m);
+u64 mtier_place_slow_pages(const struct mtier_place_machine *m);
 u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random);
 void mtier_place_look(struct mtier_place *p, u32 looks,
 		      const struct mtier_counts *seen);
@@ -234,8 +238,8 @@ void mtier_place_worth(const struct mtier_place *p, u32 looks,
 		       struct mtier_worth *w);
 void mtier_place_plan(const struct mtier_place *p,
 		      const struct mtier_place_machine *m,
-		      const struct mtier_worth *w,
-		      const struct mtier_counts *movable, u64 limit,
+		      const struct mtier_worth *w, const struct mtier_counts *low,
+		      const struct mtier_counts *top, u64 limit,
 		      struct mtier_plan *plan);
 bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns);
 u64 mtier_place_tau_max_ns(const struct mtier_place_machine *m);

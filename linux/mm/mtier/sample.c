@@ -342,8 +342,9 @@ static int mtier_sample_alloc(struct mtier_watch *w, unsigned long want)
 	w->part = kvmalloc_array(want + MTIER_AUDIT_PARTS, sizeof(*w->part),
 				 GFP_KERNEL);
 	w->page = kvmalloc_array(want, MTIER_RANGE_PAGES, GFP_KERNEL);
+	w->route = kvmalloc_array(want, MTIER_RANGE_PAGES, GFP_KERNEL);
 	/* A range can map parts of several files; what has no room is not scanned. */
-	if (w->at && w->sides && w->part && w->page &&
+	if (w->at && w->sides && w->part && w->page && w->route &&
 	    !mtier_file_set_room(&w->files, 2 * (want + MTIER_AUDIT_PARTS)))
 		return 0;
 	mtier_sample_drop(w);
@@ -393,6 +394,7 @@ void mtier_sample_drop(struct mtier_watch *watch)
 		mtier_slot_put(watch->part[i].slot);
 	mtier_file_set_free(&watch->files);
 	kvfree(watch->page);
+	kvfree(watch->route);
 	kvfree(watch->part);
 	kvfree(watch->sides);
 	kvfree(watch->at);

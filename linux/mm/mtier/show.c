@@ -27,9 +27,29 @@ static const char * const mtier_plan_words[] = {
 	[MTIER_PLAN_SATURATED] = "saturated",
 };
 
+/* Write the reason of each pool, and its nodes. */
+static int mtier_plan_tell(const struct mtier_burst *b, char *buf)
+{
+	unsigned int i;
+	int len = 0;
+
+	if (!b->seen.bursts)
+		return sysfs_emit(buf, "none\n");
+	if (!b->nr_whys)
+		return sysfs_emit(buf, "%s\n", mtier_plan_words[MTIER_PLAN_NOBODY]);
+	for (i = 0; i < b->nr_whys; i++)
+		len += sysfs_emit_at(buf, len, "%s %*pbl\n",
+				     mtier_plan_words[b->why[i].why],
+				     nodemask_pr_args(&b->why[i].nodes));
+	return len;
+}
+
+/* Get the reason of the fastest pool. */
 static const char *mtier_plan_word(const struct mtier_burst *b)
 {
-	return b->seen.bursts ? mtier_plan_words[b->why] : "none";
+	if (!b->seen.bursts)
+		return "none";
+	return mtier_plan_words[b->nr_whys ? b->why[0].why : MTIER_PLAN_NOBODY];
 }
 
 /* ---- /sys/kernel/mm/mtier/place ---- */
@@ -57,12 +77,12 @@ static u32 mtier_trust_percent(const struct mtier_place *p)
 static ssize_t why_show(struct kobject *kobj, struct kobj_attribute *attr,
 			char *buf)
 {
-	const char *word;
+	int len;
 
 	mutex_lock(&mtier_burst_lock);
-	word = mtier_plan_word(&mtier_burst);
+	len = mtier_plan_tell(&mtier_burst, buf);
 	mutex_unlock(&mtier_burst_lock);
-	return sysfs_emit(buf, "%s\n", word);
+	return len;
 }
 
 static struct kobj_attribute why_attr = __ATTR_RO(why);
@@ -118,8 +138,10 @@ static int mtier_histogram_show(struct seq_file *m, void *unused)
 	static const char * const groups[] = {
 		[MTIER_TOP] = "top",
 		[MTIER_LOW] = "low",
+		[MTIER_LOW + 1] = "low2",
 		[MTIER_TOP + MTIER_LARGE] = "top_large",
 		[MTIER_LOW + MTIER_LARGE] = "low_large",
+		[MTIER_LOW + 1 + MTIER_LARGE] = "low2_large",
 	};
 	u32 n, g, c;
 

@@ -24,10 +24,13 @@
  * fewer free pages than a list can take. Demotion uses free pages above the low
  * watermark: the promotion that follows frees the same number on the slow node.
  *
- * If there are several fast nodes, each batch has pages of one address space and one
+ * If the pool has several nodes, each batch has pages of one address space and one
  * target. The targets alternate in proportion to the number of threads on each node
- * and to the accesses seen on it. A page that may not migrate to a target, for its
- * memory policy for example, is tried with each other node at the end.
+ * and to the accesses seen on it. A page that a target had no room for, or that may not
+ * migrate to it any more, is tried with each other node at the end.
+ *
+ * Victims go to the next slower tier, to the nearest of its nodes that they may migrate
+ * to. If that is full, they go to the next one.
  *
  * Each folio whose promotion is attempted is counted in exactly one counter:
  *
@@ -52,6 +55,8 @@
 #include "mtier.h"
 #include "unmapped.h"
 
+/* A demotion target with less room than this is used if no other one is left. */
+#define MTIER_BELOW_LEAST	64UL
 /* Most batches of victims to get a node above its watermark. */
 #define MTIER_SWAP_TRIES	8
 /* Most base pages of a batch: one TLB flush for all, and a huge page fits. */
@@ -73,18 +78,25 @@ struct mtier_cursor {
 };
 
 /**
- * struct mtier_victims - victims on a fast node
+ * struct mtier_victims - victims on a node of the pool
  * @at: position of the next victims
+ * @targets: nodes that they can still be demoted to; @below is one of them
+ * @below: target of the next batch; NUMA_NO_NODE if no victim is left
  * @came_free: pages demoted from the node whose frames are not used yet
  */
 struct mtier_victims {
 	struct mtier_cursor at;
+	nodemask_t targets;
+	int below;
 	unsigned long came_free;
 };
 
 /**
  * struct mtier_swap - state of an exchange
  * @watch: the sample, with the pages of the plan selected
+ * @pool: the nodes that pages are promoted to
+ * @source: node that pages are promoted from now
+ * @pick: routes whose pages the next batch can take
  * @up: batch for promotions
  * @down: batch for demotions
  * @left: number of pages of the plan that were not attempted yet
@@ -99,6 +111,9 @@ struct mtier_victims {
  */
 struct mtier_swap {
 	struct mtier_watch *watch;
+	const struct mtier_pool *pool;
+	int source;
+	bool *pick;
 	struct mtier_move *up;
 	struct mtier_move *down;
 	unsigned long left;
@@ -125,6 +140,7 @@ struct mtier_turns {
 static struct mtier_move *mtier_swap_up_move, *mtier_swap_down_move;
 static struct mtier_lru mtier_swap_lru;
 static struct mtier_victims *mtier_swap_victims;
+static bool mtier_swap_pick[MTIER_ROUTES_MAX];
 /* Totals by node since promotion was switched on. */
 static struct mtier_moved *mtier_swap_moved;
 
@@ -136,29 +152,32 @@ static void mtier_swap_sum(unsigned long *sum, unsigned long nr)
 
 /* ---- selected pages ---- */
 
-/* Set the bits of the selected pages of a range that are on one tier. */
-static bool mtier_marked(const u8 *page, u8 low, unsigned long *todo)
+/* Set the bits of the selected pages of a range whose routes are picked. */
+static bool mtier_marked(const u8 *page, const u8 *route, const bool *pick,
+			 unsigned long *todo)
 {
-	const u8 mask = MTIER_PAGE_GOES | MTIER_PAGE_LOW;
 	unsigned int i;
 
 	bitmap_zero(todo, MTIER_RANGE_PAGES);
 	for (i = 0; i < MTIER_RANGE_PAGES; i++)
-		if (mtier_page_watched(page[i]) &&
-		    (page[i] & mask) == (MTIER_PAGE_GOES | low))
+		if (mtier_page_watched(page[i]) && page[i] & MTIER_PAGE_GOES &&
+		    pick[route[i]])
 			__set_bit(i, todo);
 	return !bitmap_empty(todo, MTIER_RANGE_PAGES);
 }
 
 /* Find the next range with selected pages, and set them in @todo. */
 static bool mtier_marked_next(struct mtier_watch *w, struct mtier_cursor *at,
-			      unsigned int end, u8 low, unsigned long *todo)
+			      unsigned int end, const bool *pick,
+			      unsigned long *todo)
 {
 	for (; at->range < end; at->range++) {
 		while (at->range >= w->part[at->part].first +
 				    w->part[at->part].nr)
 			at->part++;
-		if (mtier_marked(mtier_watch_range(w, at->range), low, todo))
+		if (mtier_marked(mtier_watch_range(w, at->range),
+				 w->route + (size_t)at->range * MTIER_RANGE_PAGES,
+				 pick, todo))
 			return true;
 	}
 	return false;
@@ -197,14 +216,14 @@ static bool mtier_marked_large(const u8 *page, const unsigned long *todo,
 static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
 					    struct mtier_move *mv,
 					    struct mtier_cursor *at,
-					    unsigned int end, u8 low)
+					    unsigned int end, const bool *pick)
 {
 	struct mtier_turns turns = { };
 	bool open = true;
 	u8 *page;
 
 	while (open && mv->nr_pages < mv->max_pages &&
-	       mtier_marked_next(w, at, end, low, mv->todo)) {
+	       mtier_marked_next(w, at, end, pick, mv->todo)) {
 		open = mtier_gather(mv, w->part[at->part].slot->mm,
 				    w->at[at->range]);
 		page = mtier_watch_range(w, at->range);
@@ -212,7 +231,7 @@ static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
 		if (mv->nr_pages && mtier_marked_large(page, mv->todo, mv->done))
 			open = false;
 		mtier_marked_done(page, mv->done, &turns);
-		/* Pages that are left are on another node of this tier. */
+		/* Pages that are left have moved to another node. */
 		if (open)
 			at->range++;
 		cond_resched();
@@ -224,18 +243,69 @@ static struct mtier_turns mtier_swap_gather(struct mtier_watch *w,
 
 /*
  * Fill a batch with victims: with unmapped page cache first, as planned, and with mapped
- * pages if there is less of it than expected. Returns true if the pages are unmapped.
+ * pages if there is less of it than expected. Returns false if there is nothing for this
+ * target. Sets @unmapped if the pages are unmapped.
  */
-static bool mtier_swap_victims_of(struct mtier_swap *s, struct mtier_move *mv)
+static bool mtier_swap_victims_of(struct mtier_swap *s, struct mtier_move *mv,
+				  bool *unmapped)
 {
+	struct mtier_turns turns;
+
 	if (s->spare)
 		mtier_unmapped_gather(mv, s->whole);
-	if (mv->nr_folios) {
+	*unmapped = mv->nr_folios;
+	if (*unmapped) {
 		s->spare -= min(s->spare, mv->nr_pages);
 		return true;
 	}
 	s->spare = 0;
-	mtier_swap_gather(s->watch, mv, &s->victims[mv->source].at, s->watch->nr, 0);
+	mtier_routes_pick_down(s->watch->routes, mv->source, mv->target, s->pick);
+	turns = mtier_swap_gather(s->watch, mv, &s->victims[mv->source].at,
+				  s->watch->nr, s->pick);
+	mtier_routes_pick_up(s->watch->routes, s->source, s->pick);
+	return turns.folios;
+}
+
+/*
+ * Get the room of the current demotion target of a node; a target with too little of it is
+ * passed over.
+ */
+static unsigned long mtier_swap_below(struct mtier_victims *v, unsigned long want)
+{
+	unsigned long room = mtier_node_free_above(v->below, WMARK_LOW);
+	bool last = nodes_weight(v->targets) == 1;
+
+	return last || room >= min(want, MTIER_BELOW_LEAST) ? min(room, want) : 0;
+}
+
+/* Go on to the next demotion target of a node, with the first victim. */
+static void mtier_swap_next_below(struct mtier_victims *v, int nid)
+{
+	node_clear(v->below, v->targets);
+	v->below = mtier_node_below(nid, &v->targets);
+	v->at = (struct mtier_cursor) { };
+}
+
+/* Begin a batch of demotions from a node, and fill it. False if nothing can be demoted. */
+static bool mtier_swap_fill(struct mtier_swap *s, int nid, unsigned long want,
+			    bool *unmapped)
+{
+	struct mtier_victims *v = &s->victims[nid];
+	unsigned long room;
+
+	while (v->below != NUMA_NO_NODE) {
+		room = mtier_swap_below(v, want);
+		if (room) {
+			mtier_move_begin(s->down, nid, v->below, true, room);
+			if (mtier_swap_victims_of(s, s->down, unmapped))
+				return true;
+			mtier_move_run(s->down);
+		}
+		/* Promotions may free some memory of the last target. */
+		if (nodes_weight(v->targets) == 1)
+			return false;
+		mtier_swap_next_below(v, nid);
+	}
 	return false;
 }
 
@@ -243,19 +313,14 @@ static bool mtier_swap_victims_of(struct mtier_swap *s, struct mtier_move *mv)
 static unsigned long mtier_swap_down(struct mtier_swap *s, int nid,
 				     unsigned long want)
 {
-	int below = mtier_node_below(nid);
+	int below;
 	struct mtier_move *mv = s->down;
 	unsigned long moved;
 	bool unmapped;
 
-	if (below == NUMA_NO_NODE)
+	if (!mtier_swap_fill(s, nid, max(want, s->least[MTIER_TOP]), &unmapped))
 		return 0;
-	want = min(max(want, s->least[MTIER_TOP]),
-		   mtier_node_free_above(below, WMARK_LOW));
-	if (!want)
-		return 0;
-	mtier_move_begin(mv, nid, below, true, want);
-	unmapped = mtier_swap_victims_of(s, mv);
+	below = mv->target;
 	moved = mtier_move_run(mv);
 	if (mv->nr_folios && trace_mtier_demote_enabled())
 		trace_mtier_demote(nid, below, mv->nr_folios, moved,
@@ -405,7 +470,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 	}
 	mtier_move_begin(mv, nid, target, false, room);
 	mv->elsewhere = s->elsewhere;
-	turns = mtier_swap_gather(s->watch, mv, at, end, MTIER_PAGE_LOW);
+	turns = mtier_swap_gather(s->watch, mv, at, end, s->pick);
 	s->did.taken += turns.pages;
 	s->left -= min(turns.pages, s->left);
 	moved = mtier_move_run(mv);
@@ -429,8 +494,7 @@ static bool mtier_swap_batch(struct mtier_swap *s, struct mtier_cursor *at,
 static bool mtier_swap_more(struct mtier_swap *s, struct mtier_cursor *at,
 			    unsigned int end)
 {
-	return s->left && mtier_marked_next(s->watch, at, end, MTIER_PAGE_LOW,
-					    s->up->todo);
+	return s->left && mtier_marked_next(s->watch, at, end, s->pick, s->up->todo);
 }
 
 /* Promote the pages of a node to its only target. False if kmtierd must stop. */
@@ -478,19 +542,17 @@ static bool mtier_swap_up_part(struct mtier_swap *s, unsigned int part, int nid,
 /* Promote all selected pages of a slow node. False if kmtierd must stop. */
 static bool mtier_swap_up(struct mtier_swap *s, int nid)
 {
-	int forced = READ_ONCE(mtier_conf.target_node);
-	nodemask_t up = mtier_node_up(nid);
+	const nodemask_t *up = &s->pool->nodes;
 	unsigned int part;
 
-	if (forced != NUMA_NO_NODE && node_isset(forced, up))
-		up = nodemask_of_node(forced);
+	s->source = nid;
+	mtier_routes_pick_up(s->watch->routes, nid, s->pick);
 	s->elsewhere = false;
-	if (nodes_weight(up) < 2)
-		return nodes_empty(up) ||
-		       mtier_swap_up_one(s, nid, first_node(up));
+	if (nodes_weight(*up) == 1)
+		return mtier_swap_up_one(s, nid, first_node(*up));
 	for (part = 0; part < s->watch->nr_parts; part++)
 		if (s->watch->part[part].nr &&
-		    !mtier_swap_up_part(s, part, nid, &up))
+		    !mtier_swap_up_part(s, part, nid, up))
 			return false;
 	return true;
 }
@@ -512,21 +574,37 @@ static void mtier_swap_least(struct mtier_swap *s, const struct mtier_plan *plan
 	}
 }
 
+/* Set the nodes that pages of the pool can be demoted to. */
+static void mtier_swap_below_all(struct mtier_swap *s)
+{
+	struct mtier_victims *v;
+	int nid;
+
+	for_each_node_mask(nid, s->pool->nodes) {
+		v = &s->victims[nid];
+		*v = (struct mtier_victims) { .targets = mtier_node_down(nid) };
+		v->below = mtier_node_below(nid, &v->targets);
+	}
+}
+
 /**
  * mtier_swap() - Exchange the selected pages of a plan.
  * @watch: the sample; processed pages are removed from it, and the other selected
  *	pages are deselected
+ * @pool: the pool of the plan; the routes of the sample have the roles of it
  * @plan: the plan
  *
  * Context: kmtierd; sleeps if the rate limit is reached.
  * Return: the result.
  */
-struct mtier_swapped mtier_swap(struct mtier_watch *watch,
+struct mtier_swapped mtier_swap(struct mtier_watch *watch, const struct mtier_pool *pool,
 				const struct mtier_plan *plan)
 {
 	nodemask_t low = mtier_nodes_slow();
 	struct mtier_swap s = {
 		.watch = watch,
+		.pool = pool,
+		.pick = mtier_swap_pick,
 		.up = mtier_swap_up_move,
 		.down = mtier_swap_down_move,
 		.left = plan->pages,
@@ -536,7 +614,7 @@ struct mtier_swapped mtier_swap(struct mtier_watch *watch,
 	};
 	int nid;
 
-	memset(s.victims, 0, nr_node_ids * sizeof(*s.victims));
+	mtier_swap_below_all(&s);
 	mtier_swap_least(&s, plan);
 	for_each_node_mask(nid, low)
 		if (!s.left || !mtier_swap_up(&s, nid))

@@ -14,8 +14,9 @@
  *
  * A range has two flags:
  *
- *   LOW	in use, with pages on the slow tier: it may hold pages to promote
- *   TOP	with pages on the fast tier, or not in use: it may hold pages to demote
+ *   LOW	in use, with pages on a slow tier: it may hold pages to promote
+ *   TOP	not in use, or with pages on a tier that has a slower one below it: it may hold
+ *	pages to demote
  *
  * Ranges of a process with scan scale 0 do not get the flag LOW. A part of a file that
  * such a process uses is listed for LOW by another mapper that uses it.
@@ -79,7 +80,8 @@
 
 /**
  * struct mtier_listing - state of a walk that lists ranges
- * @slow: nodes of the slow tier
+ * @slow: nodes of the slow tiers
+ * @middle: nodes of these that pages can be demoted from
  * @flags: flags that ranges of this address space can get
  * @at: address of each range found since the lock was taken, with its flags
  * @key: what each of them maps of a file, if it is in use and maps nothing else
@@ -92,6 +94,7 @@
  */
 struct mtier_listing {
 	nodemask_t slow;
+	nodemask_t middle;
 	unsigned long flags;
 	unsigned long at[MTIER_LISTED_MAX];
 	struct mtier_file_key key[MTIER_LISTED_MAX];
@@ -147,21 +150,28 @@ static bool mtier_sweep_young(struct mtier_listing *l, struct vm_area_struct *vm
 	return true;
 }
 
-/* Find the flag of the tier that a page is on. */
-static unsigned long mtier_peek_flag(const nodemask_t *slow, unsigned long pfn)
+static unsigned long mtier_node_flags(const struct mtier_listing *l, int nid)
+{
+	if (!node_isset(nid, l->slow))
+		return MTIER_RANGE_TOP;
+	return MTIER_RANGE_LOW |
+	       (node_isset(nid, l->middle) ? MTIER_RANGE_TOP : 0);
+}
+
+/* Get the flags of the tier that a page is on. */
+static unsigned long mtier_peek_flags(const struct mtier_listing *l, unsigned long pfn)
 {
 	int nid;
 
 	/* The struct page is only read if it can be one of a slow node. */
-	for_each_node_mask(nid, *slow)
+	for_each_node_mask(nid, l->slow)
 		if (pfn >= node_start_pfn(nid) && pfn < node_end_pfn(nid))
-			return node_isset(pfn_to_nid(pfn), *slow) ?
-			       MTIER_RANGE_LOW : MTIER_RANGE_TOP;
+			return mtier_node_flags(l, pfn_to_nid(pfn));
 	return MTIER_RANGE_TOP;
 }
 
 /* Find the tiers that pages of a range in use are on, from a few of its entries. */
-static unsigned long mtier_peek(const nodemask_t *slow, pmd_t *pmd)
+static unsigned long mtier_peek(const struct mtier_listing *l, pmd_t *pmd)
 {
 	pmd_t entry = pmdp_get_lockless(pmd);
 	unsigned long flags = 0;
@@ -169,7 +179,7 @@ static unsigned long mtier_peek(const nodemask_t *slow, pmd_t *pmd)
 	pte_t *start, pte;
 
 	if (pmd_leaf(entry))
-		return mtier_peek_flag(slow, pmd_pfn(entry));
+		return mtier_peek_flags(l, pmd_pfn(entry));
 	start = pte_offset_map(pmd, 0);
 	if (!start)
 		return 0;
@@ -178,7 +188,7 @@ static unsigned long mtier_peek(const nodemask_t *slow, pmd_t *pmd)
 	     i += MTIER_PEEK_STEP) {
 		pte = ptep_get(start + i);
 		if (pte_present(pte) && !pte_special(pte))
-			flags |= mtier_peek_flag(slow, pte_pfn(pte));
+			flags |= mtier_peek_flags(l, pte_pfn(pte));
 	}
 	pte_unmap(start);
 	return flags;
@@ -269,7 +279,7 @@ static int mtier_list_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
 		l->young = mtier_sweep_young(l, walk->vma, addr, pmd);
 	l->last = addr & PMD_MASK;
 	if (l->young)
-		flags = mtier_peek(&l->slow, pmd) & l->flags;
+		flags = mtier_peek(l, pmd) & l->flags;
 	if (flags && (l->young || !mtier_list_theirs(walk->vma, addr, next, pmd)))
 		mtier_list_add(l, walk->vma, addr, next, flags);
 	return mtier_list_pause(l, walk->mm, next);
@@ -579,6 +589,7 @@ void mtier_sweep(ktime_t now, bool force, u64 tau_ns, struct mtier_seen *seen)
 	if (!force && ktime_get_ns() < mtier_sweep_next_ns)
 		return;
 	mtier_listing.slow = mtier_nodes_slow();
+	mtier_listing.middle = mtier_nodes_above();
 	while ((slot = mtier_slot_after(slot, now))) {
 		if (mtier_sample_left_out(slot))
 			continue;

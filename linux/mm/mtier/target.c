@@ -2,18 +2,21 @@
 /*
  * Page promotion: target nodes.
  *
- * A page migrates to the next faster tier, and not further. With DRAM, CXL and a
- * third, slower tier, a page of the slowest tier first shows on CXL that it deserves
- * DRAM. memory-tiers.c lists for each node the nodes of slower tiers. The next faster
- * tier follows from that:
+ * A page can be promoted to each faster tier at once, and be demoted to each slower one.
+ * With DRAM, CXL and a third, slower tier, a hot page of the slowest tier goes to DRAM
+ * if it is used more than the coldest page there, and to CXL otherwise. memory-tiers.c
+ * lists for each node the nodes of slower tiers. The rest follows from that:
  *
- *	node	slower		next faster
- *	0 DRAM	1 2		-
- *	1 CXL	2		0
- *	2 slow	-		1	(0 is faster than 1, so 1 is nearer)
+ *	node	tier	promotions to	demotions to
+ *	0 DRAM	0	-		1 2
+ *	1 CXL	1	0		2
+ *	2 slow	2	0 1		-
  *
- * Within that tier, the shares of the nodes depend on the address space: on the CPUs
- * that its threads run on, and on the fast memory that it uses (look.c).
+ * Of the tiers that have CPUs, only the one next to the slow tiers takes part. Memory
+ * that is faster than DRAM is no target: it is not known to be wanted there.
+ *
+ * Within a tier, the shares of the nodes depend on the address space: on the CPUs that
+ * its threads run on, and on the fast memory that it uses (look.c).
  */
 #include <linux/memory-tiers.h>
 #include <linux/mm.h>
@@ -52,26 +55,64 @@ static void mtier_next_up(int nid, nodemask_t *up)
 	}
 }
 
+/* Set the targets of all nodes, from the slow nodes and the nodes above them. */
+static void mtier_map_link(struct mtier_map *map)
+{
+	nodemask_t lower;
+	int nid, a;
+
+	for_each_node_mask(nid, map->slow)
+		for_each_node_mask(a, map->above) {
+			mtier_lower(a, &lower);
+			if (!node_isset(nid, lower))
+				continue;
+			node_set(a, map->node[nid].up);
+			node_set(nid, map->node[a].down);
+		}
+}
+
+/* Number the tiers: a node is one tier below the slowest of its targets. */
+static void mtier_map_number(struct mtier_map *map)
+{
+	bool changed = true;
+	unsigned int tier;
+	int nid, a;
+
+	while (changed) {
+		changed = false;
+		for_each_node_mask(nid, map->slow) {
+			tier = 0;
+			for_each_node_mask(a, map->node[nid].up)
+				tier = max(tier, map->node[a].tier + 1);
+			changed |= tier != map->node[nid].tier;
+			map->node[nid].tier = tier;
+		}
+	}
+}
+
 /**
- * mtier_map_make() - Make a map of the promotion targets of each node.
+ * mtier_map_make() - Make a map of the targets of each node.
  *
  * Return: a map that the caller publishes or frees, NULL without memory.
  */
 struct mtier_map *mtier_map_make(void)
 {
 	struct mtier_map *map;
+	nodemask_t up;
 	int nid;
 
-	map = kzalloc(struct_size(map, up, nr_node_ids), GFP_KERNEL);
+	map = kzalloc(struct_size(map, node, nr_node_ids), GFP_KERNEL);
 	if (!map)
 		return NULL;
 	for_each_node_state(nid, N_MEMORY) {
 		if (node_is_toptier(nid))
 			continue;
 		node_set(nid, map->slow);
-		mtier_next_up(nid, &map->up[nid]);
-		nodes_or(map->above, map->above, map->up[nid]);
+		mtier_next_up(nid, &up);
+		nodes_or(map->above, map->above, up);
 	}
+	mtier_map_link(map);
+	mtier_map_number(map);
 	return map;
 }
 
@@ -85,26 +126,62 @@ struct mtier_map *mtier_map_make(void)
 bool mtier_map_equal(const struct mtier_map *a, const struct mtier_map *b)
 {
 	return nodes_equal(a->slow, b->slow) &&
-	       !memcmp(a->up, b->up, nr_node_ids * sizeof(a->up[0]));
+	       !memcmp(a->node, b->node, nr_node_ids * sizeof(a->node[0]));
+}
+
+/* Get the entry of a node, a copy. */
+static struct mtier_map_node mtier_map_node(int nid)
+{
+	struct mtier_map_node node = { };
+	const struct mtier_map *map;
+
+	rcu_read_lock();
+	map = rcu_dereference(mtier_map);
+	if (map)
+		node = map->node[nid];
+	rcu_read_unlock();
+	return node;
 }
 
 /**
  * mtier_node_up() - Get the promotion targets of a node.
  * @nid: the node
  *
- * Return: the nodes of the next faster tier; none for a top-tier node.
+ * Return: the nodes of all faster tiers; none for a node of the fast tier.
  */
 nodemask_t mtier_node_up(int nid)
 {
-	nodemask_t up = NODE_MASK_NONE;
+	return mtier_map_node(nid).up;
+}
+
+/**
+ * mtier_node_down() - Get the demotion targets of a node.
+ * @nid: the node
+ *
+ * Return: the nodes of all slower tiers; none for a node of the slowest one.
+ */
+nodemask_t mtier_node_down(int nid)
+{
+	return mtier_map_node(nid).down;
+}
+
+/**
+ * mtier_node_tier() - Get the tier of a node.
+ * @nid: the node
+ *
+ * Return: 0 for the fast tier, 1 for the next one, and so on.
+ */
+unsigned int mtier_node_tier(int nid)
+{
 	const struct mtier_map *map;
+	unsigned int tier = 0;
 
 	rcu_read_lock();
 	map = rcu_dereference(mtier_map);
 	if (map)
-		up = map->up[nid];
+		tier = map->node[nid].tier;
 	rcu_read_unlock();
-	return up;
+	return tier;
 }
 
 /**
@@ -126,6 +203,19 @@ nodemask_t mtier_nodes_above(void)
 }
 
 /**
+ * mtier_nodes_fast() - Get the nodes of the fast tier.
+ *
+ * Return: the promotion targets that are no slow nodes.
+ */
+nodemask_t mtier_nodes_fast(void)
+{
+	nodemask_t fast = mtier_nodes_above(), slow = mtier_nodes_slow();
+
+	nodes_andnot(fast, fast, slow);
+	return fast;
+}
+
+/**
  * mtier_nodes_slow() - Get the nodes from which pages are promoted.
  *
  * Return: the nodes that are not in the top tier and have memory.
@@ -144,23 +234,29 @@ nodemask_t mtier_nodes_slow(void)
 }
 
 /**
- * mtier_node_below() - Get the target of demotions that make room on a node.
+ * mtier_node_below() - Choose the target of demotions that make room on a node.
  * @nid: a node that pages are promoted to
+ * @targets: nodes to choose from
  *
- * Return: the nearest slow node that has @nid as a promotion target; NUMA_NO_NODE if
- * there is none.
+ * Return: of the nodes of the next slower tier that is among @targets, the nearest one;
+ * NUMA_NO_NODE if there is none.
  */
-int mtier_node_below(int nid)
+int mtier_node_below(int nid, const nodemask_t *targets)
 {
-	nodemask_t below = mtier_nodes_slow(), up;
+	nodemask_t next = NODE_MASK_NONE;
+	unsigned int tier, best = UINT_MAX;
 	int n;
 
-	for_each_node_mask(n, below) {
-		up = mtier_node_up(n);
-		if (!node_isset(nid, up))
-			node_clear(n, below);
+	for_each_node_mask(n, *targets) {
+		tier = mtier_node_tier(n);
+		if (tier > best)
+			continue;
+		if (tier < best)
+			nodes_clear(next);
+		best = tier;
+		node_set(n, next);
 	}
-	return mtier_nearest(nid, &below);
+	return mtier_nearest(nid, &next);
 }
 
 /*
@@ -239,22 +335,6 @@ unsigned long mtier_node_mapped_huge(int nid)
 	return node_page_state(pgdat, NR_ANON_THPS) +
 	       node_page_state(pgdat, NR_SHMEM_PMDMAPPED) +
 	       node_page_state(pgdat, NR_FILE_PMDMAPPED);
-}
-
-/**
- * mtier_room_above() - Get the room for promotion on all target nodes.
- *
- * Return: free base pages above the high watermarks of all promotion targets.
- */
-unsigned long mtier_room_above(void)
-{
-	nodemask_t above = mtier_nodes_above();
-	unsigned long sum = 0;
-	int nid;
-
-	for_each_node_mask(nid, above)
-		sum += mtier_node_free_above(nid, WMARK_HIGH);
-	return sum;
 }
 
 /**

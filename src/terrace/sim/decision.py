@@ -29,8 +29,8 @@ Q16 = 65536
 #: In the order of enum mtier_plan_why.
 WHY = ("rate", "nobody", "no-victim", "alike", "cost", "saturated")
 
-#: Base pages of both tiers, then large folios, which a simulation does not have.
-_GROUPS = 4
+#: Base pages by tier, then those of large folios, which a simulation does not have. Of three tiers it has two.
+_GROUPS = 6
 _RUNS_MAX = _GROUPS * (LOOKS + 1) + 3
 _PLACES = Path("linux/tools/testing/mtier")
 
@@ -124,7 +124,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mtier_place_pause_ns": (c.c_uint64, (_place, c.c_uint32)),
     "mtier_place_look": (None, (_place, c.c_uint32, _counts)),
     "mtier_place_worth": (None, (_place, c.c_uint32, _worth)),
-    "mtier_place_plan": (None, (_place, _machine, _worth, _counts, c.c_uint64, c.POINTER(Plan))),
+    "mtier_place_plan": (None, (_place, _machine, _worth, _counts, _counts, c.c_uint64, c.POINTER(Plan))),
     "mtier_place_enough": (c.c_bool, (c.c_uint32, c.c_uint64, c.c_uint64, c.c_uint64)),
     "mtier_place_tau_max_ns": (c.c_uint64, (_machine,)),
     "mtier_place_margin": (c.c_uint32, (_place, _machine, _worth)),
@@ -178,6 +178,13 @@ class Swap:
     rate_s: float
 
 
+def _only(counts: Counts, tier: int) -> Counts:
+    """Get the counts of one tier."""
+    only = Counts()
+    only.pages[tier] = counts.pages[tier]
+    return only
+
+
 class Decision:
     """One struct mtier_place, and the functions that use it. Counts are arrays by tier (TOP, LOW) and count."""
 
@@ -219,7 +226,8 @@ class Decision:
     def plan(self, movable: Counts, limit: int) -> tuple[list[Swap], int, str]:
         """Get the exchanges, the ns gained by them, and the reason why there are no more."""
         plan = self._plan
-        self._lib.mtier_place_plan(self.state, self.machine, self._worth, movable, limit, plan)
+        low, top = _only(movable, LOW), _only(movable, TOP)
+        self._lib.mtier_place_plan(self.state, self.machine, self._worth, low, top, limit, plan)
         swaps = [
             Swap(run.low, None if run.top == NO_VICTIM else run.top, run.pages, run.gap / Q16, self._rate_s(run))
             for run in plan.run[: plan.nr]

@@ -5,6 +5,8 @@
  */
 #include <kunit/test.h>
 
+#include "watch_scene.h"
+
 #define AT		0x7f0000000000UL
 #define TAU_NS		(10 * NSEC_PER_MSEC)
 #define LOOKS		4
@@ -18,6 +20,8 @@ struct audit_world {
 	struct mtier_part part[2 + MTIER_AUDIT_PARTS];
 	unsigned long at[2];
 	u8 page[2 * MTIER_RANGE_PAGES];
+	u8 route[2 * MTIER_RANGE_PAGES];
+	struct mtier_routes *routes;
 	struct mtier_slot slot[2];
 	struct mtier_worth worth;
 	struct mtier_place place;
@@ -34,7 +38,7 @@ static void audit_watch(struct audit_world *a, unsigned long first)
 	};
 	a->watch = (struct mtier_watch) {
 		.part = a->part, .nr_parts = 2, .at = a->at, .page = a->page,
-		.nr = 2,
+		.route = a->route, .routes = a->routes, .nr = 2,
 	};
 	memset(a->page, MTIER_PAGE_NONE, sizeof(a->page));
 }
@@ -51,10 +55,12 @@ static struct audit_world *audit_world(struct kunit *test)
 	a->place.tau_ns = TAU_NS;
 	a->slot[0].refs = 1;
 	a->slot[1].refs = 1;
+	a->routes = scene_routes(test);
 	audit_watch(a, AT);
 	a->page[UP] = 3 | MTIER_PAGE_LOW | MTIER_PAGE_GOES;
 	a->page[DOWN] = 1 | MTIER_PAGE_GOES;
 	a->page[9] = 3 | MTIER_PAGE_LOW;
+	scene_route(&a->watch);
 	a->worth.looks = LOOKS;
 	a->worth.q[MTIER_LOW][3] = 60000;
 	a->worth.q[MTIER_TOP][1] = 20000;

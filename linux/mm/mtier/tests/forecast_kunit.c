@@ -30,7 +30,7 @@ static u64 horizon_ms(const struct mtier_place *p)
 static void what_lasts_is_what_was_found(struct kunit *test)
 {
 	u32 left[MTIER_AUDIT_AGES];
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	/* There is no result yet. */
 	mtier_place_init(&p, &machine);
@@ -70,7 +70,7 @@ static void what_lasts_is_what_was_found(struct kunit *test)
 
 static void in_the_end_it_is_tried_again(struct kunit *test)
 {
-	struct mtier_place p;
+	static struct mtier_place p;
 	u32 i, age;
 
 	mtier_place_init(&p, &machine);
@@ -103,7 +103,7 @@ static void early(struct mtier_place *p, u32 looks, u32 finds, s32 hit)
 
 static void who_is_used_more_saves_more(struct kunit *test)
 {
-	struct mtier_place p;
+	static struct mtier_place p;
 
 	mtier_place_init(&p, &machine);
 	KUNIT_EXPECT_EQ(test, mtier_place_factor_q8(&p), 256U);
@@ -131,7 +131,7 @@ static void who_is_used_more_saves_more(struct kunit *test)
 
 static void early_looks_are_forgotten(struct kunit *test)
 {
-	struct mtier_place p;
+	static struct mtier_place p;
 	u32 i;
 
 	mtier_place_init(&p, &machine);

@@ -6,6 +6,7 @@
 #include <kunit/test.h>
 
 #include "map_file.h"
+#include "watch_scene.h"
 
 static void look_watch(struct kunit *test, struct mtier_watch *w,
 		       unsigned int ranges)
@@ -14,10 +15,19 @@ static void look_watch(struct kunit *test, struct mtier_watch *w,
 
 	*w = (struct mtier_watch) {
 		.page = kunit_kzalloc(test, nr, GFP_KERNEL),
+		.route = kunit_kzalloc(test, nr, GFP_KERNEL),
+		.routes = scene_routes(test),
 		.nr = ranges,
 	};
 	KUNIT_ASSERT_NOT_NULL(test, w->page);
+	KUNIT_ASSERT_NOT_NULL(test, w->route);
 	memset(w->page, MTIER_PAGE_NONE, nr);
+}
+
+static void look_count(struct mtier_watch *w, struct mtier_counts *counts)
+{
+	scene_route(w);
+	mtier_mark_counts(w, counts);
 }
 
 static unsigned int look_watched(const struct mtier_watch *w)
@@ -40,7 +50,7 @@ static void counts_are_by_side_and_by_looks(struct kunit *test)
 	w.page[2] = 8 | MTIER_PAGE_LOW;
 	w.page[MTIER_RANGE_PAGES] = 8 | MTIER_PAGE_LOW | MTIER_PAGE_TOLD;
 	w.page[2 * MTIER_RANGE_PAGES - 1] = 0;
-	mtier_mark_count(&w, &counts);
+	look_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][3], 2);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][8], 2);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][0], 1);
@@ -74,10 +84,11 @@ static void a_plan_takes_as_many_as_it_says(struct kunit *test)
 		w.page[4 * i + 2] = 7 | MTIER_PAGE_LOW;
 		w.page[4 * i + 3] = 2;
 	}
+	scene_route(&w);
 	mtier_mark_plan(&w, &plan, U32_MAX);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 40);
 	mtier_mark_drop(&w);
-	mtier_mark_count(&w, &counts);
+	look_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][8], 5);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][1], 7);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][7], 10);
@@ -101,7 +112,7 @@ static void who_had_no_turn_stays(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w.page[1], 2 | MTIER_PAGE_TOLD);
 	KUNIT_EXPECT_EQ(test, w.page[2], MTIER_PAGE_ASKED);
 	KUNIT_EXPECT_EQ(test, w.page[3], MTIER_PAGE_NONE);
-	mtier_mark_count(&w, &counts);
+	look_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][3], 1);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][2], 1);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP + MTIER_LARGE][2], 4);
@@ -122,6 +133,7 @@ static void a_plan_for_more_than_there_are_ends(struct kunit *test)
 	w.page[0] = 8 | MTIER_PAGE_LOW;
 	w.page[1] = 0;
 	w.page[2] = 1;
+	scene_route(&w);
 	mtier_mark_plan(&w, &plan, 1);
 	mtier_mark_drop(&w);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
@@ -141,6 +153,7 @@ static void a_plan_takes_from_where_it_is_told_to(struct kunit *test)
 
 	look_watch(test, &w, 1);
 	memset(w.page, 0, MTIER_RANGE_PAGES);
+	scene_route(&w);
 	mtier_mark_plan(&w, &plan, 7 * MTIER_RANGE_PAGES - 1);
 	mtier_mark_drop(&w);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES - 2);
@@ -184,14 +197,14 @@ static void a_folio_counts_for_all_of_its_pages(struct kunit *test)
 
 	look_watch(test, &w, 1);
 	look_folios(&w);
-	mtier_mark_count(&w, &counts);
+	look_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][5], 24);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][5], 1);
 	KUNIT_EXPECT_EQ(test, mtier_look_nr(w.page, MTIER_RANGE_PAGES), 16);
 	KUNIT_EXPECT_EQ(test, mtier_look_nr(w.page, 4), 4);
 	/* Nothing is left of one that goes. */
 	mtier_look_none(w.page + 17, 1);
-	mtier_mark_count(&w, &counts);
+	look_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][5], 16);
 }
 
@@ -210,12 +223,13 @@ static void a_plan_takes_whole_folios(struct kunit *test)
 
 	look_watch(test, &w, 1);
 	look_folios(&w);
+	scene_route(&w);
 	mtier_mark_plan(&w, &plan, 1);
 	KUNIT_EXPECT_TRUE(test, w.page[17] & MTIER_PAGE_GOES);
 	KUNIT_EXPECT_TRUE(test, w.page[0] & MTIER_PAGE_GOES);
 	KUNIT_EXPECT_FALSE(test, w.page[16] & MTIER_PAGE_GOES);
 	mtier_mark_drop(&w);
-	mtier_mark_count(&w, &counts);
+	look_count(&w, &counts);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][5], 0);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][5], 1);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
@@ -233,20 +247,31 @@ static struct mtier_file_set *look_files(struct kunit *test)
 	return files;
 }
 
-/* The first look at this thread's memory; what lies on any node may go up. */
-static void look_at_all(struct kunit *test, struct mtier_look *look,
-			struct mtier_seen *seen)
+/* The first scan of ranges that were not drawn for any tier. */
+static void look_start(struct kunit *test, struct mtier_look *look,
+		       struct mtier_seen *seen, const nodemask_t *low)
 {
+	scene_map(test, &node_states[N_MEMORY], low);
 	*seen = (struct mtier_seen) { };
 	*look = (struct mtier_look) {
 		.mm = current->mm,
 		.first = true,
-		.low = node_states[N_MEMORY],
-		.top = node_states[N_MEMORY],
-		.sides = MTIER_RANGE_TOP | MTIER_RANGE_LOW,
 		.files = look_files(test),
 		.seen = seen,
 	};
+	mtier_router_init(&look->router, scene_routes(test));
+	mtier_look_others.low = look->router.low;
+	mtier_look_others.above = look->router.above;
+	mtier_look_others.flush = &mtier_look_flush;
+	mtier_look_others.seen = seen;
+}
+
+/* The first look at this thread's memory; what lies on any node may go up. */
+static void look_at_all(struct kunit *test, struct mtier_look *look,
+			struct mtier_seen *seen)
+{
+	look_start(test, look, seen, &node_states[N_MEMORY]);
+	look->sides = MTIER_RANGE_TOP | MTIER_RANGE_LOW;
 	mtier_rules_of(current->mm, &look->rules);
 }
 
@@ -307,21 +332,15 @@ static void a_glance_leaves_the_bit_as_it_is(struct kunit *test)
 static void pages_of_the_other_tier_are_not_looked_at(struct kunit *test)
 {
 	const nodemask_t low = nodemask_of_node(MAX_NUMNODES - 1);
-	struct mtier_seen seen = { };
-	struct mtier_look look = {
-		.first = true,
-		.files = look_files(test),
-		.low = low,
-		.top = node_states[N_MEMORY],
-		.rules.allowed.down = low,
-		.seen = &seen,
-	};
+	struct mtier_seen seen;
+	struct mtier_look look;
 	unsigned long at = map_file(test, NULL);
 	struct mtier_watch w;
 
 	map_touch(test, at, MTIER_RANGE_PAGES);
 	look_watch(test, &w, 1);
-	look.mm = current->mm;
+	look_start(test, &look, &seen, &low);
+	look.rules.allowed.down = low;
 	w.page[7] = MTIER_PAGE_ASKED;
 	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, at, w.page));
 	KUNIT_EXPECT_EQ(test, look_watched(&w), 1);
@@ -360,10 +379,6 @@ static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
 	high = map_file(test, file);
 	map_touch(test, high, MTIER_RANGE_PAGES);
 	look_at_all(test, &look, &seen);
-	mtier_look_others.low = look.low;
-	mtier_look_others.top = look.top;
-	mtier_look_others.flush = &mtier_look_flush;
-	mtier_look_others.seen = &seen;
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), MTIER_RANGE_PAGES);
 	KUNIT_EXPECT_EQ(test, seen.flushes, 0);
 	low = map_file(test, file);
@@ -395,10 +410,6 @@ static void accesses_of_other_mappers_count(struct kunit *test)
 	map_touch(test, low, MTIER_RANGE_PAGES);
 	look_watch(test, &w, 1);
 	look_at_all(test, &look, &seen);
-	mtier_look_others.low = look.low;
-	mtier_look_others.top = look.top;
-	mtier_look_others.flush = &mtier_look_flush;
-	mtier_look_others.seen = &seen;
 	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, low, w.page));
 	mtier_flush_now(&mtier_look_flush, &seen);
 	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
@@ -417,15 +428,8 @@ static void what_others_have_above_is_left_alone(struct kunit *test)
 {
 	const nodemask_t low = nodemask_of_node(MAX_NUMNODES - 1);
 	struct file *file = map_file_make(test);
-	struct mtier_seen seen = { };
-	struct mtier_look look = {
-		.first = true,
-		.files = look_files(test),
-		.low = low,
-		.top = node_states[N_MEMORY],
-		.rules.allowed.down = low,
-		.seen = &seen,
-	};
+	struct mtier_seen seen;
+	struct mtier_look look;
 	unsigned long lowest, high;
 
 	high = map_file(test, file);
@@ -433,11 +437,8 @@ static void what_others_have_above_is_left_alone(struct kunit *test)
 	lowest = map_file(test, file);
 	KUNIT_ASSERT_LT(test, lowest, high);
 	map_touch(test, lowest, 1);
-	look.mm = current->mm;
-	mtier_look_others.low = look.low;
-	mtier_look_others.top = look.top;
-	mtier_look_others.flush = &mtier_look_flush;
-	mtier_look_others.seen = &seen;
+	look_start(test, &look, &seen, &low);
+	look.rules.allowed.down = low;
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, lowest), 0);
 	KUNIT_EXPECT_EQ(test, seen.flushes, 0);
 	fput(file);

@@ -63,7 +63,7 @@ static void alike_pages_are_worth_the_same(struct kunit *test)
 	struct mtier_counts counts = { 0 };
 	static struct mtier_place p;
 	struct mtier_worth w;
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 	u32 looks, c;
 
 	for (looks = MTIER_LOOKS_LEAST; looks <= MTIER_LOOKS_MOST; looks++) {
@@ -73,7 +73,7 @@ static void alike_pages_are_worth_the_same(struct kunit *test)
 		start(&p, looks, &counts, &w);
 		for (c = 0; c <= looks; c++)
 			KUNIT_EXPECT_LE(test, diff(w.q[MTIER_LOW][c], 26214), 900U);
-		mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+		plan_tiers(&p, &machine, &w, &counts, U64_MAX, &plan);
 		KUNIT_EXPECT_EQ(test, plan.pages, 0U);
 		KUNIT_EXPECT_EQ(test, plan.nr, 0U);
 		KUNIT_EXPECT_EQ(test, plan.gain_ns, 0ULL);
@@ -95,7 +95,7 @@ static void saturated_is_said(struct kunit *test)
 	};
 	static struct mtier_place p;
 	struct mtier_worth w;
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -105,7 +105,7 @@ static void saturated_is_said(struct kunit *test)
 		add_binomial(&counts, MTIER_LOW, 8, 32768, cases[i].ppm);
 		start(&p, 8, &counts, &w);
 		p.tau_ns = cases[i].tau_ns;
-		mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+		plan_tiers(&p, &machine, &w, &counts, U64_MAX, &plan);
 		KUNIT_EXPECT_EQ(test, plan.pages, 0U);
 		KUNIT_EXPECT_EQ(test, plan.why, cases[i].why);
 	}
@@ -202,12 +202,12 @@ static void what_may_be_chance_stays(struct kunit *test)
 		struct mtier_counts counts = { 0 };
 		static struct mtier_place p;
 		struct mtier_worth w;
-		struct mtier_plan plan;
+		static struct mtier_plan plan;
 
 		add_binomial(&counts, MTIER_TOP, 4, pages[i][MTIER_TOP], 300000);
 		add_binomial(&counts, MTIER_LOW, 4, pages[i][MTIER_LOW], 500000);
 		start(&p, 4, &counts, &w);
-		mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+		plan_tiers(&p, &machine, &w, &counts, U64_MAX, &plan);
 		KUNIT_EXPECT_EQ(test, plan.why, i < 2 ? MTIER_PLAN_ALIKE : MTIER_PLAN_NOBODY);
 	}
 }
@@ -251,13 +251,13 @@ static void the_best_pairs_come_first(struct kunit *test)
 	struct mtier_counts counts;
 	static struct mtier_place p;
 	struct mtier_worth w;
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 	u64 pages = 0;
 	u32 i;
 
 	wrong_way_round(&counts);
 	start(&p, 4, &counts, &w);
-	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+	plan_tiers(&p, &machine, &w, &counts, U64_MAX, &plan);
 	KUNIT_ASSERT_GT(test, plan.nr, 0U);
 	KUNIT_EXPECT_EQ(test, plan.run[0].low, 4);
 	KUNIT_EXPECT_EQ(test, plan.run[0].top, 0);
@@ -282,16 +282,16 @@ static void a_limit_is_kept(struct kunit *test)
 	struct mtier_counts counts;
 	static struct mtier_place p;
 	struct mtier_worth w;
-	struct mtier_plan all, some;
+	static struct mtier_plan all, some;
 
 	wrong_way_round(&counts);
 	start(&p, 4, &counts, &w);
-	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &all);
-	mtier_place_plan(&p, &machine, &w, &counts, 700, &some);
+	plan_tiers(&p, &machine, &w, &counts, U64_MAX, &all);
+	plan_tiers(&p, &machine, &w, &counts, 700, &some);
 	KUNIT_EXPECT_EQ(test, some.pages, 700U);
 	KUNIT_EXPECT_EQ(test, some.why, MTIER_PLAN_RATE);
 	KUNIT_EXPECT_LT(test, some.gain_ns, all.gain_ns);
-	mtier_place_plan(&p, &machine, &w, &counts, 0, &some);
+	plan_tiers(&p, &machine, &w, &counts, 0, &some);
 	KUNIT_EXPECT_EQ(test, some.pages, 0U);
 	KUNIT_EXPECT_EQ(test, some.why, MTIER_PLAN_RATE);
 }
@@ -302,20 +302,20 @@ static void free_memory_is_taken_first(struct kunit *test)
 	struct mtier_counts counts;
 	static struct mtier_place p;
 	struct mtier_worth w;
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 	u32 c, found = 0;
 
 	wrong_way_round(&counts);
 	start(&p, 4, &counts, &w);
 	roomy.free = 100;
-	mtier_place_plan(&p, &roomy, &w, &counts, U64_MAX, &plan);
+	plan_tiers(&p, &roomy, &w, &counts, U64_MAX, &plan);
 	KUNIT_ASSERT_GT(test, plan.nr, 1U);
 	KUNIT_EXPECT_EQ(test, plan.run[0].top, MTIER_NO_VICTIM);
 	KUNIT_EXPECT_EQ(test, plan.run[0].pages, 100U);
 	KUNIT_EXPECT_EQ(test, plan.run[1].top, 0);
 	/* With room for all, each page with a hit pays for its migration. */
 	roomy.free = U64_MAX;
-	mtier_place_plan(&p, &roomy, &w, &counts, U64_MAX, &plan);
+	plan_tiers(&p, &roomy, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.run[plan.nr - 1].top, MTIER_NO_VICTIM);
 	KUNIT_EXPECT_EQ(test, plan.run[plan.nr - 1].low, 1);
 	for (c = 1; c <= 4; c++)
@@ -338,12 +338,12 @@ static void plan_with_unmapped(u64 pages, u64 ns, bool victims, struct mtier_pla
 		memset(counts.pages[MTIER_TOP], 0, sizeof(counts.pages[MTIER_TOP]));
 	m.spare = pages;
 	m.spare_ns = ns;
-	mtier_place_plan(&p, &m, &w, &counts, U64_MAX, plan);
+	plan_tiers(&p, &m, &w, &counts, U64_MAX, plan);
 }
 
 static void unmapped_pages_make_room(struct kunit *test)
 {
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 	static struct mtier_place p;
 
 	mtier_place_init(&p, &machine);
@@ -365,7 +365,7 @@ static void unmapped_pages_make_room(struct kunit *test)
 static void unmapped_pages_cost_a_migration(struct kunit *test)
 {
 	struct mtier_place_machine m = machine;
-	struct mtier_plan free, unmapped;
+	static struct mtier_plan free, unmapped;
 	struct mtier_counts counts;
 	static struct mtier_place p;
 	struct mtier_worth w;
@@ -373,11 +373,11 @@ static void unmapped_pages_cost_a_migration(struct kunit *test)
 	wrong_way_round(&counts);
 	start(&p, 4, &counts, &w);
 	m.free = 100;
-	mtier_place_plan(&p, &m, &w, &counts, 100, &free);
+	plan_tiers(&p, &m, &w, &counts, 100, &free);
 	m.free = 0;
 	m.spare = 100;
 	m.spare_ns = U64_MAX;
-	mtier_place_plan(&p, &m, &w, &counts, 100, &unmapped);
+	plan_tiers(&p, &m, &w, &counts, 100, &unmapped);
 	KUNIT_EXPECT_EQ(test, free.pages, 100U);
 	KUNIT_EXPECT_EQ(test, unmapped.pages, 100U);
 	KUNIT_EXPECT_EQ(test, free.gain_ns, unmapped.gain_ns + 100ULL * machine.move_ns);
@@ -386,7 +386,7 @@ static void unmapped_pages_cost_a_migration(struct kunit *test)
 /* A page that was not used for a short time may be used as often as others. */
 static void unmapped_pages_have_to_be_idle_for_long(struct kunit *test)
 {
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 	static struct mtier_place p;
 
 	mtier_place_init(&p, &machine);
@@ -406,7 +406,7 @@ static void why_nothing_moves(struct kunit *test)
 	struct mtier_counts counts, movable;
 	static struct mtier_place p;
 	struct mtier_worth w;
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 	u32 c;
 
 	wrong_way_round(&counts);
@@ -414,22 +414,22 @@ static void why_nothing_moves(struct kunit *test)
 	movable = counts;
 	for (c = 0; c <= MTIER_LOOKS_MOST; c++)
 		movable.pages[MTIER_LOW][c] = 0;
-	mtier_place_plan(&p, &machine, &w, &movable, U64_MAX, &plan);
+	plan_tiers(&p, &machine, &w, &movable, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NOBODY);
 	movable = counts;
 	for (c = 0; c <= MTIER_LOOKS_MOST; c++)
 		movable.pages[MTIER_TOP][c] = 0;
-	mtier_place_plan(&p, &machine, &w, &movable, U64_MAX, &plan);
+	plan_tiers(&p, &machine, &w, &movable, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NO_VICTIM);
 	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
 	/* 30 s of 150 ns, accessed 230 times a second: 1 ms. */
 	slow.move_ns = 2 * MS_NS;
-	mtier_place_plan(&p, &slow, &w, &counts, U64_MAX, &plan);
+	plan_tiers(&p, &slow, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);
 	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
 	/* There are no access counts of eight scans. */
 	mtier_place_worth(&p, MTIER_LOOKS_MOST, &w);
-	mtier_place_plan(&p, &machine, &w, &counts, U64_MAX, &plan);
+	plan_tiers(&p, &machine, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NOBODY);
 }
 
@@ -439,13 +439,13 @@ static void what_it_gains(struct kunit *test)
 	struct mtier_counts counts;
 	static struct mtier_place p;
 	struct mtier_worth w;
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 	u64 each;
 	u32 i;
 
 	wrong_way_round(&counts);
 	start(&p, 4, &counts, &w);
-	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
+	plan_tiers(&p, &machine, &w, &counts, 1, &plan);
 	each = plan.gain_ns;
 	/*
 	 * Probabilities between 0.8 and 0.99 in 10 ms, minus at most 0.2: the
@@ -453,28 +453,114 @@ static void what_it_gains(struct kunit *test)
 	 */
 	KUNIT_EXPECT_GT(test, each, 630000ULL);
 	KUNIT_EXPECT_LT(test, each, 2070000ULL);
-	mtier_place_plan(&p, &machine, &w, &counts, 100, &plan);
+	plan_tiers(&p, &machine, &w, &counts, 100, &plan);
 	KUNIT_EXPECT_EQ(test, plan.gain_ns, 100 * each);
 	/* The gain pays for two migrations. */
 	m.move_ns += 1000;
-	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
+	plan_tiers(&p, &m, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.gain_ns, each - 2000);
 	/* Two migrations for 4/3 of the gain do not pay; one does. */
 	m.move_ns = (each + 5000) * 2 / 3;
-	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
+	plan_tiers(&p, &m, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);
 	m.free = 1;
-	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
+	plan_tiers(&p, &m, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.pages, 1U);
 	/* Twice the predicted accesses: 4 hits in addition to the initial 4. */
 	for (i = 0; i < 4; i++)
 		mtier_place_early(&p, 0, MS_NS, MS_NS, 1);
-	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
+	plan_tiers(&p, &machine, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.gain_ns, 2 * each + 2 * machine.move_ns);
 	/* The heat is gone at once. */
 	mtier_place_audit(&p, 0, MTIER_Q16, 1024, -1024);
-	mtier_place_plan(&p, &machine, &w, &counts, 1, &plan);
+	plan_tiers(&p, &machine, &w, &counts, 1, &plan);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_COST);
+}
+
+#define LAST	(MTIER_RANKS - 1)
+
+/* Only the pages of one tier of @counts. */
+static struct mtier_counts only(const struct mtier_counts *counts, u32 rank)
+{
+	struct mtier_counts some = { 0 };
+	u32 c;
+
+	for (c = 0; c <= MTIER_LOOKS_MOST; c++)
+		some.pages[rank][c] = counts->pages[rank][c];
+	return some;
+}
+
+/* The hottest pages are in the last tier, the next in the middle, and idle ones in DRAM. */
+static void three_tiers(struct mtier_place *p, struct mtier_counts *counts,
+			struct mtier_worth *w)
+{
+	*counts = (struct mtier_counts) { 0 };
+	add_binomial(counts, MTIER_TOP, 4, 2000, 50000);
+	add_binomial(counts, MTIER_LOW, 4, 1000, 300000);
+	add_binomial(counts, LAST, 4, 1000, 900000);
+	start(p, 4, counts, w);
+}
+
+static void each_tier_has_its_own_counts(struct kunit *test)
+{
+	struct mtier_counts counts;
+	static struct mtier_place p;
+	struct mtier_worth w;
+
+	three_tiers(&p, &counts, &w);
+	KUNIT_EXPECT_LE(test, diff(w.q[MTIER_TOP][1], 3277), 900U);
+	KUNIT_EXPECT_LE(test, diff(w.q[MTIER_LOW][1], 19661), 1500U);
+	KUNIT_EXPECT_LE(test, diff(w.q[LAST][3], 58982), 1500U);
+	KUNIT_EXPECT_FALSE(test, w.known[LAST + MTIER_LARGE]);
+}
+
+static void the_hottest_tier_comes_first(struct kunit *test)
+{
+	struct mtier_counts counts;
+	static struct mtier_place p;
+	struct mtier_worth w;
+	static struct mtier_plan plan;
+
+	three_tiers(&p, &counts, &w);
+	plan_tiers(&p, &machine, &w, &counts, U64_MAX, &plan);
+	KUNIT_ASSERT_GT(test, plan.nr, 0U);
+	KUNIT_EXPECT_EQ(test, plan.run[0].low_group, LAST);
+	KUNIT_EXPECT_EQ(test, plan.run[0].top_group, MTIER_TOP);
+	KUNIT_EXPECT_GT(test, plan.pages, 1500U);
+}
+
+/* Pages of the middle tier make room for the last one, and for nobody else. */
+static void a_middle_tier_makes_room(struct kunit *test)
+{
+	struct mtier_counts counts, low, top;
+	static struct mtier_place p;
+	struct mtier_worth w;
+	static struct mtier_plan plan;
+
+	three_tiers(&p, &counts, &w);
+	low = only(&counts, LAST);
+	top = only(&counts, MTIER_LOW);
+	mtier_place_plan(&p, &machine, &w, &low, &top, U64_MAX, &plan);
+	KUNIT_ASSERT_GT(test, plan.nr, 0U);
+	KUNIT_EXPECT_EQ(test, plan.run[0].low_group, LAST);
+	KUNIT_EXPECT_EQ(test, plan.run[0].top_group, MTIER_LOW);
+	KUNIT_EXPECT_GT(test, plan.pages, 900U);
+	/* Idle pages of DRAM are no reason to demote pages of the middle tier. */
+	low = only(&counts, MTIER_TOP);
+	mtier_place_plan(&p, &machine, &w, &low, &top, U64_MAX, &plan);
+	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
+}
+
+static void all_slower_tiers_count_as_slow(struct kunit *test)
+{
+	struct mtier_place_machine m = { .pages = { 1, 10, 100 } };
+
+	m.pages[MTIER_LARGE] = 1000;
+	m.pages[MTIER_LOW + MTIER_LARGE] = 10000;
+	m.pages[LAST + MTIER_LARGE] = 100000;
+	KUNIT_EXPECT_EQ(test, mtier_place_slow_pages(&m), 110110ULL);
+	m.pages[LAST] = U64_MAX;
+	KUNIT_EXPECT_EQ(test, mtier_place_slow_pages(&m), U64_MAX);
 }
 
 static struct kunit_case mtier_place_cases[] = {
@@ -495,6 +581,10 @@ static struct kunit_case mtier_place_cases[] = {
 	KUNIT_CASE(unmapped_pages_have_to_be_idle_for_long),
 	KUNIT_CASE(why_nothing_moves),
 	KUNIT_CASE(what_it_gains),
+	KUNIT_CASE(each_tier_has_its_own_counts),
+	KUNIT_CASE(the_hottest_tier_comes_first),
+	KUNIT_CASE(a_middle_tier_makes_room),
+	KUNIT_CASE(all_slower_tiers_count_as_slow),
 	{ }
 };
 

@@ -39,13 +39,13 @@ static void plan_for(const struct mtier_counts *counts, u64 free,
 
 	start(&p, LOOKS, counts, &w);
 	m.free = free;
-	mtier_place_plan(&p, &m, &w, counts, U64_MAX, plan);
+	plan_tiers(&p, &m, &w, counts, U64_MAX, plan);
 }
 
 static void what_is_free_takes_folios_in_use(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 
 	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(1000), 980000);
 	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(1000), 1000);
@@ -60,7 +60,7 @@ static void what_is_free_takes_folios_in_use(struct kunit *test)
 static void what_is_free_takes_single_pages_first(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 
 	add_binomial(&counts, MTIER_LOW, LOOKS, 3000, 300000);
 	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(1000), 980000);
@@ -73,7 +73,7 @@ static void what_is_free_takes_single_pages_first(struct kunit *test)
 static void a_folio_makes_way_for_another(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 
 	/* No number of single pages is demoted for a folio in use. */
 	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(500), 980000);
@@ -94,23 +94,23 @@ static void blocks_nobody_maps_make_room_for_folios(struct kunit *test)
 	struct mtier_counts counts = { 0 };
 	static struct mtier_place p;
 	struct mtier_worth w;
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 
 	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(500), 980000);
 	start(&p, LOOKS, &counts, &w);
 	m.spare = FOLIOS(20);
 	m.spare_ns = 100 * p.tau_ns;
-	mtier_place_plan(&p, &m, &w, &counts, U64_MAX, &plan);
+	plan_tiers(&p, &m, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.pages, 0U);
 	KUNIT_EXPECT_EQ(test, plan.why, MTIER_PLAN_NO_VICTIM);
 	m.whole = FOLIOS(10);
-	mtier_place_plan(&p, &m, &w, &counts, U64_MAX, &plan);
+	plan_tiers(&p, &m, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.pages, FOLIOS(10));
 	KUNIT_EXPECT_EQ(test, plan.spare, FOLIOS(10));
 	/* Single pages that are used more may take all of them. */
 	add_binomial(&counts, MTIER_LOW, LOOKS, FOLIOS(30), 970000);
 	start(&p, LOOKS, &counts, &w);
-	mtier_place_plan(&p, &m, &w, &counts, U64_MAX, &plan);
+	plan_tiers(&p, &m, &w, &counts, U64_MAX, &plan);
 	KUNIT_EXPECT_EQ(test, plan.pages, FOLIOS(20));
 	KUNIT_EXPECT_EQ(test, planned(&plan, LOW_LARGE, MTIER_GROUPS), 0U);
 }
@@ -118,7 +118,7 @@ static void blocks_nobody_maps_make_room_for_folios(struct kunit *test)
 static void folios_alike_stay(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 
 	add_binomial(&counts, LOW_LARGE, LOOKS, FOLIOS(500), 400000);
 	add_binomial(&counts, TOP_LARGE, LOOKS, FOLIOS(500), 400000);
@@ -131,7 +131,7 @@ static void folios_alike_stay(struct kunit *test)
 static void an_idle_folio_makes_way_for_single_pages(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 
 	add_binomial(&counts, MTIER_LOW, LOOKS, 4096, 600000);
 	add_binomial(&counts, MTIER_TOP, LOOKS, 4096, 300000);
@@ -152,7 +152,7 @@ static void an_idle_folio_makes_way_for_single_pages(struct kunit *test)
 static void why_is_said_of_single_pages(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 
 	add_binomial(&counts, MTIER_LOW, LOOKS, 4096, 300000);
 	add_binomial(&counts, MTIER_TOP, LOOKS, 4096, 300000);
@@ -169,13 +169,13 @@ static u64 gain_of(u32 group, u32 pages, u32 move_ns)
 	struct mtier_counts counts = { 0 };
 	struct mtier_worth w;
 	static struct mtier_place p;
-	struct mtier_plan plan;
+	static struct mtier_plan plan;
 
 	m.free = U64_MAX;
 	m.move_ns = move_ns;
 	add_binomial(&counts, group, LOOKS, pages, 900000);
 	start(&p, LOOKS, &counts, &w);
-	mtier_place_plan(&p, &m, &w, &counts, 1, &plan);
+	plan_tiers(&p, &m, &w, &counts, 1, &plan);
 	return plan.gain_ns;
 }
 

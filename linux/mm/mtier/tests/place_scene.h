@@ -40,6 +40,24 @@ static inline void add_binomial(struct mtier_counts *counts, u32 group, u32 look
 	}
 }
 
+/* Plan exchanges between the fast tier and all slower ones. */
+static inline void plan_tiers(const struct mtier_place *p,
+			      const struct mtier_place_machine *m,
+			      const struct mtier_worth *w,
+			      const struct mtier_counts *movable, u64 limit,
+			      struct mtier_plan *plan)
+{
+	struct mtier_counts low = *movable, top = { };
+	u32 g, c;
+
+	for (g = MTIER_TOP; g < MTIER_GROUPS; g += MTIER_LARGE)
+		for (c = 0; c <= MTIER_LOOKS_MOST; c++) {
+			top.pages[g][c] = low.pages[g][c];
+			low.pages[g][c] = 0;
+		}
+	mtier_place_plan(p, m, w, &low, &top, limit, plan);
+}
+
 static inline void start(struct mtier_place *p, u32 looks,
 			 const struct mtier_counts *counts, struct mtier_worth *w)
 {

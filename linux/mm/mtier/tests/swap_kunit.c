@@ -4,6 +4,11 @@
  */
 #include <kunit/test.h>
 
+#include "watch_scene.h"
+
+static const bool up_routes[] = { [MTIER_LOW] = true };
+static const bool down_routes[MTIER_SIDES] = { [MTIER_TOP] = true };
+
 /* Set up two address spaces with two ranges each, and no sampled page. */
 static void swap_watch(struct kunit *test, struct mtier_watch *w)
 {
@@ -11,11 +16,13 @@ static void swap_watch(struct kunit *test, struct mtier_watch *w)
 
 	*w = (struct mtier_watch) {
 		.page = kunit_kzalloc(test, nr, GFP_KERNEL),
+		.route = kunit_kzalloc(test, nr, GFP_KERNEL),
 		.part = kunit_kcalloc(test, 2, sizeof(*w->part), GFP_KERNEL),
 		.nr_parts = 2,
 		.nr = 4,
 	};
 	KUNIT_ASSERT_NOT_NULL(test, w->page);
+	KUNIT_ASSERT_NOT_NULL(test, w->route);
 	KUNIT_ASSERT_NOT_NULL(test, w->part);
 	w->part[0].nr = 2;
 	w->part[1].first = 2;
@@ -36,26 +43,27 @@ static void marked_pages_of_a_side_come_in_order(struct kunit *test)
 	mtier_watch_range(&w, 1)[8] = MTIER_PAGE_LOW | 8;
 	mtier_watch_range(&w, 1)[9] = MTIER_PAGE_GOES;
 	mtier_watch_range(&w, 3)[511] = up | MTIER_PAGE_TOLD;
+	scene_route(&w);
 
-	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, up_routes, todo));
 	KUNIT_EXPECT_EQ(test, at.range, 1);
 	KUNIT_EXPECT_EQ(test, at.part, 0);
 	KUNIT_EXPECT_EQ(test, bitmap_weight(todo, MTIER_RANGE_PAGES), 1);
 	KUNIT_EXPECT_TRUE(test, test_bit(7, todo));
 	/* A page is returned again until it was processed. */
-	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, up_routes, todo));
 	KUNIT_EXPECT_EQ(test, at.range, 1);
 	mtier_marked_done(mtier_watch_range(&w, 1), todo, &turns);
 	KUNIT_EXPECT_EQ(test, turns.pages, 1);
-	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, up_routes, todo));
 	KUNIT_EXPECT_EQ(test, at.range, 3);
 	KUNIT_EXPECT_EQ(test, at.part, 1);
 	KUNIT_EXPECT_TRUE(test, test_bit(511, todo));
 	mtier_marked_done(mtier_watch_range(&w, 3), todo, &turns);
 	KUNIT_EXPECT_EQ(test, turns.folios, 2);
-	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 4, up_routes, todo));
 
-	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &down, 4, 0, todo));
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &down, 4, down_routes, todo));
 	KUNIT_EXPECT_EQ(test, down.range, 1);
 	KUNIT_EXPECT_TRUE(test, test_bit(9, todo));
 	KUNIT_EXPECT_EQ(test, bitmap_weight(todo, MTIER_RANGE_PAGES), 1);
@@ -69,8 +77,9 @@ static void a_search_ends_where_it_is_told_to(struct kunit *test)
 
 	swap_watch(test, &w);
 	mtier_watch_range(&w, 2)[0] = MTIER_PAGE_GOES | MTIER_PAGE_LOW;
-	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 2, MTIER_PAGE_LOW, todo));
-	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	scene_route(&w);
+	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 2, up_routes, todo));
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, up_routes, todo));
 	KUNIT_EXPECT_EQ(test, at.range, 2);
 	KUNIT_EXPECT_EQ(test, at.part, 1);
 }
@@ -90,14 +99,15 @@ static void a_folio_has_its_turn_as_one(struct kunit *test)
 	page[16] = up;
 	memset(page + 17, MTIER_PAGE_REST, 15);
 	page[32] = up & ~MTIER_PAGE_LARGE;
-	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	scene_route(&w);
+	KUNIT_EXPECT_TRUE(test, mtier_marked_next(&w, &at, 4, up_routes, todo));
 	KUNIT_EXPECT_EQ(test, bitmap_weight(todo, MTIER_RANGE_PAGES), 2);
 	KUNIT_EXPECT_TRUE(test, mtier_marked_large(page, todo, none));
 	KUNIT_EXPECT_FALSE(test, mtier_marked_large(page, todo, todo));
 	mtier_marked_done(page, todo, &turns);
 	KUNIT_EXPECT_EQ(test, turns.pages, 17);
 	KUNIT_EXPECT_EQ(test, turns.folios, 2);
-	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 4, MTIER_PAGE_LOW, todo));
+	KUNIT_EXPECT_FALSE(test, mtier_marked_next(&w, &at, 4, up_routes, todo));
 	KUNIT_EXPECT_EQ(test, page[31], MTIER_PAGE_NONE);
 }
 
