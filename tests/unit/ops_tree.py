@@ -48,7 +48,7 @@ def cxl(number: int = 1, tier: int = 22, **more: object) -> FakeNode:
 #: ones were equal.
 NO_BURST = {"why": "none"} | dict.fromkeys(PLACE_NUMBERS, "0")
 BURST = {
-    "why": "alike",
+    "why": "alike 0",
     "tau_us": "12500",
     "share_ppm": "30000",
     "margin_ppm": "401000",

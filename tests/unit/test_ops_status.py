@@ -54,7 +54,7 @@ def test_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_three_tiers_full_dram(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = build(tmp_path, [dram(0, free=8), cxl(1), cxl(2, tier=40)])
     tree.put("sys/kernel/mm/numa/demotion_enabled", "false")
-    tree.place(why="no_victim", margin_ppm="0", gain_us="0", taken="0", promoted="0", demoted="0")
+    tree.place(why="no_victim 0\nalike 1", margin_ppm="0", gain_us="0", taken="0", promoted="0", demoted="0")
     check("status-three-tier-full.txt", status(tmp_path, capsys))
 
 
@@ -77,14 +77,24 @@ def test_busy_machine_over_two_seconds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", [*counters.WHY, "tomorrow"])
 def test_the_word_of_the_last_burst_is_explained(tmp_path: Path, word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    build(tmp_path, [dram(), cxl()]).place(why=word)
+    build(tmp_path, [dram(), cxl()]).place(why=f"{word} 0")
     row = next(line for line in status(tmp_path, capsys).splitlines() if line.startswith("why"))
     meaning = counters.WHY[word][0] if word in counters.WHY else "a word that this tool does not know"
-    assert row.split(maxsplit=2)[1:] == [word, meaning]
+    assert row.split(maxsplit=3)[1:] == [word, "0", meaning]
     document = json.loads(status(tmp_path, capsys, "--json"))
     assert document["engine"]["place"] == {
         name: int(text) if text.isdecimal() else text for name, text in (BURST | {"why": word}).items()
-    }
+    } | {"targets": [{"nodes": [0], "why": word}]}
+
+
+def test_each_target_has_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [dram(0), dram(1), cxl(2), cxl(3, tier=40)]
+    build(tmp_path, nodes).place(why="no_victim 0\nalike 0-1\nnobody 2")
+    rows = [line.split()[1:3] for line in status(tmp_path, capsys).splitlines() if line.startswith("why")]
+    assert rows == [["no_victim", "0"], ["alike", "0-1"], ["nobody", "2"]]
+    place = json.loads(status(tmp_path, capsys, "--json"))["engine"]["place"]
+    assert place["why"] == "no_victim"
+    assert [target["nodes"] for target in place["targets"]] == [[0], [0, 1], [2]]
 
 
 def test_of_a_kernel_without_the_folder_nothing_is_said_of_bursts(

@@ -9,7 +9,7 @@ from typing import Literal
 
 from terrace.ops import counters
 from terrace.ops.devices import AUTO_ONLINE, Devices, Zones
-from terrace.ops.snapshot import PLACE, Change, Snapshot
+from terrace.ops.snapshot import PLACE, Change, Snapshot, Target
 from terrace.ops.topology import Node
 from terrace.paths import command, document, has_lab
 from terrace.units import format_nodes, format_size
@@ -191,7 +191,13 @@ def _last_burst(now: Snapshot) -> list[Reason]:
                 "watch longer: terrace status --watch",
             )
         ]
-    why = now.place.why or ""
+    targets = now.place.targets or (Target((), now.place.why or ""),)
+    return [reason for target in targets for reason in _last_burst_to(now, target)]
+
+
+def _last_burst_to(now: Snapshot, target: Target) -> list[Reason]:
+    """No more pages migrate to some nodes: the reason of the last burst."""
+    why = target.why
     if why == "rate":
         return []
     if why not in counters.WHY:
@@ -201,7 +207,8 @@ def _last_burst(now: Snapshot) -> list[Reason]:
         # Another reason reports that the fast nodes are short of memory.
         message = "there is no free fast memory, and with demotion off no page is demoted"
         return [] if _full(now) else [Reason(why, "warn", message, DEMOTE)]
-    return [Reason(why, "info", f"the last burst moved no more pages: {meaning}", fix)]
+    where = f" to node {format_nodes(target.nodes)}" if target.nodes else ""
+    return [Reason(why, "info", f"the last burst moved no more pages{where}: {meaning}", fix)]
 
 
 def _worst(change: Change, among: Iterable[str]) -> str | None:

@@ -11,7 +11,7 @@ from terrace.ops.capabilities import settings_text
 from terrace.ops.daemons import Daemon
 from terrace.ops.devices import AUTO_ONLINE, Devices
 from terrace.ops.diagnose import Reason, diagnose, is_moving
-from terrace.ops.snapshot import Change, Place, Snapshot, change
+from terrace.ops.snapshot import Change, Place, Snapshot, Target, change
 from terrace.ops.topology import Node
 from terrace.output import format_table, style
 from terrace.units import format_nodes, format_size
@@ -263,9 +263,9 @@ def _last_burst(now: Snapshot) -> str:
     place = now.place
     if not now.enabled or place is None or not place.told:
         return ""
-    meaning, _ = counters.WHY.get(place.why or "", ("a word that this tool does not know", ""))
+    targets = place.targets or (Target((), place.why or ""),)
     rows = [
-        ("why", place.why, meaning),
+        *(("why", _target(target), _meaning(target.why)) for target in targets),
         ("tau", _time(place.tau_us), "interval between two scans"),
         ("share", _percent(place.share_ppm), "of one CPU that scans may use now, on average"),
         ("margin", _percent(place.margin_ppm), "chance that the last page with room above is used within tau"),
@@ -274,6 +274,16 @@ def _last_burst(now: Snapshot) -> str:
         ("cost", _time(place.cost_us), "CPU time of its scans"),
     ]
     return format_table(rows, ("LAST BURST", "SAYS", "MEANING"))
+
+
+def _target(target: Target) -> str:
+    """Format the reason of a target, with its nodes if the kernel names them."""
+    return f"{target.why} {format_nodes(target.nodes)}" if target.nodes else target.why
+
+
+def _meaning(why: str) -> str:
+    meaning, _ = counters.WHY.get(why, ("a word that this tool does not know", ""))
+    return meaning
 
 
 def _time(us: int | None) -> str:

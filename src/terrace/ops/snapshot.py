@@ -10,7 +10,7 @@ from terrace.ops.capabilities import Capability, read_capabilities
 from terrace.ops.daemons import Daemon, read_daemons
 from terrace.ops.devices import Devices, read_devices
 from terrace.ops.topology import Node, Tier, read_nodes
-from terrace.sysfs import MTIER, KernelFiles, parse_table
+from terrace.sysfs import MTIER, KernelFiles, parse_nodes, parse_table
 
 #: Counters of /proc/vmstat that every tiered kernel has and status prints in addition to those of
 #: the overlay.
@@ -37,11 +37,21 @@ OBSERVE = "sys/kernel/debug/mtier/observe"
 
 
 @dataclass(frozen=True)
+class Target:
+    """Why no more pages migrated to some nodes of one tier."""
+
+    nodes: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True)
 class Place:
     """The files below place/, by name; None if one is missing or may not be read."""
 
-    #: The reason why no more pages migrated, in one word; ``none`` before the first burst.
+    #: The reason why no more pages migrated to the first of the targets, in one word; ``none`` before the first burst.
     why: str | None = None
+    #: The reasons for all target nodes that pages may migrate to, the fastest first.
+    targets: tuple[Target, ...] = ()
     tau_us: int | None = None
     share_ppm: int | None = None
     margin_ppm: int | None = None
@@ -60,7 +70,7 @@ class Place:
 
 
 #: The files of place/ that have a number.
-PLACE_NUMBERS = tuple(entry.name for entry in fields(Place) if entry.name != "why")
+PLACE_NUMBERS = tuple(entry.name for entry in fields(Place) if entry.name not in ("why", "targets"))
 
 
 @dataclass
@@ -136,7 +146,9 @@ def _read_place(files: KernelFiles) -> Place | None:
     if not files.exists(PLACE):
         return None
     numbers = {name: files.get_int(f"{PLACE}/{name}") for name in PLACE_NUMBERS}
-    return Place(why=files.get(f"{PLACE}/why"), **numbers)
+    reasons = [line.split() for line in (files.get(f"{PLACE}/why") or "").splitlines() if line.strip()]
+    targets = tuple(Target(tuple(parse_nodes(words[1])), words[0]) for words in reasons if len(words) > 1)
+    return Place(why=reasons[0][0] if reasons else None, targets=targets, **numbers)
 
 
 @dataclass(frozen=True)
