@@ -126,6 +126,16 @@ bool mt_reads(const char *file, const char *text)
 	return mt_read(file, buf, sizeof(buf)) >= 0 && !strcmp(buf, text);
 }
 
+/* Check whether @word is the reason why no more pages go to the fastest target. */
+bool mt_why(const char *word)
+{
+	size_t len = strlen(word);
+	char buf[256];
+
+	return mt_read("place/why", buf, sizeof(buf)) >= 0 && !strncmp(buf, word, len) &&
+	       buf[len] == ' ';
+}
+
 /* ---- knobs ---- */
 
 void mt_knobs_save(void)

@@ -54,6 +54,7 @@ int mt_writef(const char *file, const char *fmt, ...)
 int mt_read(const char *file, char *buf, size_t size);
 long long mt_read_ll(const char *file);
 bool mt_reads(const char *file, const char *text);
+bool mt_why(const char *word);
 
 /**
  * struct mt_knob - a writable file of MT_DIR

@@ -156,7 +156,7 @@ static bool why_is_a_word(void)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(words); i++)
-		if (mt_reads("place/why", words[i]))
+		if (mt_why(words[i]))
 			return true;
 	return false;
 }

@@ -155,7 +155,7 @@ static int waits(void)
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, SIZE);
-	full = MT_WAIT(mt_reads("place/why", "no_victim"), MT_MOVE_MS) &&
+	full = MT_WAIT(mt_why("no_victim"), MT_MOVE_MS) &&
 	       mt_bursts_pass(4);
 	none = mt_pages_on(p, SIZE, mt_slow_node()) > PAGES / 2;
 	if (!full || !none || reclaimed_by_us())

@@ -40,7 +40,7 @@ static int kept_back(void)
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, SIZE);
-	full = MT_WAIT(mt_reads("place/why", "no_victim"), MT_MOVE_MS);
+	full = MT_WAIT(mt_why("no_victim"), MT_MOVE_MS);
 	mt_touch_stop(&t);
 	mt_note_since(&before);
 	MT_ASSERT(full, "nobody says that there is no room");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Target node with three tiers: one tier up at a time.
+ * Target nodes with three tiers: all faster ones.
  *
  * lab: topology=three-tier icount=2 timeout=600s debug=no
  */
@@ -24,7 +24,7 @@ static int three_tiers(void)
 	MT_NEED(mt_nodes("has_memory", nodes) == 3, "not three nodes");
 	mt_on();
 	MT_ASSERT(mt_reads("node1/target", "0"), "node 1 does not feed node 0");
-	MT_ASSERT(mt_reads("node2/target", "1"), "node 2 does not feed node 1");
+	MT_ASSERT(mt_reads("node2/target", "0-1"), "node 2 does not feed nodes 0 and 1");
 	MT_ASSERT(access(MT_DIR "node0", F_OK), "node 0 feeds somebody");
 	MT_ASSERT(mt_kthreads() == 1, "%u threads", mt_kthreads());
 	mt_off();
@@ -32,7 +32,7 @@ static int three_tiers(void)
 }
 
 /* From the slowest tier to DRAM, and how. */
-static int step_by_step(void)
+static int directly(void)
 {
 	long long steps[3][3] = { 0 };
 	struct mt_trace trace;
@@ -58,10 +58,10 @@ static int step_by_step(void)
 	mt_trace_close(&trace);
 	mt_note("pages 2->1 %lld, 1->0 %lld, 2->0 %lld", steps[SLOW][CXL],
 		steps[CXL][DRAM], steps[SLOW][DRAM]);
-	MT_ASSERT(steps[SLOW][CXL] >= (long long)(SIZE / MT_PAGE) &&
-		  steps[CXL][DRAM] >= (long long)(SIZE / MT_PAGE),
-		  "not by way of the middle tier");
-	MT_ASSERT(!steps[SLOW][DRAM], "some skipped it");
+	MT_ASSERT(steps[SLOW][DRAM] >= (long long)(SIZE / MT_PAGE) * 9 / 10,
+		  "not from the slowest tier to DRAM");
+	MT_ASSERT(steps[SLOW][CXL] + steps[CXL][DRAM] <= (long long)(SIZE / MT_PAGE) / 10,
+		  "by way of the middle tier");
 	return MT_PASS;
 }
 
@@ -114,8 +114,8 @@ static int middle_goes_on(void)
 int main(void)
 {
 	static const struct mt_check checks[] = {
-		MT_CHECK("T4 each tier feeds the next one up", three_tiers),
-		MT_CHECK("T4 a page climbs one tier at a time", step_by_step),
+		MT_CHECK("T4 each tier feeds all faster ones", three_tiers),
+		MT_CHECK("T4 a page goes to the fastest tier at once", directly),
 		MT_CHECK("O3 each slow node counts its own", counted_apart),
 		MT_CHECK("T4 M8 a full top tier does not stop the lower ones",
 			 middle_goes_on),

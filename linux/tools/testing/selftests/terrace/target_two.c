@@ -179,7 +179,7 @@ static int bound_stays(void)
 	int ret = two_sockets();
 	struct mt_snap before;
 	size_t size;
-	char *hog, *p;
+	char *hog, *p, why[32];
 	bool passed;
 
 	if (ret)
@@ -194,15 +194,15 @@ static int bound_stays(void)
 	mt_snap(&before);
 	mt_on();
 	mt_touch_start(&t, p, SIZE);
-	/* It was to go, and may not. */
-	passed = MT_WAIT(mt_since(&before, "mtier_drop_policy") > 0,
-			 MT_MOVE_MS) && mt_bursts_pass(4);
+	snprintf(why, sizeof(why), "no_victim %d", fast[0]);
+	passed = MT_WAIT(mt_reads("place/why", why), MT_MOVE_MS) && mt_bursts_pass(4);
 	mt_touch_stop(&t);
 	mt_note_where("bound", p, SIZE);
 	mt_note_since(&before);
 	munmap(hog, size);
 	MT_ASSERT(!mt_pages_on(p, SIZE, fast[1]), "it left its nodes");
-	MT_ASSERT(passed, "nobody has tried, or no bursts");
+	MT_ASSERT(passed, "place/why does not name the full node, or no bursts");
+	MT_ASSERT(!mt_since(&before, "mtier_drop_policy"), "it was sent where it may not go");
 	return MT_PASS;
 }
 
