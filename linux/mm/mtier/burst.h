@@ -253,28 +253,37 @@ struct mtier_flush {
 
 /**
  * struct mtier_others - result of a walk over all VMAs that map a part of a file
+ * @reads: the VMA that was drawn cannot change the file; see mtier_only_reads()
  * @above: nodes that pages can be promoted to
  * @low: nodes of the slower tiers
  * @flush: address spaces in which Accessed bits were cleared
  * @seen: statistics of the burst
  * @nobodys: pages that are not sampled, since their use in one of their mappers is
  *	not known
- * @met: pages that the first scan has found mapped
+ * @apart: pages of the file that are not scanned here: the VMA that was drawn has
+ *	private copies of them, or they were in the sample before the first scan
+ * @met: pages that the first scan has found mapped, or that are in @apart
+ * @data: pages that a mapper other than the VMA that was drawn does not execute
  * @stays: pages that may not migrate: [MTIER_LOW] no promotion, [MTIER_TOP] no
  *	demotion
+ * @may: pages that the rules of one mapper at least allow to leave a tier
  * @used: pages that any of the other mappers has used
  * @before: bytes of the pages before the scan
  * @found: pages found in the VMA that is scanned now
  * @rules: allowed nodes of the address space of that VMA
  */
 struct mtier_others {
+	bool reads;
 	nodemask_t above;
 	nodemask_t low;
 	struct mtier_flush *flush;
 	struct mtier_seen *seen;
 	DECLARE_BITMAP(nobodys, MTIER_RANGE_PAGES);
+	DECLARE_BITMAP(apart, MTIER_RANGE_PAGES);
 	DECLARE_BITMAP(met, MTIER_RANGE_PAGES);
+	DECLARE_BITMAP(data, MTIER_RANGE_PAGES);
 	unsigned long stays[MTIER_SIDES][BITS_TO_LONGS(MTIER_RANGE_PAGES)];
+	unsigned long may[MTIER_SIDES][BITS_TO_LONGS(MTIER_RANGE_PAGES)];
 	DECLARE_BITMAP(used, MTIER_RANGE_PAGES);
 	u8 before[MTIER_RANGE_PAGES];
 	DECLARE_BITMAP(found, MTIER_RANGE_PAGES);
@@ -395,8 +404,15 @@ void mtier_heat_init(struct dentry *dir);
 
 /* ---- others.c ---- */
 
-int mtier_others_ask(struct mtier_others *o, struct vm_area_struct *vma,
-		     unsigned long addr, unsigned int nr);
+bool mtier_others_copies(struct mtier_others *o, struct vm_area_struct *vma,
+			 unsigned long addr, unsigned int nr, const u8 *page);
+bool mtier_others_take(struct mtier_others *o, struct mtier_file_set *files,
+		       struct vm_area_struct *vma, unsigned long addr,
+		       unsigned int nr);
+void mtier_others_drop(const struct mtier_others *o, u8 *page, unsigned int nr);
+int mtier_others_ask(struct mtier_others *o, const struct mtier_rules *rules,
+		     struct vm_area_struct *vma, unsigned long addr,
+		     unsigned int nr);
 bool mtier_others_look(struct mtier_others *o, struct vm_area_struct *vma,
 		       unsigned long addr, unsigned int nr, u8 *page,
 		       struct mtier_look *look);

@@ -8,6 +8,11 @@
  * once is checked for the VMA it was found in. For all other folios an rmap walk
  * checks each VMA that maps the folio.
  *
+ * A mapper that can change the pages of its file has a veto. One that only reads them
+ * has none: any user who may read the file can have such a mapping. For them a page
+ * stays if all of its mappers forbid the migration. Page cache of a file system on disk
+ * is shared program text, and stays, if all VMAs that map it are executable.
+ *
  * The result of the second check has to hold until the page has arrived. mbind()
  * locks a VMA for writing, looks up where its pages are, and sets the policy. So
  * the VMAs of a batch stay read-locked until the end of the batch. When mbind()
@@ -154,22 +159,28 @@ bool mtier_vma_eligible(struct vm_area_struct *vma)
 }
 
 /**
- * mtier_shared_stays() - Check whether folios that are shared stay on their node.
- * @vma: the VMA
- * @on_disk: the folios are page cache of a file system on disk
+ * mtier_folio_is_text() - Check whether a folio is shared program text for a mapper.
+ * @folio: the folio
+ * @vma: a VMA that maps it
  *
- * Return: true for program text, and for memory that is shared copy-on-write.
+ * A folio is shared program text, and stays on its node, if this is true for each VMA
+ * that maps it. So one executable mapping does not keep the data of others in place.
+ *
+ * Return: true if it is page cache of a file system on disk that several processes map,
+ * and @vma is executable.
  */
-bool mtier_shared_stays(struct vm_area_struct *vma, bool on_disk)
+bool mtier_folio_is_text(struct folio *folio, struct vm_area_struct *vma)
 {
-	return (on_disk && vma->vm_flags & VM_EXEC) ||
-	       is_cow_mapping(vma->vm_flags);
+	return vma->vm_flags & VM_EXEC && folio_is_file_lru(folio) &&
+	       folio_likely_mapped_shared(folio);
 }
 
 /**
  * mtier_folio_stays() - Check whether a folio may not migrate to any node.
  * @folio: the folio
  * @vma: a VMA that maps it
+ *
+ * Shared program text is left to the caller, which knows all mappers.
  *
  * Return: MTIER_MAY, MTIER_WHY_KIND, or MTIER_WHY_PINNED. MTIER_WHY_GONE for a
  * folio that is never promoted or demoted by its type.
@@ -182,7 +193,8 @@ enum mtier_why mtier_folio_stays(struct folio *folio,
 		return MTIER_WHY_GONE;
 	if (folio_test_anon(folio) && folio_maybe_dma_pinned(folio))
 		return MTIER_WHY_PINNED;
-	if (mtier_shared_stays(vma, folio_is_file_lru(folio)) &&
+	/* Shared copy-on-write. Page cache in a private mapping is no copy. */
+	if (folio_test_anon(folio) && is_cow_mapping(vma->vm_flags) &&
 	    folio_likely_mapped_shared(folio))
 		return MTIER_WHY_KIND;
 	return MTIER_MAY;
@@ -469,12 +481,16 @@ static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
  * struct mtier_question - state of an rmap walk over the VMAs of a folio
  * @guard: the guard of the batch
  * @first: the batch has no other folio
- * @why: the result so far
+ * @why: the result so far; MTIER_WHY_GONE if no mapper was found
+ * @allowed: a mapper allows the migration
+ * @text: the folio is shared program text for all mappers found
  */
 struct mtier_question {
 	struct mtier_guard *guard;
 	bool first;
 	enum mtier_why why;
+	bool allowed;
+	bool text;
 };
 
 /* Check a folio for the policy of a VMA that maps it. */
@@ -502,22 +518,40 @@ static enum mtier_why mtier_ask_kind(const struct mtier_guard *g,
 	return why;
 }
 
-static enum mtier_why mtier_ask_vma(struct mtier_question *q,
-				    struct folio *folio,
-				    struct vm_area_struct *vma,
-				    unsigned long addr)
+/* Check a folio for the rules of a VMA that maps it. */
+static enum mtier_why mtier_ask_rules(struct mtier_question *q,
+				      struct folio *folio,
+				      struct vm_area_struct *vma,
+				      unsigned long addr)
 {
 	struct mtier_guarded *held;
 	enum mtier_why why;
 
-	why = mtier_ask_kind(q->guard, folio, vma);
-	if (why != MTIER_MAY)
-		return why;
 	held = mtier_guard_vma(q->guard, vma, &why);
 	if (held)
 		return mtier_ask_held(q->guard, folio, held, addr);
 	return why == MTIER_WHY_CROWDED && q->first ?
 	       mtier_ask_spare(q->guard, folio, vma, addr) : why;
+}
+
+static enum mtier_why mtier_ask_vma(struct mtier_question *q,
+				    struct folio *folio,
+				    struct vm_area_struct *vma,
+				    unsigned long addr)
+{
+	bool reads = !folio_test_anon(folio) && mtier_only_reads(vma);
+	enum mtier_why why;
+
+	why = mtier_ask_kind(q->guard, folio, vma);
+	if (why != MTIER_MAY)
+		return why;
+	q->text &= mtier_folio_is_text(folio, vma);
+	/* A mapper that only reads matters if no other one allows the migration. */
+	if (reads && q->allowed)
+		return MTIER_MAY;
+	why = mtier_ask_rules(q, folio, vma, addr);
+	q->allowed |= why == MTIER_MAY;
+	return reads && why != MTIER_WHY_CROWDED ? MTIER_MAY : why;
 }
 
 /* rmap callback. The walk ends at the first VMA that forbids the migration. */
@@ -549,14 +583,29 @@ void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down)
 	guard->memcg = (struct mtier_protection) { };
 }
 
-/* Check a folio for each VMA that maps it. */
+/* Get the result of a walk in which no single VMA has forbidden the migration. */
+static enum mtier_why mtier_ask_end(const struct mtier_question *q)
+{
+	if (q->why != MTIER_MAY)
+		return q->why;
+	if (q->text)
+		return MTIER_WHY_KIND;
+	return q->allowed ? MTIER_MAY : MTIER_WHY_POLICY;
+}
+
+/*
+ * Check a folio for each VMA that maps it. @held can be one of them. It covers the
+ * folio in any case, so its rules count like those of the others.
+ */
 static enum mtier_why mtier_ask_all(struct mtier_guard *g, struct folio *folio,
-				    bool first)
+				    struct mtier_guarded *held,
+				    unsigned long addr, bool first)
 {
 	struct mtier_question q = {
 		.guard = g,
 		.first = first,
 		.why = MTIER_WHY_GONE,
+		.text = true,
 	};
 	struct rmap_walk_control rwc = {
 		.rmap_one = mtier_ask_one,
@@ -567,9 +616,10 @@ static enum mtier_why mtier_ask_all(struct mtier_guard *g, struct folio *folio,
 
 	if (!folio_trylock(folio))
 		return MTIER_WHY_BUSY;
+	q.allowed = mtier_ask_held(g, folio, held, addr) == MTIER_MAY;
 	rmap_walk(folio, &rwc);
 	folio_unlock(folio);
-	return rwc.contended ? MTIER_WHY_BUSY : q.why;
+	return rwc.contended ? MTIER_WHY_BUSY : mtier_ask_end(&q);
 }
 
 /**
@@ -593,12 +643,11 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 		return MTIER_WHY_POLICY;
 	/*
 	 * Several VMAs of one mm can map a large folio that counts as mapped once.
-	 * A folio of a shared file mapping may be mapped only by VMAs other than
-	 * @held.
+	 * A folio of a file may be mapped only by VMAs other than @held.
 	 */
 	if (folio_test_large(folio) || folio_likely_mapped_shared(folio) ||
-	    mtier_may_be_others(held->vma))
-		return mtier_ask_all(guard, folio, first);
+	    (mtier_may_be_others(held->vma) && !folio_test_anon(folio)))
+		return mtier_ask_all(guard, folio, held, addr, first);
 	why = mtier_ask_kind(guard, folio, held->vma);
 	return why == MTIER_MAY ? mtier_ask_held(guard, folio, held, addr) : why;
 }

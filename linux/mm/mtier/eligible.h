@@ -112,11 +112,42 @@ struct mtier_guard {
  * mtier_may_be_others() - Check whether a VMA is scanned with its other mappers.
  * @vma: the VMA
  *
- * Return: true for shared mappings of files and of shared memory.
+ * A private mapping maps pages of the file and private copies of them. This is about
+ * the pages of the file; the copies are scanned as private memory. An executable
+ * private mapping is program text, and is scanned alone.
+ *
+ * Return: true for mappings of files and of shared memory, except program text.
  */
-static inline bool mtier_may_be_others(const struct vm_area_struct *vma)
+static inline bool mtier_may_be_others(struct vm_area_struct *vma)
 {
-	return vma->vm_file && !is_cow_mapping(vma->vm_flags);
+	if (!vma->vm_file || !is_cow_mapping(vma->vm_flags))
+		return vma->vm_file;
+	return !vma_is_anonymous(vma) && !(vma->vm_flags & VM_EXEC);
+}
+
+/**
+ * mtier_has_no_copies() - Check whether a VMA only maps pages that others can map.
+ * @vma: the VMA
+ *
+ * Return: true if mtier_may_be_others() is, and the VMA has no private copies.
+ */
+static inline bool mtier_has_no_copies(struct vm_area_struct *vma)
+{
+	return mtier_may_be_others(vma) && !READ_ONCE(vma->anon_vma);
+}
+
+/**
+ * mtier_only_reads() - Check whether a VMA cannot change the pages of its file.
+ * @vma: the VMA, which maps a file
+ *
+ * Any user who may read a file can have such a mapping. So it has no veto: a page
+ * stays for the rules of such mappers only if all of its mappers forbid the migration.
+ *
+ * Return: true for private mappings, and for files opened only for reading.
+ */
+static inline bool mtier_only_reads(const struct vm_area_struct *vma)
+{
+	return !(vma->vm_flags & VM_SHARED);
 }
 
 /* ---- rules.c ---- */
@@ -135,7 +166,7 @@ void mtier_rules_for(const struct mtier_rules *rules, struct vm_area_struct *vma
 bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma);
 bool mtier_policy_by_page(struct vm_area_struct *vma);
 bool mtier_vma_eligible(struct vm_area_struct *vma);
-bool mtier_shared_stays(struct vm_area_struct *vma, bool on_disk);
+bool mtier_folio_is_text(struct folio *folio, struct vm_area_struct *vma);
 enum mtier_why mtier_folio_stays(struct folio *folio,
 				 struct vm_area_struct *vma);
 bool mtier_single_stays(struct folio *folio, bool down);

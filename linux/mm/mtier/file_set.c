@@ -116,14 +116,20 @@ void mtier_file_set_free(struct mtier_file_set *set)
 	*set = (struct mtier_file_set) { };
 }
 
-/* Number of the pages of a key that are in the set. */
-static unsigned int mtier_file_set_count(const struct mtier_file_set *set,
-					 const struct mtier_file_key *key)
+/**
+ * mtier_file_set_get() - Get the pages that a range maps and that are in the set.
+ * @set: the set
+ * @key: what the range maps
+ * @page: MTIER_RANGE_PAGES bits, set to these pages; bit 0 is the first page of @key
+ */
+void mtier_file_set_get(const struct mtier_file_set *set,
+			const struct mtier_file_key *key, unsigned long *page)
 {
 	struct mtier_key_part part[MTIER_KEY_PIECES];
-	unsigned int i, k, nr = mtier_key_split(key, part), sum = 0;
+	unsigned int i, k, nr = mtier_key_split(key, part), first = 0;
 
-	for (i = 0; set->piece && i < nr; i++) {
+	bitmap_zero(page, MTIER_RANGE_PAGES);
+	for (i = 0; set->piece && i < nr; first += part[i++].pages) {
 		const struct mtier_file_piece *piece =
 			mtier_file_set_at(set, key->mapping, part[i].nr);
 
@@ -131,22 +137,8 @@ static unsigned int mtier_file_set_count(const struct mtier_file_set *set,
 			continue;
 		k = part[i].at;
 		for_each_set_bit_from(k, piece->page, part[i].at + part[i].pages)
-			sum++;
+			__set_bit(first + k - part[i].at, page);
 	}
-	return sum;
-}
-
-/**
- * mtier_file_set_any() - Check whether a page that a range maps is in the set.
- * @set: the set
- * @key: what the range maps
- *
- * Return: true if so.
- */
-bool mtier_file_set_any(const struct mtier_file_set *set,
-			const struct mtier_file_key *key)
-{
-	return mtier_file_set_count(set, key);
 }
 
 /**
@@ -159,7 +151,10 @@ bool mtier_file_set_any(const struct mtier_file_set *set,
 bool mtier_file_set_all(const struct mtier_file_set *set,
 			const struct mtier_file_key *key)
 {
-	return mtier_file_set_count(set, key) == key->nr;
+	DECLARE_BITMAP(page, MTIER_RANGE_PAGES);
+
+	mtier_file_set_get(set, key, page);
+	return bitmap_weight(page, MTIER_RANGE_PAGES) == key->nr;
 }
 
 /**

@@ -59,8 +59,8 @@ struct mtier_file_set {
 int mtier_file_set_room(struct mtier_file_set *set, unsigned long nr);
 void mtier_file_set_clear(struct mtier_file_set *set);
 void mtier_file_set_free(struct mtier_file_set *set);
-bool mtier_file_set_any(const struct mtier_file_set *set,
-			const struct mtier_file_key *key);
+void mtier_file_set_get(const struct mtier_file_set *set,
+			const struct mtier_file_key *key, unsigned long *page);
 bool mtier_file_set_all(const struct mtier_file_set *set,
 			const struct mtier_file_key *key);
 bool mtier_file_set_add(struct mtier_file_set *set,

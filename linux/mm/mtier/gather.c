@@ -6,7 +6,8 @@
  * conditions are checked again: the address space is in use, there is a VMA at the
  * address, it maps a page of the source node, and that page may migrate
  * (eligible.c). The page table is locked once for all selected pages that a VMA has
- * in the range. Their folios are checked and isolated after the unlock.
+ * in the range. Their folios are checked and isolated after the unlock. Where a
+ * private mapping has a copy of a page, the copy is meant, else the page of the file.
  *
  * A page that is not isolated is counted in @ended of the batch, by reason.
  *
@@ -110,32 +111,40 @@ static void mtier_find_file(struct mtier_move *mv, struct vm_area_struct *vma,
 	}
 }
 
-/* Record which folios a VMA maps now at the selected pages from @page to @end. */
+/*
+ * Record which folios the selected pages from @page to @end are now: those that the
+ * VMA maps, or those of its file. The page cache is looked up without a sleep.
+ */
 static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
 		       unsigned long start, unsigned int page, unsigned int end)
 {
 	pmd_t *pmd = mm_find_pmd(vma->vm_mm, start);
+	bool files = mtier_may_be_others(vma);
+	struct folio *folio;
 	pte_t *table = NULL;
 	spinlock_t *ptl;	/* of this page table */
 
 	mv->nr_found = 0;
-	if (mtier_may_be_others(vma)) {
-		mtier_find_file(mv, vma, start, page, end);
+	if (!files && pmd && mtier_find_huge(mv, vma, pmd, start, page, end))
 		return;
-	}
-	if (pmd && mtier_find_huge(mv, vma, pmd, start, page, end))
-		return;
-	if (pmd)
+	if (pmd && !mtier_has_no_copies(vma))
 		table = pte_offset_map_lock(vma->vm_mm, pmd, start, &ptl);
 	if (!table) {
-		mtier_find_none(mv, page, end);
+		if (files)
+			mtier_find_file(mv, vma, start, page, end);
+		else
+			mtier_find_none(mv, page, end);
 		return;
 	}
 	__acquire(ptl);		/* hidden from sparse */
-	for (; page < end; page = find_next_bit(mv->todo, end, page + 1))
-		mtier_found_add(mv, mtier_pte_folio(vma, start +
-						    page * PAGE_SIZE,
-						    table + page), page);
+	for (; page < end; page = find_next_bit(mv->todo, end, page + 1)) {
+		folio = mtier_pte_folio(vma, start + page * PAGE_SIZE,
+					table + page);
+		if (files && !(folio && folio_test_anon(folio)))
+			mtier_find_file(mv, vma, start, page, page + 1);
+		else
+			mtier_found_add(mv, folio, page);
+	}
 	pte_unmap_unlock(table, ptl);
 }
 

@@ -17,23 +17,22 @@
  * multi-generational LRU reads that mark when it is about to evict the folio. The
  * young flag stays set, because reclaim may need it at any time. An access whose
  * bit another user has cleared is found by the flag, if the flag was clear before
- * in this burst. It is lost if the flag was set before, or if reclaim has cleared
- * the flag.
+ * in this burst. It is lost if the flag was set before, or if reclaim has cleared it.
  *
- * Memory of a shared file mapping is scanned once for all mappers (others.c).
- * Shared program text and memory shared copy-on-write stay in place, and are not
- * sampled. A large folio moves as a whole, so its first page here represents all of
- * its pages that are mapped here. Large folios are counted apart, since scans find
- * them accessed much more often. KSM pages and device pages are not sampled. A page
- * that may not migrate, for its memory policy for example, is skipped after the
- * first scan: it is no sample of the pages that may.
+ * Pages of a file are scanned once for all mappers (others.c), also those in a
+ * private mapping that are no copies. Shared program text and memory shared
+ * copy-on-write stay in place, and are not sampled. A large folio moves as a whole,
+ * so its first page here represents all of its pages that are mapped here. Large
+ * folios are counted apart, since scans find them accessed much more often. KSM pages
+ * and device pages are not sampled. A page that may not migrate, for its memory
+ * policy for example, is skipped after the first scan: it is no sample of the pages
+ * that may.
  *
  * A range leaves the burst if another task has one of its VMAs locked for writing.
  * So no range is counted in part.
  *
- * Locking: the read lock of each VMA, by trylock, for the scan of one range,
- * instead of mmap_lock. It keeps the page tables. The page table lock is taken
- * below it.
+ * Locking: the read lock of each VMA, by trylock, for the scan of one range, instead of
+ * mmap_lock. It keeps the page tables. Below it, the page table lock.
  */
 #include <linux/hugetlb.h>
 #include <linux/ksm.h>
@@ -117,7 +116,9 @@ static u8 mtier_look_others_ways(struct mtier_look *l,
 {
 	u32 side;
 
-	if (mtier_folio_stays(folio, e->vma) != MTIER_MAY)
+	if (mtier_folio_stays(folio, e->vma) != MTIER_MAY ||
+	    (mtier_folio_is_text(folio, e->vma) &&
+	     !mtier_look_any(l, l->others->data, page, e->nr)))
 		return 0;
 	for (side = 0; side < MTIER_SIDES; side++)
 		if (mtier_look_any(l, l->others->stays[side], page, e->nr))
@@ -144,22 +145,29 @@ static void mtier_look_rules(struct mtier_look *l, struct vm_area_struct *vma,
 static u8 mtier_look_route(struct mtier_look *l, const struct mtier_entries *e,
 			   struct folio *folio, const u8 *page, u8 ways)
 {
+	bool file = l->others && !folio_test_anon(folio);
+
 	if (l->by_page)
 		mtier_look_rules(l, e->vma, e->addr, folio);
 	if (mtier_single_stays(folio, false))
 		return MTIER_NO_ROUTE;
-	if (l->others)
+	if (file)
 		ways = mtier_look_others_ways(l, e, folio, page, ways);
 	if (ways & MTIER_RANGE_TOP && (folio_test_unevictable(folio) ||
 				       mtier_folio_protected(folio, &l->memcg)))
 		ways &= ~MTIER_RANGE_TOP;
+	/* A VMA that only reads its file has no veto: others.c has its rules. */
+	if (file && l->others->reads)
+		ways |= MTIER_WAY_ANY;
 	return mtier_router_route(&l->router, folio_nid(folio), ways);
 }
 
-/* Check whether a folio of a shared mapping is scanned here, for all of its mappers. */
+/* Check whether a folio of a file is scanned here, for all of its mappers. */
 static bool mtier_look_for_others(struct mtier_look *l, struct folio *folio,
 				  const u8 *page, unsigned int nr)
 {
+	if (mtier_look_any(l, l->others->apart, page, nr))
+		return false;
 	bitmap_set(l->others->met, page - l->base, nr);
 	if (mtier_look_any(l, l->others->nobodys, page, nr)) {
 		l->seen->shared += nr;
@@ -177,7 +185,7 @@ static __always_inline bool mtier_look_wants(struct mtier_look *l,
 {
 	if (!folio || folio_is_zone_device(folio) || folio_test_ksm(folio))
 		return false;
-	if (l->others)
+	if (l->others && !folio_test_anon(folio))
 		return mtier_look_for_others(l, folio, page, nr);
 	if (!folio_likely_mapped_shared(folio))
 		return true;
@@ -448,23 +456,36 @@ static struct vm_area_struct *mtier_look_vma(struct mm_struct *mm,
 	return vma ?: ERR_PTR(-EBUSY);
 }
 
-/* Check whether a part of a file is not yet scanned in this burst. Then it is from now. */
-static bool mtier_look_takes(struct mtier_look *l, struct vm_area_struct *vma,
-			     unsigned long addr, unsigned int nr)
+/*
+ * Scan a part of a VMA with the other mappers of its pages, and its private copies
+ * alone. @file: the pages of the file are scanned as well. False if they are, and the
+ * other mappers could not be scanned.
+ */
+static bool mtier_look_all_mappers(struct mtier_look *l,
+				   struct vm_area_struct *vma,
+				   unsigned long addr, unsigned long end,
+				   u8 *page, bool file)
 {
-	struct mtier_file_key key = {
-		.mapping = vma->vm_file->f_mapping,
-		.first = linear_page_index(vma, addr),
-		.nr = nr,
-	};
+	unsigned int nr = (end - addr) >> PAGE_SHIFT;
+	struct mtier_others *o = &mtier_look_others;
+	bool known;
 
-	return !mtier_file_set_any(l->files, &key) &&
-	       mtier_file_set_add(l->files, &key);
+	memcpy(o->before, page, nr);
+	l->others = o;
+	l->base = page;
+	mtier_look_table(l, vma, addr, end, page);
+	known = !file ||
+		!(l->first || memchr_inv(page, MTIER_PAGE_NONE, nr)) ||
+		mtier_others_look(o, vma, addr, nr, page,
+				  l->first ? l : NULL);
+	l->others = NULL;
+	return known;
 }
 
 /*
  * Scan a part of a VMA whose pages other processes can map. False if the other
- * mappers could not be scanned.
+ * mappers could not be scanned. A private mapping then loses the pages of its file
+ * only.
  */
 static bool mtier_look_with_others(struct mtier_look *l,
 				   struct vm_area_struct *vma,
@@ -473,25 +494,26 @@ static bool mtier_look_with_others(struct mtier_look *l,
 {
 	unsigned int nr = (end - addr) >> PAGE_SHIFT;
 	struct mtier_others *o = &mtier_look_others;
-	bool known;
+	bool cow = is_cow_mapping(vma->vm_flags);
+	bool file, known = true;
 
-	if (l->first && !mtier_look_takes(l, vma, addr, nr)) {
-		mtier_look_none(page, nr);
-		return true;
+	file = mtier_others_copies(o, vma, addr, nr, l->first ? NULL : page);
+	if (file && l->first)
+		file = mtier_others_take(o, l->files, vma, addr, nr);
+	if (file && l->first)
+		known = !mtier_others_ask(o, &l->rules, vma, addr, nr);
+	if (!file || !known) {
+		if (mtier_has_no_copies(vma)) {
+			mtier_look_none(page, nr);
+			return known || cow;
+		}
+		bitmap_fill(o->apart, MTIER_RANGE_PAGES);
 	}
-	if (l->first && mtier_others_ask(o, vma, addr, nr)) {
-		mtier_look_none(page, nr);
-		return false;
+	if (!mtier_look_all_mappers(l, vma, addr, end, page, file && known)) {
+		known = false;
+		mtier_others_drop(o, page, nr);
 	}
-	memcpy(o->before, page, nr);
-	l->others = o;
-	l->base = page;
-	mtier_look_table(l, vma, addr, end, page);
-	known = !(l->first || memchr_inv(page, MTIER_PAGE_NONE, nr)) ||
-		mtier_others_look(o, vma, addr, nr, page,
-				  l->first ? l : NULL);
-	l->others = NULL;
-	return known;
+	return known || cow;
 }
 
 /* Scan the part of a range in a locked VMA. False if its accesses are not known. */

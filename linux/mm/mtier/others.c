@@ -4,19 +4,27 @@
  *
  * A page of a file, or of shared memory, is used by all processes that map it. With a
  * separate decision for each address space, the mappers that do not use a page would
- * outvote the one that does, and its frame would be counted many times. So a part of
+ * outvote the one that does, and its frame would be counted many times. So a page of
  * a file is scanned once in a burst, through the VMA that was drawn. All other
  * mappers are scanned with it, also for pages that this VMA has not mapped. A page is
- * in use if any mapper has used it.
+ * in use if any mapper has used it. This is the same for shared and private mappings.
+ *
+ * Each user who may read a file can map it. A mapper that cannot change the file has
+ * no veto: its use of a page counts, and a page stays for its rules only if all
+ * mappers forbid the migration. It does not make program text of a page that another
+ * one maps without the right to execute it. Its lock is not waited for, and what it
+ * maps without access rights hides nothing.
  *
  * The interval tree of the file gives the other mappers. It is walked once for a
  * range, and not for each page. In each mapper, one or two page tables are scanned. A
  * range with more than MTIER_OTHERS_MAX mappers is left out, and so is one whose file
- * is about to be mapped by another process. Pages mapped by a process that has a
- * secondary MMU are not sampled: their use is not known. The scan scales of the other
- * mappers have no effect.
+ * is about to be mapped by another process. Pages that a process with a secondary MMU
+ * can change are not sampled: their use is not known. If it only reads them, they are
+ * not demoted. The scan scales of the other mappers have no effect.
  *
- * Private copies of file pages are anonymous memory, and are not handled here.
+ * Private copies of file pages are anonymous memory. If the VMA that was drawn has a
+ * copy, this is the page that is scanned at its index, alone. The page of the file is
+ * left to another mapper.
  *
  * Locking, all by trylock, under the lock of the VMA that was drawn:
  *
@@ -30,7 +38,6 @@
 #include <linux/mmu_notifier.h>
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
-#include <linux/shmem_fs.h>
 
 #include <asm/tlbflush.h>
 
@@ -118,6 +125,9 @@ static bool mtier_others_skip(const struct mtier_walk_others *w,
 			      const struct mtier_entries *e, unsigned int at)
 {
 	if (!mtier_entries_present(e))
+		return true;
+	/* Its Accessed bit is left to the scan that samples the page. */
+	if (find_next_bit(w->o->apart, at + e->nr, at) < at + e->nr)
 		return true;
 	if (!w->page || mtier_others_new(w, at))
 		return false;
@@ -257,58 +267,95 @@ mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma)
 	return start;
 }
 
-/* ---- nodes that the other mappers allow ---- */
+/* ---- nodes that the mappers allow ---- */
 
-/* Check whether the memory of a VMA is not scanned. */
-static bool mtier_others_left_out(struct vm_area_struct *vma)
+static void mtier_others_add(unsigned long *to, const unsigned long *pages)
 {
-	return mm_has_notifiers(vma->vm_mm) || !mtier_vma_eligible(vma);
+	bitmap_or(to, to, pages, MTIER_RANGE_PAGES);
 }
 
-/*
- * Exclude @pages from promotion or demotion if the policy of a VMA at @addr forbids
- * it.
- */
-static void mtier_others_stay_at(struct mtier_others *o,
-				 struct vm_area_struct *vma, unsigned long addr,
-				 const unsigned long *pages)
+/* Apply the rules of a VMA at @addr to @pages, for their promotion or demotion. */
+static void mtier_others_rules_at(struct mtier_others *o,
+				  const struct mtier_rules *rules,
+				  struct vm_area_struct *vma,
+				  unsigned long addr, const unsigned long *pages)
 {
-	bool shmem = shmem_mapping(vma->vm_file->f_mapping);
-	bool fixed = mtier_shared_stays(vma, !shmem);
+	bool may[MTIER_SIDES];
 	nodemask_t up, down;
+	unsigned int side;
 
-	mtier_rules_at(&o->rules, vma, addr, false, &up, &down);
-	if (fixed || !nodes_intersects(up, o->above))
-		bitmap_or(o->stays[MTIER_LOW], o->stays[MTIER_LOW], pages,
-			  MTIER_RANGE_PAGES);
-	if (fixed || vma->vm_flags & VM_LOCKED ||
-	    !nodes_intersects(down, o->low))
-		bitmap_or(o->stays[MTIER_TOP], o->stays[MTIER_TOP], pages,
-			  MTIER_RANGE_PAGES);
+	mtier_rules_at(rules, vma, addr, false, &up, &down);
+	may[MTIER_LOW] = nodes_intersects(up, o->above);
+	may[MTIER_TOP] = nodes_intersects(down, o->low);
+	for (side = 0; side < MTIER_SIDES; side++) {
+		if (may[side])
+			mtier_others_add(o->may[side], pages);
+		else if (!mtier_only_reads(vma))
+			mtier_others_add(o->stays[side], pages);
+	}
 }
 
-/* Exclude the found pages from promotion or demotion if a VMA forbids it. */
+/* Apply the rules of a VMA to @pages. @at: index of the page at @addr. */
+static void mtier_others_rules(struct mtier_others *o,
+			       const struct mtier_rules *rules,
+			       struct vm_area_struct *vma, unsigned long addr,
+			       unsigned long at, const unsigned long *pages)
+{
+	DECLARE_BITMAP(page, MTIER_RANGE_PAGES) = { };
+	unsigned long i;
+
+	if (vma->vm_flags & VM_LOCKED)
+		mtier_others_add(o->stays[MTIER_TOP], pages);
+	if (!mtier_policy_by_page(vma)) {
+		mtier_others_rules_at(o, rules, vma, addr, pages);
+		return;
+	}
+	for_each_set_bit(i, pages, MTIER_RANGE_PAGES) {
+		__set_bit(i, page);
+		mtier_others_rules_at(o, rules, vma,
+				      addr + (i - at) * PAGE_SIZE, page);
+		__clear_bit(i, page);
+	}
+}
+
+/* Check whether the rules of a VMA change nothing: it only reads, and another one may. */
+static bool mtier_others_no_matter(const struct mtier_others *o,
+				   struct vm_area_struct *vma)
+{
+	return mtier_only_reads(vma) && !(vma->vm_flags & VM_LOCKED) &&
+	       bitmap_subset(o->found, o->may[MTIER_LOW], MTIER_RANGE_PAGES) &&
+	       bitmap_subset(o->found, o->may[MTIER_TOP], MTIER_RANGE_PAGES);
+}
+
+/* Apply the rules of a VMA to the found pages. */
 static int mtier_others_stay(struct mtier_walk_others *w,
 			     struct vm_area_struct *vma, unsigned long addr)
 {
-	unsigned long begin = linear_page_index(vma, addr) - w->first, i;
-	DECLARE_BITMAP(page, MTIER_RANGE_PAGES) = { };
 	struct mtier_others *o = w->o;
 
+	if (mtier_others_no_matter(o, vma))
+		return 0;
+	/* A mapper that only reads cannot end the scan by keeping its VMA locked. */
 	if (!mtier_rules_lock(&o->rules, vma))
-		return -EBUSY;
-	if (!mtier_policy_by_page(vma)) {
-		mtier_others_stay_at(o, vma, addr, o->found);
-	} else {
-		for_each_set_bit(i, o->found, MTIER_RANGE_PAGES) {
-			__set_bit(i, page);
-			mtier_others_stay_at(o, vma, addr + (i - begin) * PAGE_SIZE,
-					     page);
-			__clear_bit(i, page);
-		}
-	}
+		return mtier_only_reads(vma) ? 0 : -EBUSY;
+	mtier_others_rules(o, &o->rules, vma, addr,
+			   linear_page_index(vma, addr) - w->first, o->found);
 	vma_end_read(vma);
 	return 0;
+}
+
+/*
+ * Apply that the use of the found pages by a VMA is not known. A VMA that only reads
+ * cannot hide the use by others. A secondary MMU may use its pages, so these are not
+ * demoted.
+ */
+static void mtier_others_left_out(struct mtier_others *o,
+				  struct vm_area_struct *vma)
+{
+	if (!mtier_only_reads(vma))
+		mtier_others_add(o->nobodys, o->found);
+	else if (mm_has_notifiers(vma->vm_mm))
+		mtier_others_add(o->stays[MTIER_TOP], o->found);
 }
 
 static int mtier_others_ask_vma(struct mtier_walk_others *w,
@@ -320,9 +367,11 @@ static int mtier_others_ask_vma(struct mtier_walk_others *w,
 	addr = mtier_others_find(w, vma);
 	if (bitmap_empty(o->found, MTIER_RANGE_PAGES))
 		return 0;
-	if (!mtier_others_left_out(vma))
+	if (!(vma->vm_flags & VM_EXEC))
+		mtier_others_add(o->data, o->found);
+	if (!mm_has_notifiers(vma->vm_mm) && mtier_vma_eligible(vma))
 		return mtier_others_stay(w, vma, addr);
-	bitmap_or(o->nobodys, o->nobodys, o->found, MTIER_RANGE_PAGES);
+	mtier_others_left_out(o, vma);
 	return 0;
 }
 
@@ -369,8 +418,117 @@ static int mtier_others_walk(struct mtier_walk_others *w)
 }
 
 /**
- * mtier_others_ask() - Check the policies of the other mappers of a part of a file.
- * @o: set to the result
+ * mtier_others_copies() - Find the private copies of pages of a file in a VMA.
+ * @o: its @apart is set to the copies
+ * @vma: the VMA, locked for reading; mtier_may_be_others() is true for it
+ * @addr: start of a part of it
+ * @nr: number of its pages, all in one page table
+ * @page: current bytes of the pages; copies that are not sampled are not searched. NULL
+ *	in the first scan
+ *
+ * Return: false if the VMA has nothing but copies there: in the first scan among the
+ * pages that it maps, in a later scan among those that are sampled.
+ */
+bool mtier_others_copies(struct mtier_others *o, struct vm_area_struct *vma,
+			 unsigned long addr, unsigned int nr, const u8 *page)
+{
+	pmd_t *pmd = mm_find_pmd(vma->vm_mm, addr & PMD_MASK);
+	bool file = false;
+	pte_t *start;
+	spinlock_t *ptl;	/* of this page table */
+	unsigned int i;
+
+	bitmap_zero(o->apart, MTIER_RANGE_PAGES);
+	if (!pmd || mtier_has_no_copies(vma))
+		return true;
+	start = pte_offset_map_lock(vma->vm_mm, pmd, addr, &ptl);
+	if (!start)
+		return true;
+	__acquire(ptl);		/* as above */
+	for (i = 0; i < nr; i++) {
+		struct mtier_entries e = {
+			.vma = vma, .addr = addr + i * PAGE_SIZE,
+			.pte = start + i, .nr = 1,
+		};
+		struct folio *folio;
+
+		if (page && page[i] == MTIER_PAGE_NONE)
+			continue;
+		folio = mtier_entries_folio(&e);
+		if (folio && folio_test_anon(folio))
+			__set_bit(i, o->apart);
+		else if (folio || page)
+			file = true;
+	}
+	pte_unmap_unlock(start, ptl);
+	return file;
+}
+
+/**
+ * mtier_others_take() - Choose the pages of a file that a first scan samples.
+ * @o: result of mtier_others_copies(); pages that are scanned elsewhere in this burst
+ *	are added to its @apart
+ * @files: pages of files that are scanned in this burst; those chosen are added, but
+ *	never those of which the VMA has copies
+ * @vma: the VMA
+ * @addr: start of a part of it
+ * @nr: number of its pages
+ *
+ * Return: true if there are such pages.
+ */
+bool mtier_others_take(struct mtier_others *o, struct mtier_file_set *files,
+		       struct vm_area_struct *vma, unsigned long addr,
+		       unsigned int nr)
+{
+	struct mtier_file_key key = {
+		.mapping = vma->vm_file->f_mapping,
+		.first = linear_page_index(vma, addr),
+		.nr = nr,
+	}, part = key;
+	DECLARE_BITMAP(taken, MTIER_RANGE_PAGES);
+	unsigned int from, to;
+
+	mtier_file_set_get(files, &key, taken);
+	for_each_clear_bitrange(from, to, o->apart, nr) {
+		part.first = key.first + from;
+		part.nr = to - from;
+		if (!mtier_file_set_add(files, &part))
+			return false;
+	}
+	mtier_others_add(o->apart, taken);
+	return find_first_zero_bit(o->apart, nr) < nr;
+}
+
+/**
+ * mtier_others_drop() - Remove the pages of a file from the sample, but no copies.
+ * @o: its @apart has the copies
+ * @page: bytes of the pages
+ * @nr: number of pages
+ */
+void mtier_others_drop(const struct mtier_others *o, u8 *page, unsigned int nr)
+{
+	unsigned int i;
+
+	for_each_clear_bit(i, o->apart, nr)
+		page[i] = MTIER_PAGE_NONE;
+}
+
+/* Exclude the pages that no mapper allows to leave a tier. */
+static void mtier_others_all_stay(struct mtier_others *o)
+{
+	DECLARE_BITMAP(pages, MTIER_RANGE_PAGES);
+	unsigned int side;
+
+	for (side = 0; side < MTIER_SIDES; side++) {
+		bitmap_complement(pages, o->may[side], MTIER_RANGE_PAGES);
+		mtier_others_add(o->stays[side], pages);
+	}
+}
+
+/**
+ * mtier_others_ask() - Check the policies of the mappers of a part of a file.
+ * @o: set to the result; its @apart is set
+ * @rules: allowed nodes of the mm of @vma
  * @vma: the VMA, locked for reading; mtier_may_be_others() is true for it
  * @addr: start of the part
  * @nr: number of its pages, all in one page table
@@ -378,8 +536,9 @@ static int mtier_others_walk(struct mtier_walk_others *w)
  * Return: 0, or -EBUSY if the other mappers are not known, and the part must be left
  * out.
  */
-int mtier_others_ask(struct mtier_others *o, struct vm_area_struct *vma,
-		     unsigned long addr, unsigned int nr)
+int mtier_others_ask(struct mtier_others *o, const struct mtier_rules *rules,
+		     struct vm_area_struct *vma, unsigned long addr,
+		     unsigned int nr)
 {
 	struct mtier_walk_others w = {
 		.o = o, .mine = vma, .nr = nr,
@@ -387,11 +546,19 @@ int mtier_others_ask(struct mtier_others *o, struct vm_area_struct *vma,
 		.ask = mtier_others_ask_vma,
 	};
 
+	o->reads = mtier_only_reads(vma);
 	bitmap_zero(o->nobodys, MTIER_RANGE_PAGES);
-	bitmap_zero(o->met, MTIER_RANGE_PAGES);
-	bitmap_zero(o->stays[MTIER_LOW], MTIER_RANGE_PAGES);
-	bitmap_zero(o->stays[MTIER_TOP], MTIER_RANGE_PAGES);
-	return mtier_others_walk(&w);
+	bitmap_zero(o->data, MTIER_RANGE_PAGES);
+	memset(o->stays, 0, sizeof(o->stays));
+	memset(o->may, 0, sizeof(o->may));
+	bitmap_copy(o->met, o->apart, MTIER_RANGE_PAGES);
+	bitmap_zero(o->found, MTIER_RANGE_PAGES);
+	bitmap_set(o->found, 0, nr);
+	mtier_others_rules(o, rules, vma, addr, 0, o->found);
+	if (mtier_others_walk(&w))
+		return -EBUSY;
+	mtier_others_all_stay(o);
+	return 0;
 }
 
 /* Count a page that another mapper has used, unless this scan has counted it already. */

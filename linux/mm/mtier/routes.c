@@ -128,14 +128,16 @@ u8 mtier_router_find(struct mtier_router *r, int nid, u8 ways)
 		up = mtier_node_up(nid);
 		if (forced != NUMA_NO_NODE && node_isset(forced, up))
 			up = nodemask_of_node(forced);
-		nodes_and(up, up, r->up);
+		if (!(ways & MTIER_WAY_ANY))
+			nodes_and(up, up, r->up);
 	}
 	if (ways & BIT(MTIER_TOP)) {
 		down = mtier_node_down(nid);
-		nodes_and(down, down, r->down);
+		if (!(ways & MTIER_WAY_ANY))
+			nodes_and(down, down, r->down);
 	}
 	route = mtier_route_of(r->routes, nid, &up, &down);
-	r->known[(4 * nid + ways) % MTIER_KNOWN_ROUTES] = (struct mtier_known) {
+	r->known[(8 * nid + ways) % MTIER_KNOWN_ROUTES] = (struct mtier_known) {
 		.nid = nid, .ways = ways, .route = route,
 	};
 	return route;

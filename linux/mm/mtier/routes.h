@@ -87,8 +87,10 @@ struct mtier_routes {
 	struct mtier_pool pool[MTIER_POOLS_MAX];
 };
 
+/* Ignore the nodes that are allowed for the VMA; beside BIT(side) for the directions. */
+#define MTIER_WAY_ANY		BIT(MTIER_SIDES)
 /* Routes of a VMA that are remembered, a power of two. */
-#define MTIER_KNOWN_ROUTES	8
+#define MTIER_KNOWN_ROUTES	16
 
 /**
  * struct mtier_known - route of the pages of a VMA that are on a node
@@ -187,14 +189,15 @@ static __always_inline u8 mtier_router_ways(const struct mtier_router *r, int ni
  * mtier_router_route() - Get the route of the pages of the VMA that are on a node.
  * @r: the router
  * @nid: the node
- * @ways: directions in which the pages may migrate, see mtier_router_ways()
+ * @ways: directions in which the pages may migrate, see mtier_router_ways(); with
+ *	MTIER_WAY_ANY to each node
  *
  * Return: index of the route; MTIER_NO_ROUTE if they may not migrate.
  */
 static __always_inline u8 mtier_router_route(struct mtier_router *r, int nid, u8 ways)
 {
 	const struct mtier_known *known =
-		&r->known[(4 * nid + ways) % MTIER_KNOWN_ROUTES];
+		&r->known[(8 * nid + ways) % MTIER_KNOWN_ROUTES];
 
 	if (known->nid == nid && known->ways == ways)
 		return known->route;

@@ -34,7 +34,7 @@
  * Shared file memory is listed once, not for each mapper. A part of a file that is in
  * use is listed for the mapper that a sweep meets first. One that is not in use is
  * listed for one of its m mappers on average: each lists it with probability 1/m. The
- * looks ask all mappers anyway (others.c).
+ * looks ask all mappers anyway (others.c). Each private mapping lists its ranges.
  *
  * Locking: mmap_lock is only tried, and held for at most MTIER_LIST_NS. Below it, the
  * lock of a page table. The lists belong to kmtierd.
@@ -220,13 +220,23 @@ static unsigned int mtier_peek_mappers(struct vm_area_struct *vma,
 	return mappers;
 }
 
+/*
+ * Check whether the parts of a file are listed once for all mappers. Private mappings
+ * list theirs in any case. They have copies that belong to one process, and any user
+ * who may read the file can have one: it must not hide the part of others.
+ */
+static bool mtier_list_once(struct vm_area_struct *vma)
+{
+	return vma->vm_file && !is_cow_mapping(vma->vm_flags);
+}
+
 /* Check whether it is for another mapper to list a part of a file not in use. */
 static bool mtier_list_theirs(struct vm_area_struct *vma, unsigned long addr,
 			      unsigned long next, pmd_t *pmd)
 {
 	unsigned int mappers;
 
-	if (!mtier_may_be_others(vma))
+	if (!mtier_list_once(vma))
 		return false;
 	mappers = mtier_peek_mappers(vma, addr, next, pmd);
 	return mappers > 1 && get_random_u32_below(mappers);
@@ -238,7 +248,7 @@ static struct mtier_file_key mtier_list_key(struct vm_area_struct *vma,
 {
 	struct mtier_file_key key = { };
 
-	if (!mtier_may_be_others(vma))
+	if (!mtier_list_once(vma))
 		return key;
 	key.mapping = vma->vm_file->f_mapping;
 	key.first = linear_page_index(vma, addr);

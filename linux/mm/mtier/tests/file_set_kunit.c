@@ -18,11 +18,21 @@ static struct mtier_file_key set_key(unsigned long file, pgoff_t first, unsigned
 	return (struct mtier_file_key) { set_file(file), first, nr };
 }
 
+/* Number of the pages of a key that the set has. */
+static unsigned int set_count(const struct mtier_file_set *set,
+			      const struct mtier_file_key *key)
+{
+	DECLARE_BITMAP(page, MTIER_RANGE_PAGES);
+
+	mtier_file_set_get(set, key, page);
+	return bitmap_weight(page, MTIER_RANGE_PAGES);
+}
+
 static bool set_has(const struct mtier_file_set *set, unsigned long file, pgoff_t page)
 {
 	struct mtier_file_key key = set_key(file, page, 1);
 
-	return mtier_file_set_all(set, &key) && mtier_file_set_any(set, &key);
+	return mtier_file_set_all(set, &key) && set_count(set, &key) == 1;
 }
 
 static void an_empty_set_has_nothing(struct kunit *test)
@@ -72,13 +82,32 @@ static void ranges_side_by_side_do_not_meet(struct kunit *test)
 	for (first = 100; first < 10 * MTIER_RANGE_PAGES; first += MTIER_RANGE_PAGES) {
 		struct mtier_file_key key = set_key(1, first, MTIER_RANGE_PAGES);
 
-		KUNIT_EXPECT_FALSE(test, mtier_file_set_any(&set, &key));
+		KUNIT_EXPECT_EQ(test, set_count(&set, &key), 0);
 		KUNIT_EXPECT_TRUE(test, mtier_file_set_add(&set, &key));
 		KUNIT_EXPECT_TRUE(test, mtier_file_set_all(&set, &key));
 	}
 	KUNIT_EXPECT_FALSE(test, set_has(&set, 1, 99));
 	KUNIT_EXPECT_TRUE(test, set_has(&set, 1, 100));
 	KUNIT_EXPECT_EQ(test, set.nr, 11);
+	mtier_file_set_free(&set);
+}
+
+/* The pages of a key that crosses two pieces are those of the key, in its order. */
+static void pages_are_where_the_key_has_them(struct kunit *test)
+{
+	struct mtier_file_key a = set_key(1, 510, 1), b = set_key(1, 513, 2);
+	struct mtier_file_key both = set_key(1, 500, MTIER_RANGE_PAGES);
+	DECLARE_BITMAP(page, MTIER_RANGE_PAGES);
+	struct mtier_file_set set = { };
+
+	KUNIT_ASSERT_EQ(test, mtier_file_set_room(&set, 10), 0);
+	KUNIT_EXPECT_TRUE(test, mtier_file_set_add(&set, &a));
+	KUNIT_EXPECT_TRUE(test, mtier_file_set_add(&set, &b));
+	mtier_file_set_get(&set, &both, page);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(page, MTIER_RANGE_PAGES), 3);
+	KUNIT_EXPECT_TRUE(test, test_bit(10, page));
+	KUNIT_EXPECT_TRUE(test, test_bit(13, page));
+	KUNIT_EXPECT_TRUE(test, test_bit(14, page));
 	mtier_file_set_free(&set);
 }
 
@@ -91,10 +120,10 @@ static void ranges_that_overlap_meet(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, mtier_file_set_room(&set, 10), 0);
 	KUNIT_EXPECT_TRUE(test, mtier_file_set_add(&set, &mine));
-	KUNIT_EXPECT_TRUE(test, mtier_file_set_any(&set, &edge));
+	KUNIT_EXPECT_EQ(test, set_count(&set, &edge), 1);
 	KUNIT_EXPECT_FALSE(test, mtier_file_set_all(&set, &edge));
-	KUNIT_EXPECT_FALSE(test, mtier_file_set_any(&set, &after));
-	KUNIT_EXPECT_FALSE(test, mtier_file_set_any(&set, &before));
+	KUNIT_EXPECT_EQ(test, set_count(&set, &after), 0);
+	KUNIT_EXPECT_EQ(test, set_count(&set, &before), 0);
 	mtier_file_set_free(&set);
 }
 
@@ -121,6 +150,7 @@ static struct kunit_case mtier_file_set_cases[] = {
 	KUNIT_CASE(an_empty_set_has_nothing),
 	KUNIT_CASE(a_set_has_what_was_added),
 	KUNIT_CASE(ranges_side_by_side_do_not_meet),
+	KUNIT_CASE(pages_are_where_the_key_has_them),
 	KUNIT_CASE(ranges_that_overlap_meet),
 	KUNIT_CASE(a_full_set_takes_nothing),
 	{ }

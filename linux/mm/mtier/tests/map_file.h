@@ -29,18 +29,14 @@ static inline struct file *map_file_make(struct kunit *test)
 	return file;
 }
 
-/*
- * Map the file, or as much private anonymous memory if @file is NULL. Returns the
- * address of the first complete range. Huge pages are disabled.
- */
-static inline unsigned long map_file(struct kunit *test, struct file *file)
+/* Map two ranges. Returns the address of the first complete range. No huge pages. */
+static inline unsigned long map_how(struct kunit *test, struct file *file,
+				    unsigned long prot, unsigned long how)
 {
-	const unsigned long how = file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
 	struct vm_area_struct *vma;
 	unsigned long at;
 
-	at = kunit_vm_mmap(test, file, 0, 2 * MTIER_RANGE_SIZE,
-			   PROT_READ | PROT_WRITE, how, 0);
+	at = kunit_vm_mmap(test, file, 0, 2 * MTIER_RANGE_SIZE, prot, how, 0);
 	KUNIT_ASSERT_NE(test, at, 0);
 	mmap_write_lock(current->mm);
 	vma = vma_lookup(current->mm, at);
@@ -48,4 +44,22 @@ static inline unsigned long map_file(struct kunit *test, struct file *file)
 		vm_flags_set(vma, VM_NOHUGEPAGE);
 	mmap_write_unlock(current->mm);
 	return ALIGN(at, MTIER_RANGE_SIZE);
+}
+
+/* Map the file, or as much private anonymous memory if @file is NULL. */
+static inline unsigned long map_file(struct kunit *test, struct file *file)
+{
+	return map_how(test, file, PROT_READ | PROT_WRITE,
+		       file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+/* Read @nr pages from @at on, so that a private mapping has no copies. */
+static inline void map_read(struct kunit *test, unsigned long at,
+			    unsigned int nr)
+{
+	char byte;
+
+	for (; nr--; at += PAGE_SIZE)
+		KUNIT_ASSERT_EQ(test, copy_from_user(&byte, (void __user *)at, 1),
+				0);
 }
