@@ -145,3 +145,19 @@ int mt_server_goes(const struct mt_server *want, bool by_exchange)
 	return MT_PASS;
 }
 
+/* Without room on the only node that they may use, pages stay, and place/why names it. */
+int mt_server_full(const struct mt_server *want)
+{
+	struct mt_snap before;
+	struct mt_server *s;
+	int ret = mt_server_run(want, &s, &before);
+	char why[32];
+
+	if (ret)
+		return ret;
+	snprintf(why, sizeof(why), "no_victim %d", want->to);
+	/* Reclaim for the memory that fills the node leaves some of it free. */
+	MT_ASSERT(s->took_ms < 0, "they left");
+	MT_ASSERT(!strcmp(s->why, why), "%s", s->why);
+	return MT_PASS;
+}

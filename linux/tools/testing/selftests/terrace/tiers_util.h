@@ -40,6 +40,7 @@ struct mt_server {
 
 int mt_server_run(const struct mt_server *want, struct mt_server **result,
 		  struct mt_snap *before);
+int mt_server_full(const struct mt_server *want);
 int mt_server_goes(const struct mt_server *want, bool by_exchange);
 
 #endif /* TIERS_UTIL_H */
