@@ -31,7 +31,6 @@
 
 #include "burst.h"
 #include "mtier.h"
-#include "routes.h"
 #include "unmapped.h"
 
 /* Time to wait if there is nothing to scan, or no memory to scan it with. */
@@ -225,8 +224,7 @@ static void mtier_round_plan(struct mtier_round *r, struct mtier_pool *pool,
 	struct mtier_counts low, top;
 	u32 g;
 
-	mtier_pool_free(pool);
-	machine.free = pool->free;
+	machine.free = mtier_pool_free(pool);
 	machine.spare = pool->spare;
 	machine.whole = pool->whole;
 	machine.spare_ns = pool->spare_ns;
@@ -267,6 +265,12 @@ static u64 mtier_round_do(struct mtier_round *r, struct mtier_pool *pool,
 	return gain_ns;
 }
 
+/* Check whether no more pages may be exchanged: the last scan is too old, e.g. */
+static bool mtier_round_over(const struct mtier_round *r)
+{
+	return kthread_should_stop() || ktime_get_ns() - r->look_ns > MTIER_DRAIN_NS;
+}
+
 /*
  * Exchange pages with a pool after a scan. Pages over the rate limit wait for it, and the
  * next burst waits with them. Otherwise scans would use CPU time for pages that cannot
@@ -276,7 +280,7 @@ static u64 mtier_round_do(struct mtier_round *r, struct mtier_pool *pool,
 static u64 mtier_round_pool(struct mtier_round *r, struct mtier_pool *pool)
 {
 	struct mtier_plan *plan = &mtier_burst_plan;
-	u64 all_ns = 0, start_ns = ktime_get_ns(), gain_ns, now;
+	u64 all_ns = 0, gain_ns;
 
 	for (;;) {
 		mtier_round_plan(r, pool, plan);
@@ -285,44 +289,30 @@ static u64 mtier_round_pool(struct mtier_round *r, struct mtier_pool *pool)
 		gain_ns = mtier_round_do(r, pool, plan);
 		all_ns += gain_ns;
 		mtier_mark_count(&r->watch);
-		now = ktime_get_ns();
-		r->late |= now - start_ns > mtier_burst.place.tau_ns;
 		/* If no page could migrate now, none could with the next plan. */
 		if ((pool->why != MTIER_PLAN_RATE && !r->undone) || !gain_ns ||
-		    kthread_should_stop() || now - r->look_ns > MTIER_DRAIN_NS)
+		    mtier_round_over(r))
 			return all_ns;
 		cond_resched();
 	}
 }
 
-/* Exchange pages with each pool after a scan. Returns the gain. */
+/*
+ * Exchange pages with each pool after a scan, while its result is not out of date.
+ * Returns the gain.
+ */
 static u64 mtier_round_act(struct mtier_round *r)
 {
 	struct mtier_routes *rs = r->watch.routes;
-	u64 gain_ns = 0;
+	u64 gain_ns = 0, start_ns = ktime_get_ns();
 	unsigned int i;
 
-	for (i = 0; i < rs->nr_pools && !kthread_should_stop(); i++) {
-		mtier_pool_free(&rs->pool[i]);
+	for (i = 0; i < rs->nr_pools && !mtier_round_over(r); i++)
 		/* With room, no pages have to be compared. */
-		if (!r->early || rs->pool[i].free >= MTIER_MOVED_LEAST)
+		if (!r->early || mtier_pool_free(&rs->pool[i]) >= MTIER_MOVED_LEAST)
 			gain_ns += mtier_round_pool(r, &rs->pool[i]);
-	}
+	r->late |= ktime_get_ns() - start_ns > mtier_burst.place.tau_ns;
 	return gain_ns;
-}
-
-/* Check whether any pool has room. */
-static bool mtier_round_room(struct mtier_round *r)
-{
-	struct mtier_routes *rs = r->watch.routes;
-	unsigned int i;
-
-	for (i = 0; i < rs->nr_pools; i++) {
-		mtier_pool_free(&rs->pool[i]);
-		if (rs->pool[i].free >= MTIER_MOVED_LEAST)
-			return true;
-	}
-	return false;
 }
 
 /* Evaluate the last scan, and exchange pages. Returns true if the burst is over. */
@@ -348,7 +338,8 @@ static bool mtier_round_judge(struct mtier_round *r)
 	 * scans.
 	 */
 	r->early = r->looks < MTIER_LOOKS_LEAST;
-	if (r->looks + 1 < MTIER_LOOKS_LEAST || (r->early && !mtier_round_room(r)))
+	if (r->looks + 1 < MTIER_LOOKS_LEAST ||
+	    (r->early && mtier_pools_most_free(r->watch.routes) < MTIER_MOVED_LEAST))
 		return false;
 	gain_ns = mtier_round_act(r);
 	return r->late || mtier_place_enough(r->looks, gain_ns, r->gain_ns,

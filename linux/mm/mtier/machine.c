@@ -145,11 +145,7 @@ void mtier_machine_read(struct mtier_place_machine *m, unsigned long ranges)
 	for (g = 0; g < MTIER_GROUPS; g++)
 		m->pages[g] = mtier_machine_movable(g, m->pages[g]);
 	mtier_machine_in_use(m, ranges);
-	mtier_pool_room(&fast);
-	m->free = fast.free;
-	m->spare = fast.spare;
-	m->whole = fast.whole;
-	m->spare_ns = fast.spare_ns;
+	m->free = mtier_pool_free(&fast);
 	m->share_most = READ_ONCE(mtier_conf.cpu_percent) * MTIER_Q16 / 100;
 	if (!m->move_ns)
 		m->move_ns = MTIER_MOVE_NS;

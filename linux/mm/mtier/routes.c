@@ -205,27 +205,41 @@ void mtier_pools_make(struct mtier_routes *rs)
 /**
  * mtier_pool_free() - Read the free memory of a pool.
  * @pool: the pool
+ *
+ * Return: number of pages that fit into its nodes without a demotion.
  */
-void mtier_pool_free(struct mtier_pool *pool)
+u64 mtier_pool_free(const struct mtier_pool *pool)
 {
+	u64 free = 0;
 	int nid;
 
-	pool->free = 0;
 	for_each_node_mask(nid, pool->nodes)
-		pool->free += mtier_node_free_above(nid, WMARK_HIGH);
-	pool->free -= min(pool->free, pool->pretended);
+		free += mtier_node_free_above(nid, WMARK_HIGH);
+	return free - min(free, pool->pretended);
 }
 
 /**
- * mtier_pool_room() - Read the room that a pool has, and that page cache can make.
- * @pool: the pool
+ * mtier_pools_most_free() - Read the free memory of the pool that has most of it.
+ * @rs: routes of the burst
+ *
+ * Return: its mtier_pool_free().
  */
-void mtier_pool_room(struct mtier_pool *pool)
+u64 mtier_pools_most_free(const struct mtier_routes *rs)
+{
+	u64 most = 0;
+	unsigned int i;
+
+	for (i = 0; i < rs->nr_pools; i++)
+		most = max(most, mtier_pool_free(&rs->pool[i]));
+	return most;
+}
+
+/* Read the room that page cache can make in a pool. */
+static void mtier_pool_room(struct mtier_pool *pool)
 {
 	struct mtier_unmapped_room room = { .age_ns = U64_MAX };
 	int nid;
 
-	mtier_pool_free(pool);
 	for_each_node_mask(nid, pool->nodes)
 		mtier_unmapped_room(nid, &room);
 	pool->spare = room.pages;
@@ -234,7 +248,7 @@ void mtier_pool_room(struct mtier_pool *pool)
 }
 
 /**
- * mtier_pools_room() - Read the room of all pools.
+ * mtier_pools_room() - Read the room that page cache can make in all pools.
  * @rs: routes of the burst
  */
 void mtier_pools_room(struct mtier_routes *rs)

@@ -51,17 +51,15 @@ enum mtier_role {
  * struct mtier_pool - target nodes that a plan is made for
  * @nodes: nodes of one tier: all nodes of the tier that some pages may be promoted to
  * @tier: their tier
- * @free: pages that fit into the nodes without a demotion
  * @spare: pages of the nodes that nobody maps, and that can be demoted
  * @whole: pages of @spare that can be demoted in whole blocks
  * @spare_ns: time for which none of these was used
- * @pretended: observe only: pages of @free that plans have used
+ * @pretended: observe only: free pages that plans have used
  * @why: reason why no more pages were exchanged
  */
 struct mtier_pool {
 	nodemask_t nodes;
 	unsigned int tier;
-	u64 free;
 	u64 spare;
 	u64 whole;
 	u64 spare_ns;
@@ -133,8 +131,8 @@ u8 mtier_route_of(struct mtier_routes *rs, int nid, const nodemask_t *up,
 		  const nodemask_t *down);
 void mtier_pools_make(struct mtier_routes *rs);
 void mtier_pools_room(struct mtier_routes *rs);
-void mtier_pool_room(struct mtier_pool *pool);
-void mtier_pool_free(struct mtier_pool *pool);
+u64 mtier_pool_free(const struct mtier_pool *pool);
+u64 mtier_pools_most_free(const struct mtier_routes *rs);
 void mtier_pool_enter(struct mtier_routes *rs, const struct mtier_pool *pool);
 void mtier_pool_count(const struct mtier_routes *rs, struct mtier_counts *low,
 		      struct mtier_counts *top);
