@@ -24,6 +24,7 @@
 
 #include "eligible.h"
 #include "file_set.h"
+#include "table_set.h"
 #include "place.h"
 #include "range.h"
 #include "routes.h"
@@ -101,6 +102,7 @@ struct mtier_part {
  * @nr: number of ranges
  * @drawn: number of ranges sampled for each tier
  * @files: pages of files that are scanned in this burst
+ * @tables: page tables of other mappers that were scanned in this burst
  * @low_only: all slow memory fits into the fast tier, so of the fast tier only
  *	pages for a re-check are sampled
  */
@@ -115,6 +117,7 @@ struct mtier_watch {
 	unsigned int nr;
 	unsigned int drawn[MTIER_SIDES];
 	struct mtier_file_set files;
+	struct mtier_table_set tables;
 	bool low_only;
 };
 
@@ -263,6 +266,9 @@ struct mtier_flush {
  * @apart: pages of the file that are not scanned here: the VMA that was drawn has
  *	private copies of them, or they were in the sample before the first scan
  * @met: pages that the first scan has found mapped, or that are in @apart
+ * @missing: pages of the file that were mapped, but not met when the first scan had read
+ *	the VMA that was drawn
+ * @tables: page tables of other mappers that this burst has scanned
  * @data: pages that a mapper other than the VMA that was drawn does not execute
  * @stays: pages that may not migrate: [MTIER_LOW] no promotion, [MTIER_TOP] no
  *	demotion
@@ -281,6 +287,8 @@ struct mtier_others {
 	DECLARE_BITMAP(nobodys, MTIER_RANGE_PAGES);
 	DECLARE_BITMAP(apart, MTIER_RANGE_PAGES);
 	DECLARE_BITMAP(met, MTIER_RANGE_PAGES);
+	DECLARE_BITMAP(missing, MTIER_RANGE_PAGES);
+	struct mtier_table_set *tables;
 	DECLARE_BITMAP(data, MTIER_RANGE_PAGES);
 	unsigned long stays[MTIER_SIDES][BITS_TO_LONGS(MTIER_RANGE_PAGES)];
 	unsigned long may[MTIER_SIDES][BITS_TO_LONGS(MTIER_RANGE_PAGES)];
@@ -402,7 +410,19 @@ void mtier_mark_keep(struct mtier_watch *watch);
 void mtier_heat_note(const struct mtier_watch *watch, u64 window_ns);
 void mtier_heat_init(struct dentry *dir);
 
+/* ---- flush.c ---- */
+
+void mtier_flush_later(struct mtier_flush *f, struct mm_struct *mm,
+		       struct mtier_seen *seen);
+void mtier_flush_now(struct mtier_flush *f, struct mtier_seen *seen);
+
 /* ---- others.c ---- */
+
+/*
+ * Most VMAs that are walked for one part of a file; the walk holds the lock of the
+ * file.
+ */
+#define MTIER_OTHERS_MOST	4096
 
 bool mtier_others_copies(struct mtier_others *o, struct vm_area_struct *vma,
 			 unsigned long addr, unsigned int nr, const u8 *page);
@@ -416,9 +436,6 @@ int mtier_others_ask(struct mtier_others *o, const struct mtier_rules *rules,
 bool mtier_others_look(struct mtier_others *o, struct vm_area_struct *vma,
 		       unsigned long addr, unsigned int nr, u8 *page,
 		       struct mtier_look *look);
-void mtier_flush_later(struct mtier_flush *f, struct mm_struct *mm,
-		       struct mtier_seen *seen);
-void mtier_flush_now(struct mtier_flush *f, struct mtier_seen *seen);
 
 /* ---- audit.c ---- */
 

@@ -28,8 +28,7 @@
  * policy for example, is skipped after the first scan: it is no sample of the pages
  * that may.
  *
- * A range leaves the burst if another task has one of its VMAs locked for writing.
- * So no range is counted in part.
+ * A range leaves the burst if one of its VMAs is locked for writing. None counts in part.
  *
  * Locking: the read lock of each VMA, by trylock, for the scan of one range, instead of
  * mmap_lock. It keeps the page tables. Below it, the page table lock.
@@ -100,9 +99,8 @@ static __always_inline void mtier_look_tell(struct mtier_look *l,
 }
 
 /* Check whether the bit of any of the pages is set. */
-static bool mtier_look_any(const struct mtier_look *l,
-			   const unsigned long *bits, const u8 *page,
-			   unsigned int nr)
+static bool mtier_look_any(const struct mtier_look *l, const unsigned long *bits,
+			   const u8 *page, unsigned int nr)
 {
 	unsigned int i = page - l->base;
 
@@ -686,6 +684,8 @@ void mtier_look(struct mtier_watch *watch, bool first, struct mtier_seen *seen)
 	mtier_look_others.above = look->router.above;
 	mtier_look_others.low = look->router.low;
 	mtier_look_others.flush = &mtier_look_flush;
+	mtier_table_set_grow(&watch->tables);
+	mtier_look_others.tables = &watch->tables;
 	mtier_look_others.seen = seen;
 	for (i = 0; i < watch->nr_parts; i++)
 		mtier_look_part(look, watch, &watch->part[i]);

@@ -17,10 +17,17 @@
  *
  * The interval tree of the file gives the other mappers. It is walked once for a
  * range, and not for each page. In each mapper, one or two page tables are scanned. A
- * range with more than MTIER_OTHERS_MAX mappers is left out, and so is one whose file
- * is about to be mapped by another process. Pages that a process with a secondary MMU
- * can change are not sampled: their use is not known. If it only reads them, they are
- * not demoted. The scan scales of the other mappers have no effect.
+ * page table is skipped if it was not used since the last sweep (sweep.c), as the
+ * Accessed bit of the entry above it shows. The first scan of a page table in a burst
+ * clears its Accessed bits, and counts nothing: they can be older than the burst. The
+ * rules of a VMA that forbids nothing are applied to all pages that it covers, so that
+ * its page tables are not read for them.
+ *
+ * Of a range with more than MTIER_OTHERS_MOST other mappers, only so many are scanned.
+ * This shows that a page is used, but not that it is not: the pages are not demoted. A
+ * range is left out while another process is about to map its file. Pages that a process
+ * with a secondary MMU can change are not sampled: their use is not known. If it only
+ * reads them, they are not demoted. The scan scales of the other mappers have no effect.
  *
  * Private copies of file pages are anonymous memory. If the VMA that was drawn has a
  * copy, this is the page that is scanned at its index, alone. The page of the file is
@@ -39,19 +46,11 @@
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
 
-#include <asm/tlbflush.h>
-
 #include "../internal.h"
 #include "burst.h"
 #include "eligible.h"
 #include "entries.h"
 #include "mtier.h"
-
-/*
- * Most VMAs that are walked for one part of a file; the walk holds the lock of the
- * file.
- */
-#define MTIER_OTHERS_MAX	256
 
 /**
  * struct mtier_walk_others - walk over the other mappers of a part of a file
@@ -63,6 +62,9 @@
  *	walk failed
  * @page: bytes of these pages if they are scanned; NULL otherwise
  * @look: the scan if it is the first; NULL otherwise
+ * @old: Accessed bits in this page table can be older than the burst
+ * @cleared: a bit was cleared in the VMA that is scanned now
+ * @partial: there are more VMAs than were walked
  */
 struct mtier_walk_others {
 	struct mtier_others *o;
@@ -72,45 +74,10 @@ struct mtier_walk_others {
 	int (*ask)(struct mtier_walk_others *w, struct vm_area_struct *vma);
 	u8 *page;
 	struct mtier_look *look;
+	bool old;
+	bool cleared;
+	bool partial;
 };
-
-/* ---- TLB flushes ---- */
-
-/**
- * mtier_flush_now() - Flush the address spaces in a list, and empty the list.
- * @f: list of address spaces
- * @seen: statistics that the flushes are added to
- */
-void mtier_flush_now(struct mtier_flush *f, struct mtier_seen *seen)
-{
-	while (f->nr) {
-		struct mm_struct *mm = f->mm[--f->nr];
-
-		flush_tlb_mm(mm);
-		seen->flushes++;
-		mmdrop(mm);
-	}
-}
-
-/**
- * mtier_flush_later() - Note an address space whose Accessed bits were cleared.
- * @f: list of address spaces
- * @mm: the address space
- * @seen: statistics of the flushes, if the list is full and flushed now
- */
-void mtier_flush_later(struct mtier_flush *f, struct mm_struct *mm,
-		       struct mtier_seen *seen)
-{
-	unsigned int i;
-
-	for (i = f->nr; i-- > 0;)
-		if (f->mm[i] == mm)
-			return;
-	if (f->nr == MTIER_FLUSH_MMS)
-		mtier_flush_now(f, seen);
-	mmgrab(mm);
-	f->mm[f->nr++] = mm;
-}
 
 /* ---- pages of one other mapper ---- */
 
@@ -138,7 +105,7 @@ static bool mtier_others_skip(const struct mtier_walk_others *w,
  * Check whether the pages of a folio from page @at on were used here, and clear their
  * Accessed bits. The first scan samples pages that were not found in a mapper before.
  */
-static bool mtier_others_used(const struct mtier_walk_others *w,
+static bool mtier_others_used(struct mtier_walk_others *w,
 			      const struct mtier_entries *e,
 			      struct folio *folio, unsigned int at)
 {
@@ -148,12 +115,14 @@ static bool mtier_others_used(const struct mtier_walk_others *w,
 		young = mtier_entries_young(e);
 		mtier_look_met(w->look, e, folio, w->page + at);
 		/* The bits of pages that are not sampled were not cleared. */
-		return young && mtier_page_watched(w->page[at]);
+		young &= mtier_page_watched(w->page[at]);
+	} else {
+		young = mtier_entries_clear(e);
+		if (young)
+			mtier_folio_tell(folio);
 	}
-	if (!mtier_entries_clear(e))
-		return false;
-	mtier_folio_tell(folio);
-	return true;
+	w->cleared |= young;
+	return young && !w->old;
 }
 
 /* Get the folio if it belongs to the file. */
@@ -217,6 +186,34 @@ static unsigned int mtier_others_next(struct mtier_walk_others *w,
 	return e->nr;
 }
 
+/*
+ * Check whether a page table can be skipped: it was not used since the last sweep, and
+ * the first scan needs no page that it may map.
+ */
+static bool mtier_others_idle(const struct mtier_walk_others *w, pmd_t *pmd,
+			      unsigned int at, unsigned int nr)
+{
+	pmd_t entry = pmdp_get_lockless(pmd);
+
+	if (!w->page || !arch_has_hw_nonleaf_pmd_young() || pmd_leaf(entry) ||
+	    pmd_young(entry))
+		return false;
+	return !w->look || find_next_andnot_bit(w->o->missing, w->o->met,
+						at + nr, at) == at + nr;
+}
+
+/*
+ * Note that a page table is scanned. Returns true if no earlier scan of this burst has
+ * cleared its Accessed bits. Without the bit of the entry above, the first one has.
+ */
+static bool mtier_others_is_old(const struct mtier_walk_others *w,
+				const struct mm_struct *mm, unsigned long addr)
+{
+	if (!w->page || !arch_has_hw_nonleaf_pmd_young())
+		return false;
+	return !mtier_table_set_add(w->o->tables, mm, addr) && !w->look;
+}
+
 /* Scan pages in one page table. @at: index of the page at @addr. */
 static void mtier_others_table(struct mtier_walk_others *w,
 			       struct vm_area_struct *vma, unsigned long addr,
@@ -227,8 +224,11 @@ static void mtier_others_table(struct mtier_walk_others *w,
 	spinlock_t *ptl;	/* of this page table */
 	unsigned int i;
 
-	if (!pmd || mtier_others_huge(w, vma, pmd, addr, at, nr))
+	w->old = false;
+	if (!pmd || mtier_others_idle(w, pmd, at, nr) ||
+	    mtier_others_huge(w, vma, pmd, addr, at, nr))
 		return;
+	w->old = mtier_others_is_old(w, vma->vm_mm, addr);
 	start = pte_offset_map_lock(vma->vm_mm, pmd, addr, &ptl);
 	if (!start)
 		return;
@@ -244,27 +244,37 @@ static void mtier_others_table(struct mtier_walk_others *w,
 	pte_unmap_unlock(start, ptl);
 }
 
-/*
- * Find the pages that a VMA maps, one page table after the other. Returns the address
- * at which the part of the file begins in the VMA.
- */
-static unsigned long
-mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma)
+/* Get the number of pages of the part of the file that a VMA covers, and the first. */
+static unsigned int mtier_others_covered(const struct mtier_walk_others *w,
+					 struct vm_area_struct *vma, unsigned int *at)
 {
 	pgoff_t from = max(w->first, vma->vm_pgoff);
 	pgoff_t end = min(w->first + w->nr, vma->vm_pgoff + vma_pages(vma));
-	unsigned int at = from - w->first, nr;
-	unsigned long start, addr;
+
+	*at = from - w->first;
+	return end - from;
+}
+
+/* Get the address of page @at of the part of the file in a VMA that covers it. */
+static unsigned long mtier_others_addr(const struct mtier_walk_others *w,
+				       struct vm_area_struct *vma, unsigned int at)
+{
+	return vma->vm_start + ((w->first + at - vma->vm_pgoff) << PAGE_SHIFT);
+}
+
+/* Find the pages that a VMA maps, one page table after the other. */
+static void mtier_others_find(struct mtier_walk_others *w, struct vm_area_struct *vma)
+{
+	unsigned int at, nr, left = mtier_others_covered(w, vma, &at);
+	unsigned long addr = mtier_others_addr(w, vma, at);
 
 	bitmap_zero(w->o->found, MTIER_RANGE_PAGES);
-	start = vma->vm_start + ((from - vma->vm_pgoff) << PAGE_SHIFT);
-	for (addr = start; from < end; from += nr, at += nr) {
-		nr = min(end - from, (pmd_addr_end(addr, ULONG_MAX) - addr) >>
-				     PAGE_SHIFT);
+	for (; left; left -= nr, at += nr) {
+		nr = min_t(unsigned long, left,
+			   (pmd_addr_end(addr, ULONG_MAX) - addr) >> PAGE_SHIFT);
 		mtier_others_table(w, vma, addr, at, nr);
 		addr += (unsigned long)nr << PAGE_SHIFT;
 	}
-	return start;
 }
 
 /* ---- nodes that the mappers allow ---- */
@@ -274,6 +284,19 @@ static void mtier_others_add(unsigned long *to, const unsigned long *pages)
 	bitmap_or(to, to, pages, MTIER_RANGE_PAGES);
 }
 
+/* Get whether the rules of a VMA at @addr allow promotion and demotion. */
+static void mtier_others_may(const struct mtier_others *o,
+			     const struct mtier_rules *rules,
+			     struct vm_area_struct *vma, unsigned long addr,
+			     bool may[MTIER_SIDES])
+{
+	nodemask_t up, down;
+
+	mtier_rules_at(rules, vma, addr, false, &up, &down);
+	may[MTIER_LOW] = nodes_intersects(up, o->above);
+	may[MTIER_TOP] = nodes_intersects(down, o->low);
+}
+
 /* Apply the rules of a VMA at @addr to @pages, for their promotion or demotion. */
 static void mtier_others_rules_at(struct mtier_others *o,
 				  const struct mtier_rules *rules,
@@ -281,12 +304,9 @@ static void mtier_others_rules_at(struct mtier_others *o,
 				  unsigned long addr, const unsigned long *pages)
 {
 	bool may[MTIER_SIDES];
-	nodemask_t up, down;
 	unsigned int side;
 
-	mtier_rules_at(rules, vma, addr, false, &up, &down);
-	may[MTIER_LOW] = nodes_intersects(up, o->above);
-	may[MTIER_TOP] = nodes_intersects(down, o->low);
+	mtier_others_may(o, rules, vma, addr, may);
 	for (side = 0; side < MTIER_SIDES; side++) {
 		if (may[side])
 			mtier_others_add(o->may[side], pages);
@@ -327,19 +347,39 @@ static bool mtier_others_no_matter(const struct mtier_others *o,
 	       bitmap_subset(o->found, o->may[MTIER_TOP], MTIER_RANGE_PAGES);
 }
 
-/* Apply the rules of a VMA to the found pages. */
+/* Check whether a VMA forbids nothing, for all pages that it covers. */
+static bool mtier_others_allows_all(const struct mtier_others *o,
+				    struct vm_area_struct *vma, unsigned long addr)
+{
+	bool may[MTIER_SIDES];
+
+	if (vma->vm_flags & VM_LOCKED || mtier_policy_by_page(vma))
+		return false;
+	mtier_others_may(o, &o->rules, vma, addr, may);
+	return may[MTIER_LOW] && may[MTIER_TOP];
+}
+
+/*
+ * Apply the rules of a VMA to the pages that it maps, or to all that it covers if it
+ * forbids nothing: then its page tables are not read.
+ */
 static int mtier_others_stay(struct mtier_walk_others *w,
-			     struct vm_area_struct *vma, unsigned long addr)
+			     struct vm_area_struct *vma)
 {
 	struct mtier_others *o = w->o;
+	unsigned int at, nr = mtier_others_covered(w, vma, &at);
+	unsigned long addr = mtier_others_addr(w, vma, at);
 
+	bitmap_zero(o->found, MTIER_RANGE_PAGES);
+	bitmap_set(o->found, at, nr);
 	if (mtier_others_no_matter(o, vma))
 		return 0;
 	/* A mapper that only reads cannot end the scan by keeping its VMA locked. */
 	if (!mtier_rules_lock(&o->rules, vma))
 		return mtier_only_reads(vma) ? 0 : -EBUSY;
-	mtier_others_rules(o, &o->rules, vma, addr,
-			   linear_page_index(vma, addr) - w->first, o->found);
+	if (!mtier_others_allows_all(o, vma, addr))
+		mtier_others_find(w, vma);
+	mtier_others_rules(o, &o->rules, vma, addr, at, o->found);
 	vma_end_read(vma);
 	return 0;
 }
@@ -362,17 +402,17 @@ static int mtier_others_ask_vma(struct mtier_walk_others *w,
 				struct vm_area_struct *vma)
 {
 	struct mtier_others *o = w->o;
-	unsigned long addr;
+	int ret = 0;
 
-	addr = mtier_others_find(w, vma);
-	if (bitmap_empty(o->found, MTIER_RANGE_PAGES))
-		return 0;
+	if (!mm_has_notifiers(vma->vm_mm) && mtier_vma_eligible(vma)) {
+		ret = mtier_others_stay(w, vma);
+	} else {
+		mtier_others_find(w, vma);
+		mtier_others_left_out(o, vma);
+	}
 	if (!(vma->vm_flags & VM_EXEC))
 		mtier_others_add(o->data, o->found);
-	if (!mm_has_notifiers(vma->vm_mm) && mtier_vma_eligible(vma))
-		return mtier_others_stay(w, vma, addr);
-	mtier_others_left_out(o, vma);
-	return 0;
+	return ret;
 }
 
 /* Find the pages that a VMA has used since the last scan. */
@@ -381,11 +421,11 @@ static int mtier_others_look_vma(struct mtier_walk_others *w,
 {
 	struct mtier_others *o = w->o;
 
+	w->cleared = false;
 	mtier_others_find(w, vma);
-	if (bitmap_empty(o->found, MTIER_RANGE_PAGES))
-		return 0;
-	bitmap_or(o->used, o->used, o->found, MTIER_RANGE_PAGES);
-	mtier_flush_later(o->flush, vma->vm_mm, o->seen);
+	mtier_others_add(o->used, o->found);
+	if (w->cleared)
+		mtier_flush_later(o->flush, vma->vm_mm, o->seen);
 	return 0;
 }
 
@@ -405,13 +445,16 @@ static int mtier_others_walk(struct mtier_walk_others *w)
 				  w->first + w->nr - 1) {
 		if (vma == w->mine)
 			continue;
-		if (nr++ == MTIER_OTHERS_MAX ||
-		    rwsem_is_contended(&mapping->i_mmap_rwsem))
+		w->partial = nr++ == MTIER_OTHERS_MOST;
+		if (w->partial)
+			break;
+		if (rwsem_is_contended(&mapping->i_mmap_rwsem))
 			ret = -EBUSY;
 		else
 			ret = w->ask(w, vma);
 		if (ret)
 			break;
+		cond_resched();
 	}
 	i_mmap_unlock_read(mapping);
 	return ret;
@@ -558,7 +601,27 @@ int mtier_others_ask(struct mtier_others *o, const struct mtier_rules *rules,
 	if (mtier_others_walk(&w))
 		return -EBUSY;
 	mtier_others_all_stay(o);
+	if (w.partial)
+		bitmap_fill(o->stays[MTIER_TOP], MTIER_RANGE_PAGES);
 	return 0;
+}
+
+/* Find the pages of a part of a file that are mapped, but not in the VMA that was drawn. */
+static void mtier_others_miss(struct mtier_others *o, struct vm_area_struct *vma,
+			      pgoff_t first, unsigned int nr)
+{
+	struct folio *folio;
+	unsigned int i;
+
+	bitmap_zero(o->missing, MTIER_RANGE_PAGES);
+	for_each_clear_bit(i, o->met, nr) {
+		folio = filemap_get_folio(vma->vm_file->f_mapping, first + i);
+		if (IS_ERR(folio))
+			continue;
+		if (folio_mapped(folio))
+			__set_bit(i, o->missing);
+		folio_put(folio);
+	}
 }
 
 /* Count a page that another mapper has used, unless this scan has counted it already. */
@@ -599,6 +662,8 @@ bool mtier_others_look(struct mtier_others *o, struct vm_area_struct *vma,
 	unsigned int i, did;
 
 	bitmap_zero(o->used, MTIER_RANGE_PAGES);
+	if (look)
+		mtier_others_miss(o, vma, w.first, nr);
 	if (mtier_others_walk(&w))
 		return false;
 	for (i = 0; i < nr; i += did) {

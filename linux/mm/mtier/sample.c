@@ -393,6 +393,7 @@ void mtier_sample_drop(struct mtier_watch *watch)
 	for (i = 0; i < watch->nr_parts; i++)
 		mtier_slot_put(watch->part[i].slot);
 	mtier_file_set_free(&watch->files);
+	mtier_table_set_free(&watch->tables);
 	kvfree(watch->page);
 	kvfree(watch->route);
 	kvfree(watch->part);

@@ -247,6 +247,18 @@ static struct mtier_file_set *look_files(struct kunit *test)
 	return files;
 }
 
+/* A burst that has not scanned a page table of another mapper. */
+static struct mtier_table_set *look_tables(struct kunit *test)
+{
+	struct mtier_table_set *tables = kunit_kzalloc(test, sizeof(*tables), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, tables);
+	mtier_table_set_grow(tables);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, (kunit_action_t *)kvfree,
+							tables->key), 0);
+	return tables;
+}
+
 /* The first scan of ranges that were not drawn for any tier. */
 static void look_start(struct kunit *test, struct mtier_look *look,
 		       struct mtier_seen *seen, const nodemask_t *low)
@@ -263,6 +275,7 @@ static void look_start(struct kunit *test, struct mtier_look *look,
 	mtier_look_others.low = look->router.low;
 	mtier_look_others.above = look->router.above;
 	mtier_look_others.flush = &mtier_look_flush;
+	mtier_look_others.tables = look_tables(test);
 	mtier_look_others.seen = seen;
 }
 
@@ -353,263 +366,7 @@ static void pages_of_the_other_tier_are_not_looked_at(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
 }
 
-/* Count the pages of a range that the first scan samples. */
-static unsigned int look_first(struct kunit *test, struct mtier_look *look,
-			       unsigned long at)
-{
-	struct mtier_watch w;
-
-	look_watch(test, &w, 1);
-	KUNIT_EXPECT_TRUE(test, mtier_look_range(look, at, w.page));
-	mtier_flush_now(&mtier_look_flush, look->seen);
-	return look_watched(&w);
-}
-
-/*
- * Memory that several map is looked at once in a burst, for all of them, wherever it is
- * mapped.
- */
-static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
-{
-	struct file *file = map_file_make(test);
-	unsigned long few, low, high;
-	struct mtier_seen seen;
-	struct mtier_look look;
-
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
-	look_at_all(test, &look, &seen);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), MTIER_RANGE_PAGES);
-	KUNIT_EXPECT_EQ(test, seen.flushes, 0);
-	low = map_file(test, file);
-	map_touch(test, low, MTIER_RANGE_PAGES);
-	few = map_file(test, file);
-	map_touch(test, few, 1);
-	/* In the next burst, by the one that has mapped the least. */
-	mtier_file_set_clear(look.files);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, few), MTIER_RANGE_PAGES);
-	KUNIT_EXPECT_EQ(test, seen.flushes, 1);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, low), 0);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), 0);
-	fput(file);
-}
-
-/* The scan is made through one mapper, and counts the accesses of all. */
-static void accesses_of_other_mappers_count(struct kunit *test)
-{
-	struct file *file = map_file_make(test);
-	unsigned long low, high;
-	struct mtier_seen seen;
-	struct mtier_look look;
-	struct mtier_watch w;
-	char byte;
-
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
-	low = map_file(test, file);
-	map_touch(test, low, MTIER_RANGE_PAGES);
-	look_watch(test, &w, 1);
-	look_at_all(test, &look, &seen);
-	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, low, w.page));
-	mtier_flush_now(&mtier_look_flush, &seen);
-	KUNIT_EXPECT_EQ(test, look_watched(&w), MTIER_RANGE_PAGES);
-	KUNIT_ASSERT_EQ(test, copy_from_user(&byte, (void __user *)(high + 7 * PAGE_SIZE), 1),
-			0);
-	look.first = false;
-	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, low, w.page));
-	KUNIT_EXPECT_EQ(test, w.page[6] & MTIER_PAGE_COUNT, 0);
-	KUNIT_EXPECT_EQ(test, w.page[7] & MTIER_PAGE_COUNT, 1);
-	mtier_flush_now(&mtier_look_flush, &seen);
-	fput(file);
-}
-
-/* Nor is it where only others have mapped it. */
-static void what_others_have_above_is_left_alone(struct kunit *test)
-{
-	const nodemask_t low = nodemask_of_node(MAX_NUMNODES - 1);
-	struct file *file = map_file_make(test);
-	struct mtier_seen seen;
-	struct mtier_look look;
-	unsigned long lowest, high;
-
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
-	lowest = map_file(test, file);
-	KUNIT_ASSERT_LT(test, lowest, high);
-	map_touch(test, lowest, 1);
-	look_start(test, &look, &seen, &low);
-	look.rules.allowed.down = low;
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, lowest), 0);
-	KUNIT_EXPECT_EQ(test, seen.flushes, 0);
-	fput(file);
-}
-
-/* Scan a range, and flush what the scan has cleared. */
-static void look_once(struct kunit *test, struct mtier_look *look,
-		      unsigned long at, struct mtier_watch *w)
-{
-	KUNIT_EXPECT_TRUE(test, mtier_look_range(look, at, w->page));
-	mtier_flush_now(&mtier_look_flush, look->seen);
-	flush_tlb_mm(current->mm);
-}
-
-/* A private mapping has copies of some pages, and another mapper has these pages. */
-static void copies_are_scanned_alone(struct kunit *test)
-{
-	struct file *file = map_file_make(test);
-	struct mtier_watch mine, theirs;
-	unsigned long low, high;
-	struct mtier_seen seen;
-	struct mtier_look look;
-
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
-	low = map_how(test, file, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	map_read(test, low, MTIER_RANGE_PAGES);
-	map_touch(test, low + 7 * PAGE_SIZE, 2);
-	look_watch(test, &mine, 1);
-	look_watch(test, &theirs, 1);
-	look_at_all(test, &look, &seen);
-	look_once(test, &look, low, &mine);
-	KUNIT_EXPECT_EQ(test, look_watched(&mine), MTIER_RANGE_PAGES);
-	/* The pages of the file are left to the other mapper. */
-	look_once(test, &look, high, &theirs);
-	KUNIT_EXPECT_EQ(test, look_watched(&theirs), 2);
-	KUNIT_EXPECT_TRUE(test, mtier_page_watched(theirs.page[7]));
-	KUNIT_EXPECT_TRUE(test, mtier_page_watched(theirs.page[8]));
-
-	look.first = false;
-	map_read(test, high + 5 * PAGE_SIZE, 3);
-	map_read(test, low + 8 * PAGE_SIZE, 2);
-	look_once(test, &look, low, &mine);
-	look_once(test, &look, high, &theirs);
-	KUNIT_EXPECT_EQ(test, mine.page[5] & MTIER_PAGE_COUNT, 1);
-	KUNIT_EXPECT_EQ(test, mine.page[7] & MTIER_PAGE_COUNT, 0);
-	KUNIT_EXPECT_EQ(test, mine.page[8] & MTIER_PAGE_COUNT, 1);
-	KUNIT_EXPECT_EQ(test, mine.page[9] & MTIER_PAGE_COUNT, 1);
-	KUNIT_EXPECT_EQ(test, theirs.page[7] & MTIER_PAGE_COUNT, 1);
-	KUNIT_EXPECT_EQ(test, theirs.page[8] & MTIER_PAGE_COUNT, 0);
-	fput(file);
-}
-
-/* A mapping with nothing but copies does not take part for the file. */
-static void a_mapping_of_copies_takes_no_pages_of_the_file(struct kunit *test)
-{
-	struct file *file = map_file_make(test);
-	unsigned long low, high;
-	struct mtier_seen seen;
-	struct mtier_look look;
-
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
-	low = map_how(test, file, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	map_touch(test, low, 1);
-	look_at_all(test, &look, &seen);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, low), 1);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), MTIER_RANGE_PAGES);
-	fput(file);
-}
-
-/* Pages stay for the rules of such mappers if all mappers forbid to move them. */
-static void who_only_reads_has_no_veto(struct kunit *test)
-{
-	struct file *file = map_file_make(test);
-	unsigned long low, high;
-	struct mtier_seen seen;
-	struct mtier_look look;
-
-	low = map_how(test, file, PROT_READ, MAP_PRIVATE);
-	map_read(test, low, MTIER_RANGE_PAGES);
-	look_at_all(test, &look, &seen);
-	look.rules.allowed.up = NODE_MASK_NONE;
-	look.rules.allowed.down = NODE_MASK_NONE;
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, low), 0);
-	KUNIT_EXPECT_EQ(test, seen.fixed[MTIER_LOW], MTIER_RANGE_PAGES);
-
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
-	mtier_file_set_clear(look.files);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, low), MTIER_RANGE_PAGES);
-	mtier_file_set_clear(look.files);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), 0);
-	fput(file);
-}
-
-/* Scan @at while a writer has the VMA at @locked locked. */
-static unsigned int look_beside_writer(struct kunit *test,
-				       struct mtier_look *look,
-				       unsigned long at, unsigned long locked)
-{
-	struct vm_area_struct *vma;
-	struct mtier_watch w;
-
-	look_watch(test, &w, 1);
-	mtier_file_set_clear(look->files);
-	mmap_write_lock(current->mm);
-	vma = vma_lookup(current->mm, locked);
-	if (vma)
-		vma_start_write(vma);
-	if (!mtier_look_range(look, at, w.page))
-		memset(w.page, MTIER_PAGE_NONE, MTIER_RANGE_PAGES);
-	mmap_write_unlock(current->mm);
-	mtier_flush_now(&mtier_look_flush, look->seen);
-	return look_watched(&w);
-}
-
-static void the_lock_of_who_only_reads_is_not_waited_for(struct kunit *test)
-{
-	struct file *file = map_file_make(test);
-	unsigned long drawn, reads, writes;
-	struct mtier_seen seen;
-	struct mtier_look look;
-
-	drawn = map_file(test, file);
-	map_touch(test, drawn, MTIER_RANGE_PAGES);
-	reads = map_how(test, file, PROT_READ, MAP_PRIVATE);
-	map_read(test, reads, MTIER_RANGE_PAGES);
-	look_at_all(test, &look, &seen);
-	/* So that the rules of the others matter. */
-	look.rules.allowed.down = NODE_MASK_NONE;
-	KUNIT_EXPECT_EQ(test, look_beside_writer(test, &look, drawn, reads),
-			MTIER_RANGE_PAGES);
-	writes = map_file(test, file);
-	map_touch(test, writes, MTIER_RANGE_PAGES);
-	KUNIT_EXPECT_EQ(test, look_beside_writer(test, &look, drawn, writes), 0);
-	fput(file);
-}
-
-/* Memory without access rights is not used. It hides nothing if it cannot be written. */
-static void who_only_reads_hides_nothing(struct kunit *test)
-{
-	struct file *file = map_file_make(test);
-	struct vm_area_struct *vma;
-	unsigned long drawn, hidden;
-	struct mtier_seen seen;
-	struct mtier_look look;
-
-	drawn = map_file(test, file);
-	map_touch(test, drawn, MTIER_RANGE_PAGES);
-	hidden = map_how(test, file, PROT_READ, MAP_PRIVATE);
-	map_read(test, hidden, MTIER_RANGE_PAGES);
-	mmap_write_lock(current->mm);
-	vma = vma_lookup(current->mm, hidden);
-	if (vma)
-		vm_flags_clear(vma, VM_ACCESS_FLAGS);
-	mmap_write_unlock(current->mm);
-	look_at_all(test, &look, &seen);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, drawn), MTIER_RANGE_PAGES);
-	mmap_write_lock(current->mm);
-	if (vma)
-		vm_flags_set(vma, VM_SHARED);
-	mmap_write_unlock(current->mm);
-	mtier_file_set_clear(look.files);
-	KUNIT_EXPECT_EQ(test, look_first(test, &look, drawn), 0);
-	mmap_write_lock(current->mm);
-	if (vma)
-		vm_flags_clear(vma, VM_SHARED);
-	mmap_write_unlock(current->mm);
-	fput(file);
-}
+#include "look_others_kunit.c"
 
 static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(counts_are_by_side_and_by_looks),
@@ -631,6 +388,9 @@ static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(who_only_reads_has_no_veto),
 	KUNIT_CASE(the_lock_of_who_only_reads_is_not_waited_for),
 	KUNIT_CASE(who_only_reads_hides_nothing),
+	KUNIT_CASE(old_bits_of_other_mappers_do_not_count),
+	KUNIT_CASE(pages_of_an_idle_mapper_are_sampled),
+	KUNIT_CASE(more_mappers_than_are_scanned),
 	{ }
 };
 

@@ -4,7 +4,12 @@
 #include <linux/file.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
+#include <linux/pgtable.h>
 #include <linux/shmem_fs.h>
+
+#include <asm/tlbflush.h>
+
+#include "../../internal.h"
 
 /* Fault in @nr pages from @at on. */
 static inline void map_touch(struct kunit *test, unsigned long at,
@@ -51,6 +56,23 @@ static inline unsigned long map_file(struct kunit *test, struct file *file)
 {
 	return map_how(test, file, PROT_READ | PROT_WRITE,
 		       file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+/* Make the page table at @at look idle, as it does if it is not used after a sweep. */
+static inline void map_rest(struct kunit *test, unsigned long at)
+{
+	struct vm_area_struct *vma;
+	pmd_t *pmd;
+
+	mmap_read_lock(current->mm);
+	vma = vma_lookup(current->mm, at);
+	pmd = mm_find_pmd(current->mm, at & PMD_MASK);
+	if (vma && pmd)
+		pmdp_test_and_clear_young(vma, at & PMD_MASK, pmd);
+	mmap_read_unlock(current->mm);
+	KUNIT_ASSERT_NOT_NULL(test, pmd);
+	KUNIT_ASSERT_FALSE(test, pmd_young(pmdp_get_lockless(pmd)));
+	flush_tlb_mm(current->mm);
 }
 
 /* Read @nr pages from @at on, so that a private mapping has no copies. */
