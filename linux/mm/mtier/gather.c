@@ -7,7 +7,7 @@
  * address, it maps a page of the source node, and that page may migrate
  * (eligible.c). The page table is locked once for all selected pages that a VMA has
  * in the range. Their folios are checked and isolated after the unlock. Where a
- * private mapping has a copy of a page, the copy is meant, else the page of the file.
+ * private mapping has a copy of a page, the copy is isolated, not the page of the file.
  *
  * A page that is not isolated is counted in @ended of the batch, by reason.
  *
@@ -148,6 +148,17 @@ static void mtier_find(struct mtier_move *mv, struct vm_area_struct *vma,
 	pte_unmap_unlock(table, ptl);
 }
 
+/*
+ * Check whether a folio is pinned. A pin of a small folio is 1024 references, and
+ * folio_maybe_dma_pinned() counts those of mappers, too.
+ */
+static bool mtier_folio_pinned(struct folio *folio)
+{
+	if (!folio_maybe_dma_pinned(folio) || folio_test_large(folio))
+		return folio_maybe_dma_pinned(folio);
+	return folio_ref_count(folio) - folio_mapcount(folio) >= GUP_PIN_COUNTING_BIAS;
+}
+
 /* Check the conditions of a folio that do not depend on its mappers. */
 static enum mtier_why mtier_look_again(struct mtier_move *mv,
 				       struct folio *folio)
@@ -159,7 +170,7 @@ static enum mtier_why mtier_look_again(struct mtier_move *mv,
 	if (mv->down && folio_test_unevictable(folio))
 		return MTIER_WHY_KIND;
 	/* Also page cache, which mtier_folio_stays() does not check. */
-	if (folio_maybe_dma_pinned(folio))
+	if (mtier_folio_pinned(folio))
 		return MTIER_WHY_PINNED;
 	/* Many file systems cannot move dirty folios without blocking. */
 	if (folio_is_file_lru(folio) && folio_test_dirty(folio))
