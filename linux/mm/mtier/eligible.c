@@ -20,7 +20,8 @@
  * second case its new policy is checked later. A change of a cpuset, or of the
  * policy of a thread, takes effect with a later batch, after 0.1 s at the latest
  * (rules.c). A folio with more VMAs than a batch can hold is checked for each of
- * its VMAs. VMAs beyond that limit are not held.
+ * its VMAs. VMAs beyond that limit are not held. If a file has many mappers, these are
+ * checked once for all folios of a batch (wide.c).
  *
  * Three kinds of pages are never demoted to make room. The first is memory of a
  * cgroup below its memory.min or memory.low, which reclaim would not take. The
@@ -345,12 +346,16 @@ static struct mtier_rules *mtier_guard_mm(struct mtier_guard *g,
 	return &g->rules[g->nr_mms++];
 }
 
-/*
- * Lock a VMA that rmap has found. munmap() may have detached the VMA from its
- * address space. It drops its write lock then, and frees the VMA without waiting
- * for new readers.
+/**
+ * mtier_vma_lock() - Lock a VMA that rmap has found.
+ * @vma: the VMA; the lock of rmap keeps it from being freed
+ *
+ * munmap() may have detached the VMA from its address space. It drops its write lock
+ * then, and frees the VMA without waiting for new readers.
+ *
+ * Return: true if the VMA is locked for reading, until vma_end_read().
  */
-static bool mtier_vma_lock(struct vm_area_struct *vma)
+bool mtier_vma_lock(struct vm_area_struct *vma)
 {
 	if (!vma_start_read(vma))
 		return false;
@@ -367,6 +372,7 @@ static struct mtier_guarded *mtier_guard_hold(struct mtier_guard *g,
 {
 	struct mtier_guarded *held = &g->vmas[g->nr_vmas++];
 
+	mtier_vma_keep(vma);
 	held->vma = vma;
 	held->rules = rules;
 	held->varies = mtier_policy_varies(vma);
@@ -482,6 +488,7 @@ static enum mtier_why mtier_ask_spare(struct mtier_guard *g,
  * @guard: the guard of the batch
  * @first: the batch has no other folio
  * @why: the result so far; MTIER_WHY_GONE if no mapper was found
+ * @nr_vmas: number of VMAs that the walk has met
  * @allowed: a mapper allows the migration
  * @text: the folio is shared program text for all mappers found
  */
@@ -489,6 +496,7 @@ struct mtier_question {
 	struct mtier_guard *guard;
 	bool first;
 	enum mtier_why why;
+	unsigned int nr_vmas;
 	bool allowed;
 	bool text;
 };
@@ -561,6 +569,7 @@ static bool mtier_ask_one(struct folio *folio, struct vm_area_struct *vma,
 	DEFINE_FOLIO_VMA_WALK(pvmw, folio, vma, addr, 0);
 	struct mtier_question *q = arg;
 
+	q->nr_vmas++;
 	if (!page_vma_mapped_walk(&pvmw))
 		return true;
 	addr = pvmw.address;
@@ -577,7 +586,7 @@ static bool mtier_ask_one(struct folio *folio, struct vm_area_struct *vma,
  */
 void mtier_guard_begin(struct mtier_guard *guard, int nid, bool down)
 {
-	WARN_ON_ONCE(guard->nr_vmas || guard->nr_mms);
+	WARN_ON_ONCE(guard->nr_vmas || guard->nr_mms || guard->wide.nr_held);
 	guard->nid = nid;
 	guard->down = down;
 	guard->memcg = (struct mtier_protection) { };
@@ -618,6 +627,8 @@ static enum mtier_why mtier_ask_all(struct mtier_guard *g, struct folio *folio,
 		return MTIER_WHY_BUSY;
 	q.allowed = mtier_ask_held(g, folio, held, addr) == MTIER_MAY;
 	rmap_walk(folio, &rwc);
+	if (!folio_test_anon(folio))
+		mtier_wide_met(&g->wide, folio, q.nr_vmas);
 	folio_unlock(folio);
 	return rwc.contended ? MTIER_WHY_BUSY : mtier_ask_end(&q);
 }
@@ -641,6 +652,10 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 
 	if (guard->down && mtier_folio_protected(folio, &guard->memcg))
 		return MTIER_WHY_POLICY;
+	why = held->vma->vm_file ? mtier_wide_check(guard, folio, held, first) :
+				   MTIER_WHY_GONE;
+	if (why != MTIER_WHY_GONE)
+		return why;
 	/*
 	 * Several VMAs of one mm can map a large folio that counts as mapped once.
 	 * A folio of a file may be mapped only by VMAs other than @held.
@@ -658,8 +673,9 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
  */
 void mtier_guard_end(struct mtier_guard *guard)
 {
+	mtier_wide_end(&guard->wide);
 	while (guard->nr_vmas)
-		vma_end_read(guard->vmas[--guard->nr_vmas].vma);
+		mtier_vma_end(guard->vmas[--guard->nr_vmas].vma);
 	while (guard->nr_mms)
 		mtier_release(&guard->rules[--guard->nr_mms].hold);
 }

@@ -18,6 +18,8 @@ struct vm_area_struct;
 /* Most VMAs and address spaces of a batch; the next one ends the batch early. */
 #define MTIER_GUARD_VMAS	64
 #define MTIER_GUARD_MMS		16
+/* Most VMAs that are held for a part of a file. */
+#define MTIER_WIDE_VMAS		4096
 
 /**
  * enum mtier_why - result of the check whether a folio may migrate
@@ -87,6 +89,40 @@ struct mtier_protection {
 };
 
 /**
+ * struct mtier_wide_held - a VMA that covers a part of a file, and allows the migration
+ * @vma: the VMA, read-locked
+ * @hold: prevents the teardown of its address space
+ */
+struct mtier_wide_held {
+	struct vm_area_struct *vma;
+	struct mtier_hold hold;
+};
+
+/**
+ * struct mtier_wide - all VMAs that cover a file, or a part of it; see wide.c
+ * @many: the file for which an rmap walk met many VMAs last; only compared
+ * @mapping: the file; NULL if there is none in this batch
+ * @first: offset of the first page of the part in the file, in pages
+ * @last: offset of its last page
+ * @may: no VMA forbids the migration
+ * @allowed: one VMA at least allows the migration
+ * @data: one VMA at least does not execute the file
+ * @nr_held: number of entries in @held
+ * @held: the VMAs that count, but not the one that maps the first folio
+ */
+struct mtier_wide {
+	const struct address_space *many;
+	struct address_space *mapping;
+	pgoff_t first;
+	pgoff_t last;
+	bool may;
+	bool allowed;
+	bool data;
+	unsigned int nr_held;
+	struct mtier_wide_held held[MTIER_WIDE_VMAS];
+};
+
+/**
  * struct mtier_guard - address spaces and VMAs that the folios of a batch belong to
  * @nid: target node of the batch
  * @down: the batch is a demotion
@@ -95,6 +131,7 @@ struct mtier_protection {
  * @rules: address spaces, held
  * @vmas: their VMAs, read-locked
  * @spare: scratch for a folio that is mapped by more VMAs than fit
+ * @wide: VMAs that cover a part of a file with many mappers
  * @memcg: the cgroup whose protection was checked last
  */
 struct mtier_guard {
@@ -105,6 +142,7 @@ struct mtier_guard {
 	struct mtier_rules rules[MTIER_GUARD_MMS];
 	struct mtier_guarded vmas[MTIER_GUARD_VMAS];
 	struct mtier_rules spare;
+	struct mtier_wide wide;
 	struct mtier_protection memcg;
 };
 
@@ -150,6 +188,27 @@ static inline bool mtier_only_reads(const struct vm_area_struct *vma)
 	return !(vma->vm_flags & VM_SHARED);
 }
 
+/**
+ * mtier_vma_keep() - Prepare to hold a VMA lock together with many others.
+ * @vma: the VMA, read-locked
+ *
+ * lockdep can track fewer locks than a batch holds. All of them are taken by trylock.
+ */
+static inline void mtier_vma_keep(struct vm_area_struct *vma)
+{
+	rwsem_release(&vma->vm_lock->lock.dep_map, _RET_IP_);
+}
+
+/**
+ * mtier_vma_end() - Unlock a VMA.
+ * @vma: the VMA, from mtier_vma_keep()
+ */
+static inline void mtier_vma_end(struct vm_area_struct *vma)
+{
+	rwsem_acquire_read(&vma->vm_lock->lock.dep_map, 0, 1, _RET_IP_);
+	vma_end_read(vma);
+}
+
 /* ---- rules.c ---- */
 
 void mtier_policy_mask(struct mempolicy *pol, bool down, nodemask_t *mask);
@@ -163,6 +222,7 @@ void mtier_rules_at(const struct mtier_rules *rules, struct vm_area_struct *vma,
 void mtier_rules_for(const struct mtier_rules *rules, struct vm_area_struct *vma,
 		     unsigned long addr, struct folio *folio, nodemask_t *up,
 		     nodemask_t *down);
+bool mtier_vma_lock(struct vm_area_struct *vma);
 bool mtier_rules_lock(struct mtier_rules *rules, struct vm_area_struct *vma);
 bool mtier_policy_by_page(struct vm_area_struct *vma);
 bool mtier_vma_eligible(struct vm_area_struct *vma);
@@ -181,5 +241,13 @@ enum mtier_why mtier_guard_ask(struct mtier_guard *guard, struct folio *folio,
 			       struct mtier_guarded *held, unsigned long addr,
 			       bool first);
 void mtier_guard_end(struct mtier_guard *guard);
+
+/* ---- wide.c ---- */
+
+enum mtier_why mtier_wide_check(struct mtier_guard *g, struct folio *folio,
+			      const struct mtier_guarded *held, bool first);
+void mtier_wide_met(struct mtier_wide *w, struct folio *folio, unsigned int nr_vmas);
+bool mtier_wide_fits(const struct mtier_wide *w, unsigned long pages);
+void mtier_wide_end(struct mtier_wide *w);
 
 #endif /* _MM_MTIER_ELIGIBLE_H */

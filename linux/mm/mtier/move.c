@@ -137,6 +137,9 @@ bool mtier_move_fits(struct mtier_move *mv, struct folio *folio)
 	if (mv->nr_folios == mv->cap ||
 	    mv->nr_pages + folio_nr_pages(folio) > mv->max_pages)
 		return false;
+	if (mv->nr_folios &&
+	    !mtier_wide_fits(&mv->guard.wide, mv->nr_pages + folio_nr_pages(folio)))
+		return false;
 	if (mv->nr_memcgs < MTIER_MOVE_MEMCGS)
 		return true;
 	memcg = get_mem_cgroup_from_folio(folio);

@@ -19,10 +19,11 @@
  * processes are searched for them.
  *
  * All threads are read. Most have no policy, and the cpuset of the thread before them:
- * then two pointers are compared. A result is valid for 100 times the time that reading
- * took, but at most 0.1 s. So reading takes at most 1 % of a CPU for each address space
- * that kmtierd works on, and a new policy holds after 0.1 s at the latest. If the
- * threads cannot all be read, no node is allowed until the next attempt.
+ * then two pointers are compared. A result is valid for 20 ms, or for 100 times the time
+ * that reading took, but at most 0.1 s. So reading takes at most 1 % of a CPU for each
+ * address space that kmtierd works on, and much less for each of hundreds that share
+ * memory. A new policy holds after 0.1 s at the latest. If the threads cannot all be read,
+ * no node is allowed until the next attempt.
  *
  * Locking: RCU for the lists of tasks; below it task_lock(), or the cpuset lock.
  */
@@ -43,6 +44,8 @@
 #define MTIER_READ_THREADS	1024
 /* A result is valid for this many times the time that reading took... */
 #define MTIER_RULES_TIMES	100
+/* ...at least for this time... */
+#define MTIER_RULES_LEAST_NS	(20ULL * NSEC_PER_MSEC)
 /* ...but not longer than this. */
 #define MTIER_RULES_AGE_NS	(100ULL * NSEC_PER_MSEC)
 /* A search of all processes is followed by a rest of this many times its time. */
@@ -360,8 +363,8 @@ void mtier_rules_of(struct mm_struct *mm, struct mtier_rules *rules)
 		end_ns = local_clock();
 		slot->allowed = rules->allowed;
 		slot->allowed_until_ns = end_ns +
-			min((end_ns - start_ns) * MTIER_RULES_TIMES,
-			    MTIER_RULES_AGE_NS);
+			clamp((end_ns - start_ns) * MTIER_RULES_TIMES,
+			      MTIER_RULES_LEAST_NS, MTIER_RULES_AGE_NS);
 	}
 	if (slot)
 		mtier_slot_put(slot);
