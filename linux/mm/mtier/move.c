@@ -431,6 +431,8 @@ unsigned long mtier_move_run(struct mtier_move *mv)
 	u64 since_ns = mtier_charge_start();
 
 	mtier_fast_run(mv);
+	if (mv->guard.wide.may)
+		mtier_idle_unmap(mv->guard.wide.mapping, &mv->folios);
 	if (mv->nr_listed)
 		mtier_migrate(mv, &mv->folios);
 	if (mv->nomem && mv->nomem_large) {

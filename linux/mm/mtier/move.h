@@ -13,6 +13,7 @@
 #include "move_fast.h"
 #include "range.h"
 
+struct address_space;
 struct folio;
 struct mem_cgroup;
 
@@ -170,6 +171,10 @@ enum mtier_outcome mtier_move_outcome(const struct mtier_move *mv,
 
 bool mtier_gather(struct mtier_move *mv, struct mm_struct *mm,
 		  unsigned long start);
+
+/* ---- idle_maps.c ---- */
+
+void mtier_idle_unmap(struct address_space *mapping, struct list_head *folios);
 
 /* ---- charge.c ---- */
 
