@@ -100,6 +100,22 @@ static void a_range_in_use_is_listed_for_its_tier(struct kunit *test)
 	sweep_end(&w);
 }
 
+/* Ranges in use of a middle tier can hold pages to promote and pages to demote. */
+static void a_middle_tier_is_scanned_for_both(struct kunit *test)
+{
+	struct mtier_listing *l = kunit_kzalloc(test, sizeof(*l), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, l);
+	if (MAX_NUMNODES < 3)
+		kunit_skip(test, "too few nodes for three tiers");
+	node_set(1, l->slow);
+	node_set(2, l->slow);
+	node_set(1, l->middle);
+	KUNIT_EXPECT_EQ(test, mtier_node_flags(l, 0), MTIER_RANGE_TOP);
+	KUNIT_EXPECT_EQ(test, mtier_node_flags(l, 1), MTIER_RANGE_TOP | MTIER_RANGE_LOW);
+	KUNIT_EXPECT_EQ(test, mtier_node_flags(l, 2), MTIER_RANGE_LOW);
+}
+
 /* Not by each that maps it: it was drawn as many times. */
 static void what_is_mapped_twice_is_listed_once(struct kunit *test)
 {
@@ -327,6 +343,7 @@ static struct kunit_case mtier_sweep_cases[] = {
 	KUNIT_CASE(what_nobody_uses_is_listed_once_on_average),
 	KUNIT_CASE(a_range_in_two_walks_is_listed_once),
 	KUNIT_CASE(a_listing_that_fails_keeps_the_rest),
+	KUNIT_CASE(a_middle_tier_is_scanned_for_both),
 	KUNIT_CASE(a_process_that_has_not_run_is_quiet),
 	KUNIT_CASE(who_has_other_users_is_always_swept),
 	KUNIT_CASE(sweeps_take_a_small_part_of_a_cpu),

@@ -38,6 +38,13 @@ static int full_dram_and_slowest(void)
 	return mt_server_goes(&(struct mt_server) { .full = DRAM, .from = SLOW, .to = DRAM }, true);
 }
 
+/* Victims go past the next tier, which is full as well. */
+static int full_dram_and_next(void)
+{
+	return mt_server_goes(&(struct mt_server) {
+		.full = DRAM, .full_too = CXL, .from = SLOW, .to = DRAM }, true);
+}
+
 /* DRAM cannot make room: the next tier is better than none. */
 static int locked_dram(void)
 {
@@ -83,6 +90,7 @@ int main(void)
 		MT_CHECK("full DRAM makes room though the next tier has some",
 			 full_dram_and_room_below),
 		MT_CHECK("full DRAM makes room for the slowest tier", full_dram_and_slowest),
+		MT_CHECK("full DRAM makes room past a full tier", full_dram_and_next),
 		MT_CHECK("locked DRAM does not stop the next tier", locked_dram),
 		MT_CHECK("the middle tier makes room for the slowest", middle_exchanges),
 		MT_CHECK("a cpuset without the middle tier", without_the_middle),

@@ -17,21 +17,27 @@
 
 static struct mt_cgroup cpuset;
 
+/* Fill a node with idle memory that can leave. */
+static char *fill(int node)
+{
+	char *p = mt_map_aligned(FILL_MAX);
+
+	if (p && !madvise(p, FILL_MAX, MADV_NOHUGEPAGE) &&
+	    !mt_set_policy(MPOL_PREFERRED, 1UL << node))
+		mt_use_free(p, FILL_MAX, node);
+	mt_bind_default();
+	return p;
+}
+
 static void fill_and_wait(void *arg)
 {
 	struct mt_server *s = arg;
 	size_t size;
 	char *p, c;
 
-	if (s->locked) {
-		p = mt_hog(s->full, &size);
-	} else {
-		p = mt_map_aligned(FILL_MAX);
-		if (p && !madvise(p, FILL_MAX, MADV_NOHUGEPAGE) &&
-		    !mt_set_policy(MPOL_PREFERRED, 1UL << s->full))
-			mt_use_free(p, FILL_MAX, s->full);
-		mt_bind_default();
-	}
+	p = s->locked ? mt_hog(s->full, &size) : fill(s->full);
+	if (p && s->full_too)
+		p = fill(s->full_too);
 	s->ready = p ? 1 : -1;
 	close(s->wake[1]);
 	_exit(read(s->wake[0], &c, 1) > 0);

@@ -11,7 +11,8 @@
 /**
  * struct mt_server - one hot process, and one that fills a node
  * @full: node that is filled
- * @locked: the memory on it cannot leave
+ * @full_too: another node that is filled; 0: none
+ * @locked: the memory on @full cannot leave
  * @from: node that the hot pages are on
  * @to: node that they belong on; negative: any other node
  * @allowed: cpuset of the hot process; NULL: all nodes
@@ -25,6 +26,7 @@
  */
 struct mt_server {
 	int full;
+	int full_too;
 	bool locked;
 	int from;
 	int to;
