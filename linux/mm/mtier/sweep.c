@@ -114,6 +114,8 @@ static struct mtier_file_set mtier_sweep_files[MTIER_SIDES];
 static u64 mtier_sweep_next_ns;
 /* Running mean of the time of a sweep. A sweep that meets much new memory is rare. */
 static u64 mtier_sweep_mean_ns;
+/* No sweep was made since promotion was switched on. */
+static bool mtier_sweep_none = true;
 
 /* ---- one range ---- */
 
@@ -572,6 +574,17 @@ static u64 mtier_sweep_rest_ns(u64 spent_ns, u64 tau_ns, bool used)
 		   clamp(tau_ns * MTIER_SWEEP_SCANS, MTIER_SWEEP_MIN_NS, longest));
 }
 
+/*
+ * Account for the time of a sweep. Bits that the first sweep finds can be as old as the
+ * system: the next one follows soon, and the first one is no measure of what it costs.
+ */
+static void mtier_sweep_spent(u64 spent_ns)
+{
+	if (!mtier_sweep_none)
+		mtier_sweep_mean_ns = (3 * mtier_sweep_mean_ns + spent_ns) / 4;
+	mtier_sweep_none = false;
+}
+
 /* The next sweep meets all files anew. */
 static void mtier_sweep_forget(void)
 {
@@ -616,7 +629,7 @@ void mtier_sweep(ktime_t now, bool force, u64 tau_ns, struct mtier_seen *seen)
 	spent_ns = task_sched_runtime(current) - ran_ns;
 	seen->sweeps++;
 	seen->swept_ns += spent_ns;
-	mtier_sweep_mean_ns = (3 * mtier_sweep_mean_ns + spent_ns) / 4;
+	mtier_sweep_spent(spent_ns);
 	mtier_sweep_next_ns = ktime_get_ns() +
 			      mtier_sweep_rest_ns(mtier_sweep_mean_ns, tau_ns, used);
 }
@@ -643,6 +656,7 @@ void mtier_sweep_stop(void)
 		mtier_file_set_free(&mtier_sweep_files[side]);
 	mtier_sweep_next_ns = 0;
 	mtier_sweep_mean_ns = 0;
+	mtier_sweep_none = true;
 }
 
 #ifdef CONFIG_MTIER_KUNIT_TEST

@@ -317,6 +317,22 @@ static void who_has_other_users_is_always_swept(struct kunit *test)
 	mmput(mm);
 }
 
+/* The first sweep finds what was used at any time before, and the second one follows soon. */
+static void the_first_sweep_is_no_measure(struct kunit *test)
+{
+	u64 mean_ns = mtier_sweep_mean_ns;
+	bool none = mtier_sweep_none;
+
+	mtier_sweep_mean_ns = 0;
+	mtier_sweep_none = true;
+	mtier_sweep_spent(NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, mtier_sweep_mean_ns, 0);
+	mtier_sweep_spent(400);
+	KUNIT_EXPECT_EQ(test, mtier_sweep_mean_ns, 100);
+	mtier_sweep_mean_ns = mean_ns;
+	mtier_sweep_none = none;
+}
+
 static void sweeps_take_a_small_part_of_a_cpu(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, MTIER_SWEEP_PARTS(25), 50U);
@@ -346,6 +362,7 @@ static struct kunit_case mtier_sweep_cases[] = {
 	KUNIT_CASE(a_middle_tier_is_scanned_for_both),
 	KUNIT_CASE(a_process_that_has_not_run_is_quiet),
 	KUNIT_CASE(who_has_other_users_is_always_swept),
+	KUNIT_CASE(the_first_sweep_is_no_measure),
 	KUNIT_CASE(sweeps_take_a_small_part_of_a_cpu),
 	{ }
 };

@@ -206,7 +206,6 @@ static int mappers_change(void)
 		pool->gone, PAGES);
 	close(pool->fd);
 	MT_ASSERT(!bad, "a process ended with %d", bad);
-	mt_note_since(&r.before);
 	MT_ASSERT(up(&r) >= ENOUGH, "too few pages for a race");
 	MT_ASSERT(pool->gone > PAGES / 16, "no idle mappings were removed");
 	return mt_race_end(&r);
