@@ -374,9 +374,13 @@ static int mtier_others_stay(struct mtier_walk_others *w,
 	bitmap_set(o->found, at, nr);
 	if (mtier_others_no_matter(o, vma))
 		return 0;
-	/* A mapper that only reads cannot end the scan by keeping its VMA locked. */
-	if (!mtier_rules_lock(&o->rules, vma))
-		return mtier_only_reads(vma) ? 0 : -EBUSY;
+	if (!mtier_rules_lock(&o->rules, vma)) {
+		/* A mapper that only reads cannot end the scan by keeping its VMA locked. */
+		if (mtier_only_reads(vma))
+			return 0;
+		mtier_others_find(w, vma);
+		return bitmap_empty(o->found, MTIER_RANGE_PAGES) ? 0 : -EBUSY;
+	}
 	if (!mtier_others_allows_all(o, vma, addr))
 		mtier_others_find(w, vma);
 	mtier_others_rules(o, &o->rules, vma, addr, at, o->found);

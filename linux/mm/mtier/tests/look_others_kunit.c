@@ -223,7 +223,10 @@ static void the_lock_of_who_only_reads_is_not_waited_for(struct kunit *test)
 	look.rules.allowed.down = NODE_MASK_NONE;
 	KUNIT_EXPECT_EQ(test, look_beside_writer(test, &look, drawn, reads),
 			MTIER_RANGE_PAGES);
+	/* This one covers the pages, and maps none of them. */
 	writes = map_file(test, file);
+	KUNIT_EXPECT_EQ(test, look_beside_writer(test, &look, drawn, writes),
+			MTIER_RANGE_PAGES);
 	map_touch(test, writes, MTIER_RANGE_PAGES);
 	KUNIT_EXPECT_EQ(test, look_beside_writer(test, &look, drawn, writes), 0);
 	fput(file);
