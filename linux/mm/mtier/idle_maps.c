@@ -178,7 +178,6 @@ static void mtier_idle_remove(struct mtier_idle *idle, const struct mtier_idle_p
 		return;
 	flush_cache_page(vma, addr, page->pfn);
 	entry = ptep_get_and_clear(vma->vm_mm, addr, pte);
-	pte_install_uffd_wp_if_needed(vma, addr, pte, entry);
 	if (pte_dirty(entry))
 		folio_mark_dirty(folio);
 	if (pte_young(entry))
