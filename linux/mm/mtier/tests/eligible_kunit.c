@@ -121,6 +121,21 @@ static enum mtier_why guard_way(struct kunit *test, unsigned long flags,
 	return why;
 }
 
+/* A device may access pinned memory at any time. */
+static void pinned_memory_stays(struct kunit *test)
+{
+	struct mtier_guard *guard;
+	struct vm_area_struct *vma = guard_vma(test, &guard);
+	struct page *page;
+
+	KUNIT_ASSERT_EQ(test, pin_user_pages_fast(vma->vm_start, 1, FOLL_WRITE, &page), 1);
+	KUNIT_EXPECT_EQ(test, mtier_folio_stays(page_folio(page), vma), MTIER_WHY_PINNED);
+	KUNIT_EXPECT_TRUE(test, mtier_single_stays(page_folio(page), false));
+	unpin_user_page(page);
+	KUNIT_EXPECT_EQ(test, mtier_folio_stays(page_folio(page), vma), MTIER_MAY);
+	KUNIT_EXPECT_FALSE(test, mtier_single_stays(page_folio(page), false));
+}
+
 static void locked_memory_does_not_give_way(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, guard_way(test, 0, false), MTIER_MAY);
@@ -256,6 +271,7 @@ static struct kunit_case mtier_eligible_cases[] = {
 	KUNIT_CASE(a_batch_holds_its_vmas),
 	KUNIT_CASE(a_detached_vma_is_not_held),
 	KUNIT_CASE(memory_without_rights_is_not_eligible),
+	KUNIT_CASE(pinned_memory_stays),
 	KUNIT_CASE(locked_memory_does_not_give_way),
 	KUNIT_CASE(memory_of_a_secondary_mmu_does_not_give_way),
 	KUNIT_CASE(only_copies_are_shared_copy_on_write),

@@ -39,7 +39,7 @@
  * @bind_vma: its mapping is bound to the slow node
  * @hide: it removes the access rights of its mapping
  * @copies: it writes to each second page, if the mapping is private
- * @uses: it uses its mapping until the end
+ * @uses: it uses its mapping
  * @go: it can map the file
  * @ready: it has mapped all pages; negative: it failed
  * @pid: its process
@@ -52,7 +52,7 @@ struct reader {
 	bool bind_vma;
 	bool hide;
 	bool copies;
-	bool uses;
+	volatile bool uses;
 	volatile bool go;
 	volatile int ready;
 	pid_t pid;
@@ -103,12 +103,11 @@ static void reader_run(void *arg)
 		_exit(1);
 	}
 	r->ready = 1;
-	while (r->uses) {
-		mt_touch(p, SIZE, false);
-		mt_nap(1);
+	for (;;) {
+		if (r->uses)
+			mt_touch(p, SIZE, false);
+		mt_nap(r->uses ? 1 : 100);
 	}
-	for (;;)
-		pause();
 }
 
 /* Start readers that wait. They exist before the memory that they must not inherit. */
@@ -212,7 +211,7 @@ static void copy_half(char *p)
 
 /* ---- what comes up ---- */
 
-static int comes_up_if(char *p, bool used, const char *what)
+static int uses_and_comes_up(char *p, const char *what)
 {
 	struct mt_snap before;
 	struct mt_toucher t;
@@ -221,16 +220,14 @@ static int comes_up_if(char *p, bool used, const char *what)
 
 	MT_ASSERT(mt_all_on(p, SIZE, mt_slow_node()), "it is not on the slow node");
 	mt_set("scan/delay_ms", 0);
-	if (used)
-		mt_touch_start(&t, p, SIZE);
+	mt_touch_start(&t, p, SIZE);
 	mt_snap(&before);
 	start = mt_now_ms();
 	mt_on();
 	up = MT_WAIT(mt_pages_on(p, SIZE, mt_fast_node()) > PAGES * 9 / 10, FOUND_MS);
 	mt_note("%s: %ld of %ld pages are fast after %lld ms", what,
 		mt_pages_on(p, SIZE, mt_fast_node()), PAGES, mt_now_ms() - start);
-	if (used)
-		mt_touch_stop(&t);
+	mt_touch_stop(&t);
 	mt_off();
 	if (!up)
 		mt_note_since(&before);
@@ -238,23 +235,16 @@ static int comes_up_if(char *p, bool used, const char *what)
 	return MT_PASS;
 }
 
-static int uses_and_comes_up(char *p, const char *what)
-{
-	return comes_up_if(p, true, what);
-}
-
 /**
  * struct user - the process that uses the file
  * @how: flags for mmap()
  * @first: it maps the file before the readers
  * @copies: it has private copies of each second page
- * @idle: it does not use its mapping
  */
 struct user {
 	int how;
 	bool first;
 	bool copies;
-	bool idle;
 };
 
 static char *user_map(const struct user *u, int fd)
@@ -283,7 +273,7 @@ static int comes_up_in(struct scene *s, int fd, const struct user *u,
 	if (!u->first)
 		p = user_map(u, fd);
 	MT_ASSERT(p, "mmap");
-	ret = comes_up_if(p, !u->idle, what);
+	ret = uses_and_comes_up(p, what);
 	MT_ASSERT(same(p, u->copies), "other contents");
 	munmap(p, SIZE);
 	scene_end(s);
@@ -325,14 +315,41 @@ static int beside_shared(void)
 
 static int beside_executable(void)
 {
-	struct reader r = { .how = MAP_PRIVATE, .prot = PROT_READ | PROT_EXEC };
-	const struct user idle = { .how = MAP_SHARED, .idle = true };
-	int ret = comes_up(on_ext4(), &shared_last, &r, "private");
+	const struct reader r = { .how = MAP_PRIVATE, .prot = PROT_READ | PROT_EXEC };
 
-	/* The reader is in the sample: it alone uses the file. */
-	r.how = MAP_SHARED;
-	r.uses = true;
-	return ret ?: comes_up(on_ext4(), &idle, &r, "shared");
+	return comes_up(on_ext4(), &shared_last, &r, "private");
+}
+
+/*
+ * Only an executable reader uses the file, so its mapping is in the sample. The idle
+ * mapping of this process makes data of the pages.
+ */
+static int used_by_executable(void)
+{
+	const struct reader r = { .how = MAP_SHARED, .prot = PROT_READ | PROT_EXEC };
+	struct scene s = { };
+	int fd = on_ext4();
+	long long bursts;
+	char *p;
+	int ret;
+
+	MT_NEED(fd >= 0 && file_fill(fd), "no file on the slow node");
+	MT_ASSERT(scene_begin(&s, fd, 1, &r) && scene_read(&s), "no reader");
+	p = user_map(&shared_last, fd);
+	MT_ASSERT(p, "mmap");
+	/* After some sweeps both mappings are idle. */
+	mt_set("scan/delay_ms", 0);
+	mt_on();
+	bursts = mt_burst_value("sweeps");
+	MT_ASSERT(MT_WAIT(mt_burst_value("sweeps") >= bursts + 4, FOUND_MS), "no sweeps");
+	s.r[0].uses = true;
+	ret = MT_WAIT(mt_pages_on(p, SIZE, mt_fast_node()) > PAGES * 9 / 10, FOUND_MS) ?
+	      MT_PASS : MT_FAIL;
+	mt_off();
+	munmap(p, SIZE);
+	scene_end(&s);
+	MT_ASSERT(ret == MT_PASS, "it stayed");
+	return ret;
 }
 
 static int beside_bound(void)
@@ -455,6 +472,7 @@ int main(void)
 		MT_CHECK("a file on ext4 beside private readers", beside_private_ext4),
 		MT_CHECK("beside bound readers with a shared mapping", beside_shared),
 		MT_CHECK("beside readers with an executable mapping", beside_executable),
+		MT_CHECK("used by a reader with an executable mapping", used_by_executable),
 		MT_CHECK("beside readers with a policy for a private mapping", beside_bound),
 		MT_CHECK("beside readers without access rights", beside_hidden),
 		MT_CHECK("beside readers in another memory cgroup", beside_another_cgroup),

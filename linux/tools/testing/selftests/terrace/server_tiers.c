@@ -38,7 +38,7 @@ static int full_dram_and_slowest(void)
 	return mt_server_goes(&(struct mt_server) { .full = DRAM, .from = SLOW, .to = DRAM }, true);
 }
 
-/* Victims go past the next tier, which is full as well. */
+/* Victims go past the next tier, which is full and cannot make room. */
 static int full_dram_and_next(void)
 {
 	return mt_server_goes(&(struct mt_server) {
@@ -90,7 +90,7 @@ int main(void)
 		MT_CHECK("full DRAM makes room though the next tier has some",
 			 full_dram_and_room_below),
 		MT_CHECK("full DRAM makes room for the slowest tier", full_dram_and_slowest),
-		MT_CHECK("full DRAM makes room past a full tier", full_dram_and_next),
+		MT_CHECK("full DRAM makes room past a locked tier", full_dram_and_next),
 		MT_CHECK("locked DRAM does not stop the next tier", locked_dram),
 		MT_CHECK("the middle tier makes room for the slowest", middle_exchanges),
 		MT_CHECK("a cpuset without the middle tier", without_the_middle),

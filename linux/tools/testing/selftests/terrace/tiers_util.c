@@ -37,7 +37,7 @@ static void fill_and_wait(void *arg)
 
 	p = s->locked ? mt_hog(s->full, &size) : fill(s->full);
 	if (p && s->full_too)
-		p = fill(s->full_too);
+		p = mt_hog(s->full_too, &size);
 	s->ready = p ? 1 : -1;
 	close(s->wake[1]);
 	_exit(read(s->wake[0], &c, 1) > 0);

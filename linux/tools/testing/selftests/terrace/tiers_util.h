@@ -11,7 +11,7 @@
 /**
  * struct mt_server - one hot process, and one that fills a node
  * @full: node that is filled
- * @full_too: another node that is filled; 0: none
+ * @full_too: another node, filled with locked memory; 0: none
  * @locked: the memory on @full cannot leave
  * @from: node that the hot pages are on
  * @to: node that they belong on; negative: any other node
