@@ -245,7 +245,7 @@ void mtier_guard_end(struct mtier_guard *guard);
 /* ---- wide.c ---- */
 
 enum mtier_why mtier_wide_check(struct mtier_guard *g, struct folio *folio,
-			      const struct mtier_guarded *held, bool first);
+				const struct mtier_guarded *held, bool first);
 void mtier_wide_met(struct mtier_wide *w, struct folio *folio, unsigned int nr_vmas);
 bool mtier_wide_fits(const struct mtier_wide *w, unsigned long pages);
 void mtier_wide_end(struct mtier_wide *w);

@@ -88,7 +88,7 @@ struct mtier_idle {
 	bool remove_used;
 	struct vm_area_struct *vma;
 	pte_t *pte;
-	spinlock_t *ptl;
+	spinlock_t *ptl;	/* of @pte */
 	unsigned long start;
 	unsigned long from;
 	unsigned long end;
@@ -142,6 +142,7 @@ static void mtier_idle_enter(struct mtier_idle *idle, unsigned long start)
 {
 	struct mm_struct *mm = idle->vma->vm_mm;
 	pmd_t *pmd = mm_find_pmd(mm, start), entry;
+	pte_t *pte;
 
 	mtier_idle_leave(idle);
 	idle->start = start;
@@ -155,11 +156,11 @@ static void mtier_idle_enter(struct mtier_idle *idle, unsigned long start)
 		mtier_idle_note(idle);
 		return;
 	}
-	idle->pte = pte_offset_map_lock(mm, pmd, start, &idle->ptl);
-	if (!idle->pte)
+	pte = pte_offset_map_lock(mm, pmd, start, &idle->ptl);
+	if (!pte)
 		return;
 	__release(RCU);		/* in mtier_idle_leave() */
-	__release(idle->ptl);
+	idle->pte = pte;
 	/* The lock makes sure that mlock() sees the entries, or this sees its flag. */
 	if (!mtier_idle_may(idle->vma))
 		mtier_idle_leave(idle);

@@ -114,7 +114,7 @@ static bool mtier_wide_hold_if(struct mtier_guard *g, struct vm_area_struct *vma
  * that only reads the file cannot, unless its pages are locked, or in a secondary MMU.
  */
 static bool mtier_wide_check_vma(struct mtier_guard *g, struct vm_area_struct *vma,
-			       const struct mtier_guarded *mine)
+				 const struct mtier_guarded *mine)
 {
 	bool reads = mtier_only_reads(vma);
 	struct mtier_wide *w = &g->wide;
@@ -163,7 +163,7 @@ static bool mtier_wide_has(const struct mtier_wide *w, struct folio *folio)
 
 /* Check a part of a file. Nothing is held if a VMA can forbid the migration. */
 static void mtier_wide_check_part(struct mtier_guard *g, const struct mtier_guarded *mine,
-				pgoff_t first, pgoff_t last)
+				  pgoff_t first, pgoff_t last)
 {
 	struct mtier_wide *w = &g->wide;
 
@@ -234,7 +234,7 @@ static bool mtier_wide_wants(const struct mtier_wide *w, struct folio *folio,
  * on its own.
  */
 enum mtier_why mtier_wide_check(struct mtier_guard *g, struct folio *folio,
-			      const struct mtier_guarded *held, bool first)
+				const struct mtier_guarded *held, bool first)
 {
 	struct mtier_wide *w = &g->wide;
 

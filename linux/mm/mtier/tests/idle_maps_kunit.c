@@ -61,7 +61,7 @@ static void idle_end(struct idle_scene *s)
 static bool idle_maps(unsigned long at)
 {
 	pmd_t *pmd = mm_find_pmd(current->mm, at & PMD_MASK);
-	spinlock_t *ptl;
+	spinlock_t *ptl;	/* of this page table */
 	bool maps;
 	pte_t *pte;
 

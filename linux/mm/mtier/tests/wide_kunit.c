@@ -81,7 +81,7 @@ static void wide_end(struct wide_scene *s)
 
 /* Check page @nr of the range. */
 static enum mtier_why wide_check(struct kunit *test, struct wide_scene *s,
-			       unsigned int nr, bool first)
+				 unsigned int nr, bool first)
 {
 	enum mtier_why why;
 	struct page *page;
@@ -180,7 +180,7 @@ static void a_part_is_checked_if_a_mapper_of_the_file_forbids_it(struct kunit *t
 }
 
 /* With few mappers, or few VMAs of the file, a folio is checked on its own. */
-static void few_mappers_are_checked_for_each_folio(struct kunit *test)
+static void few_mappers_are_checked_folio_by_folio(struct kunit *test)
 {
 	struct wide_scene *s = wide_begin(test, false);
 	struct folio *folio;
@@ -216,7 +216,7 @@ static struct kunit_case mtier_wide_cases[] = {
 	KUNIT_CASE(one_mapper_can_forbid),
 	KUNIT_CASE(locked_mappings_forbid_demotion),
 	KUNIT_CASE(a_part_is_checked_if_a_mapper_of_the_file_forbids_it),
-	KUNIT_CASE(few_mappers_are_checked_for_each_folio),
+	KUNIT_CASE(few_mappers_are_checked_folio_by_folio),
 	KUNIT_CASE(many_mappers_make_batches_short),
 	{ }
 };
