@@ -24,10 +24,10 @@
 
 #include "eligible.h"
 #include "file_set.h"
-#include "table_set.h"
 #include "place.h"
 #include "range.h"
 #include "routes.h"
+#include "table_set.h"
 
 struct dentry;
 struct mtier_entries;

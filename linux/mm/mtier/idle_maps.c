@@ -68,7 +68,7 @@ struct mtier_idle_page {
  * @last: offset of the last one
  * @used: VMAs with page tables that were in use
  * @nr_used: number of entries in @used; more than there is room for if some are missing
- * @remove_used: remove from page tables in use, and not from idle ones
+ * @remove_used: remove from page tables in use as well
  * @vma: current VMA
  * @pte: the page table that is locked; NULL if there is none
  * @ptl: its lock
@@ -147,6 +147,8 @@ static void mtier_idle_enter(struct mtier_idle *idle, unsigned long start)
 	mtier_idle_leave(idle);
 	idle->start = start;
 	idle->nr = 0;
+	idle->from = ULONG_MAX;
+	idle->end = 0;
 	if (!pmd)
 		return;
 	entry = pmdp_get_lockless(pmd);
@@ -185,10 +187,9 @@ static void mtier_idle_remove(struct mtier_idle *idle, const struct mtier_idle_p
 		mtier_folio_tell(folio);
 	folio_remove_rmap_pte(folio, &folio->page, vma);
 	folio_put(folio);
-	if (!idle->nr++)
-		idle->from = addr;
+	idle->nr++;
 	idle->from = min(idle->from, addr);
-	idle->end = max(idle->nr == 1 ? 0 : idle->end, addr + PAGE_SIZE);
+	idle->end = max(idle->end, addr + PAGE_SIZE);
 }
 
 /* ---- all of them ---- */

@@ -111,11 +111,10 @@ static struct mtier_listing mtier_listing;
 static struct mtier_flush mtier_sweep_flush;
 /* Pages of files in ranges in use that this sweep has met, by tier. */
 static struct mtier_file_set mtier_sweep_files[MTIER_SIDES];
+/* Time of the next sweep; 0: none was made since promotion was switched on. */
 static u64 mtier_sweep_next_ns;
 /* Running mean of the time of a sweep. A sweep that meets much new memory is rare. */
 static u64 mtier_sweep_mean_ns;
-/* No sweep was made since promotion was switched on. */
-static bool mtier_sweep_none = true;
 
 /* ---- one range ---- */
 
@@ -580,9 +579,8 @@ static u64 mtier_sweep_rest_ns(u64 spent_ns, u64 tau_ns, bool used)
  */
 static void mtier_sweep_spent(u64 spent_ns)
 {
-	if (!mtier_sweep_none)
+	if (mtier_sweep_next_ns)
 		mtier_sweep_mean_ns = (3 * mtier_sweep_mean_ns + spent_ns) / 4;
-	mtier_sweep_none = false;
 }
 
 /* The next sweep meets all files anew. */
@@ -656,7 +654,6 @@ void mtier_sweep_stop(void)
 		mtier_file_set_free(&mtier_sweep_files[side]);
 	mtier_sweep_next_ns = 0;
 	mtier_sweep_mean_ns = 0;
-	mtier_sweep_none = true;
 }
 
 #ifdef CONFIG_MTIER_KUNIT_TEST

@@ -4,6 +4,15 @@
  * by look_kunit.c.
  */
 
+/* Map the file, and use all pages of a range. Returns the address of the range. */
+static unsigned long map_used(struct kunit *test, struct file *file)
+{
+	unsigned long at = map_file(test, file);
+
+	map_touch(test, at, MTIER_RANGE_PAGES);
+	return at;
+}
+
 /* Count the pages of a range that the first scan samples. */
 static unsigned int look_first(struct kunit *test, struct mtier_look *look,
 			       unsigned long at)
@@ -27,13 +36,11 @@ static void what_is_mapped_twice_is_looked_at_once(struct kunit *test)
 	struct mtier_seen seen;
 	struct mtier_look look;
 
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
+	high = map_used(test, file);
 	look_at_all(test, &look, &seen);
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, high), MTIER_RANGE_PAGES);
 	KUNIT_EXPECT_EQ(test, seen.flushes, 0);
-	low = map_file(test, file);
-	map_touch(test, low, MTIER_RANGE_PAGES);
+	low = map_used(test, file);
 	few = map_file(test, file);
 	map_touch(test, few, 1);
 	/* In the next burst, by the one that has mapped the least. */
@@ -55,10 +62,8 @@ static void accesses_of_other_mappers_count(struct kunit *test)
 	struct mtier_watch w;
 	char byte;
 
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
-	low = map_file(test, file);
-	map_touch(test, low, MTIER_RANGE_PAGES);
+	high = map_used(test, file);
+	low = map_used(test, file);
 	look_watch(test, &w, 1);
 	look_at_all(test, &look, &seen);
 	KUNIT_EXPECT_TRUE(test, mtier_look_range(&look, low, w.page));
@@ -83,8 +88,7 @@ static void what_others_have_above_is_left_alone(struct kunit *test)
 	struct mtier_look look;
 	unsigned long lowest, high;
 
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
+	high = map_used(test, file);
 	lowest = map_file(test, file);
 	KUNIT_ASSERT_LT(test, lowest, high);
 	map_touch(test, lowest, 1);
@@ -113,8 +117,7 @@ static void copies_are_scanned_alone(struct kunit *test)
 	struct mtier_seen seen;
 	struct mtier_look look;
 
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
+	high = map_used(test, file);
 	low = map_how(test, file, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	map_read(test, low, MTIER_RANGE_PAGES);
 	map_touch(test, low + 7 * PAGE_SIZE, 2);
@@ -151,8 +154,7 @@ static void a_mapping_of_copies_takes_no_pages_of_the_file(struct kunit *test)
 	struct mtier_seen seen;
 	struct mtier_look look;
 
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
+	high = map_used(test, file);
 	low = map_how(test, file, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	map_touch(test, low, 1);
 	look_at_all(test, &look, &seen);
@@ -177,8 +179,7 @@ static void who_only_reads_has_no_veto(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, low), 0);
 	KUNIT_EXPECT_EQ(test, seen.fixed[MTIER_LOW], MTIER_RANGE_PAGES);
 
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
+	high = map_used(test, file);
 	mtier_file_set_clear(look.files);
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, low), MTIER_RANGE_PAGES);
 	mtier_file_set_clear(look.files);
@@ -214,8 +215,7 @@ static void the_lock_of_who_only_reads_is_not_waited_for(struct kunit *test)
 	struct mtier_seen seen;
 	struct mtier_look look;
 
-	drawn = map_file(test, file);
-	map_touch(test, drawn, MTIER_RANGE_PAGES);
+	drawn = map_used(test, file);
 	reads = map_how(test, file, PROT_READ, MAP_PRIVATE);
 	map_read(test, reads, MTIER_RANGE_PAGES);
 	look_at_all(test, &look, &seen);
@@ -241,8 +241,7 @@ static void who_only_reads_hides_nothing(struct kunit *test)
 	struct mtier_seen seen;
 	struct mtier_look look;
 
-	drawn = map_file(test, file);
-	map_touch(test, drawn, MTIER_RANGE_PAGES);
+	drawn = map_used(test, file);
 	hidden = map_how(test, file, PROT_READ, MAP_PRIVATE);
 	map_read(test, hidden, MTIER_RANGE_PAGES);
 	mmap_write_lock(current->mm);
@@ -274,11 +273,9 @@ static void old_bits_of_other_mappers_do_not_count(struct kunit *test)
 	struct mtier_look look;
 	struct mtier_watch w;
 
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
+	high = map_used(test, file);
 	map_rest(test, high);
-	low = map_file(test, file);
-	map_touch(test, low, MTIER_RANGE_PAGES);
+	low = map_used(test, file);
 	look_watch(test, &w, 1);
 	look_at_all(test, &look, &seen);
 	look_once(test, &look, low, &w);
@@ -303,8 +300,7 @@ static void pages_of_an_idle_mapper_are_sampled(struct kunit *test)
 	struct mtier_seen seen;
 	struct mtier_look look;
 
-	high = map_file(test, file);
-	map_touch(test, high, MTIER_RANGE_PAGES);
+	high = map_used(test, file);
 	map_rest(test, high);
 	low = map_file(test, file);
 	map_touch(test, low, 1);
@@ -333,8 +329,7 @@ static void more_mappers_than_are_scanned(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, at), MTIER_RANGE_PAGES);
 	KUNIT_EXPECT_TRUE(test, bitmap_empty(mtier_look_others.stays[MTIER_TOP],
 					     MTIER_RANGE_PAGES));
-	at = map_file(test, file);
-	map_touch(test, at, MTIER_RANGE_PAGES);
+	at = map_used(test, file);
 	mtier_file_set_clear(look.files);
 	KUNIT_EXPECT_EQ(test, look_first(test, &look, at), MTIER_RANGE_PAGES);
 	KUNIT_EXPECT_TRUE(test, bitmap_full(mtier_look_others.stays[MTIER_TOP],

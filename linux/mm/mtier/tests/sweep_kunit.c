@@ -320,17 +320,17 @@ static void who_has_other_users_is_always_swept(struct kunit *test)
 /* The first sweep finds what was used at any time before, and the second one follows soon. */
 static void the_first_sweep_is_no_measure(struct kunit *test)
 {
-	u64 mean_ns = mtier_sweep_mean_ns;
-	bool none = mtier_sweep_none;
+	u64 mean_ns = mtier_sweep_mean_ns, next_ns = mtier_sweep_next_ns;
 
 	mtier_sweep_mean_ns = 0;
-	mtier_sweep_none = true;
+	mtier_sweep_next_ns = 0;
 	mtier_sweep_spent(NSEC_PER_SEC);
 	KUNIT_EXPECT_EQ(test, mtier_sweep_mean_ns, 0);
+	mtier_sweep_next_ns = 1;
 	mtier_sweep_spent(400);
 	KUNIT_EXPECT_EQ(test, mtier_sweep_mean_ns, 100);
 	mtier_sweep_mean_ns = mean_ns;
-	mtier_sweep_none = none;
+	mtier_sweep_next_ns = next_ns;
 }
 
 static void sweeps_take_a_small_part_of_a_cpu(struct kunit *test)
