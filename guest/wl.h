@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The common part of the workloads: options, the arena, threads, samples, results.
+ * Common to all workloads: options, the arena, threads, samples, results.
  *
  * A workload is a struct wl_workload and a main() that hands it to wl_main().  What happens then:
  * options are read; the arena is mapped, placed and touched (wl_arena.c); prepare() writes the
@@ -212,8 +212,11 @@ static inline uint64_t wl_chunk(struct wl_worker *w, uint64_t *first)
 	return count;
 }
 
-/* Where the threads wait for one another. */
+/* A barrier of all threads. */
 void wl_meet(void);
+
+/* The caller stays on the CPU that thread @id has with --pin. */
+void wl_pin(unsigned int id);
 
 /* Report that a result is wrong; the run fails, and goes on. The first few are said on stderr. */
 void wl_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -263,7 +266,7 @@ void wl_print_scan(void);
 uint64_t wl_kthread_ns(const struct wl_counters *before, const struct wl_kthread *k);
 void wl_go_first(void);
 
-/* What wl_main() prints. */
+/* Printed by wl_main(). */
 struct wl_result {
 	struct wl_counters before, after;
 	struct wl_placement first, last;

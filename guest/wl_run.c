@@ -50,7 +50,7 @@ void wl_meet(void)
 	pthread_barrier_wait(&meeting);
 }
 
-static void pin(unsigned int id)
+void wl_pin(unsigned int id)
 {
 	cpu_set_t allowed, one;
 	int count, cpu = -1;
@@ -74,7 +74,7 @@ static void *begin(void *arg)
 	if (!wl.as_burst)
 		TG_MARK(TG_MARK_TASK, WL_KIND_WORKER);
 	if (wl.pin)
-		pin(w->id);
+		wl_pin(w->id);
 	if (job->touch)
 		job->touch(w);
 	pthread_barrier_wait(&gate);	/* all are there */

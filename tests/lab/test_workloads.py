@@ -15,7 +15,7 @@ from terrace.bench import loads, placement
 from terrace.bench.cells import Cell
 from terrace.bench.measure import PAGE
 from terrace.lab.run import run_in_guest
-from terrace.lab.workloads import WORKLOADS, compile_ballast, find_workload
+from terrace.lab.workloads import WORKLOADS, compile_ballast, compile_crowd, compile_pagecache, find_workload
 from terrace.units import parse_size
 
 SIZE = ["--size", "2M"]
@@ -128,6 +128,38 @@ def test_the_interpreters_of_pyheap_fill_fast_memory_first_and_then_the_other(vm
 
 
 # migrate_pages(2) from node 0 to node 1, for the given process.
+def node_kib(meminfo: str, name: str) -> int:
+    """A figure of /sys/devices/system/node/nodeN/meminfo in KiB."""
+    return int(re.findall(rf"{name}: +(\d+) kB", meminfo)[0])
+
+
+def test_page_cache_fills_fast_memory_and_gives_way(vmlinux: Path) -> None:
+    """DRAM has 48M for programs, all of it clean page cache; a program that wants 32M of it gets it."""
+    ballast, pagecache = (f"{call(program)} --node 0" for program in (compile_ballast(), compile_pagecache()))
+    show = "cat /sys/devices/system/node/node0/meminfo"
+    load = f"{call(find_workload('stream').compile())} --size 32M --iterations 1 --start-node 0"
+    script = f"{show}; echo ======; {load}; echo ======; {show}"
+    words = ["sh", "-ec", f"{ballast} --leave 48M -- {pagecache} -- sh -ec {shlex.quote(script)}"]
+    result = run_in_guest(vmlinux, "dram-cxl", words, cwd="/", env={}, memory_scale=0.25, timeout_s=120)
+    assert result.exit_code == 0, result.stderr.decode()
+    before, printed, after = result.stdout.decode().split("======")
+    clean = [node_kib(text, "FilePages") - node_kib(text, "Shmem") for text in (before, after)]
+    assert node_kib(before, "Dirty") < 1024
+    assert clean[0] > 40 << 10
+    assert clean[1] < clean[0] - (24 << 10)
+    assert json.loads(printed)["placed_first"]["by_node"] == {"0": 32 << 8}
+
+
+def test_a_load_runs_beside_a_crowd_whose_pages_are_on_slow_memory(vmlinux: Path) -> None:
+    crowd = f"{call(compile_crowd())} --idle 50 --ranges 40 --busy 2 --busy-size 4M --node 1 --"
+    anonymous = "sed -n 's/.*AnonPages: *//p' /sys/devices/system/node/node1/meminfo"
+    words = ["sh", "-ec", f"{crowd} {anonymous}"]
+    result = run_in_guest(vmlinux, "dram-cxl", words, cwd="/", env={}, memory_scale=0.25, timeout_s=120)
+    assert result.exit_code == 0, result.stderr.decode()
+    # A page in each of 40 ranges of 50 processes, and 4M of two.
+    assert int(result.stdout.split()[0]) >= 50 * 40 * 4 + 2 * 4096
+
+
 MOVE_IT_ALL = """
 import ctypes, sys
 mask = lambda node: ctypes.byref(ctypes.c_ulong(1 << node))

@@ -4,6 +4,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,14 @@ import pytest
 
 import strict_schema
 from terrace.errors import UsageError
-from terrace.lab.workloads import WORKLOADS, compile_ballast, find_workload, main
+from terrace.lab.workloads import (
+    WORKLOADS,
+    compile_ballast,
+    compile_crowd,
+    compile_pagecache,
+    find_workload,
+    main,
+)
 from terrace.paths import repo_root
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
@@ -33,6 +41,7 @@ SMALL: dict[str, list[str]] = {
     "bfs": ["--size", "1M", "--iterations", "4"],
     "buildlike": ["--size", "1M", "--slice", "128K", "--heap", "64K"],
     "chase": ["--size", "1M", "--iterations", "3"],
+    "pool": ["--size", "1M", "--iterations", "40", "--backends", "8"],
 }
 # Whose checksum does not depend on how many threads share the work.
 SAME_FOR_ALL_THREADS = ["stream", "xslookup", "kvzipf", "bfs", "buildlike", "chase"]
@@ -62,6 +71,9 @@ SABOTAGE = [
     ("heat", "flip", "tag"),
     ("heat", "lose", "wrote"),
     ("heat", "early-swap", "met"),
+    ("pool", "flip", "tag"),
+    ("pool", "lose", "wrote"),
+    ("pool", "early-swap", "met"),
     ("scanhot", "tag", "tag"),
     ("scanhot", "count", "wrote"),
     ("scanhot", "line", "cold page"),
@@ -312,6 +324,56 @@ def test_ballast_names_what_is_wrong(words: Sequence[str], said: str) -> None:
     done = subprocess.run([compile_ballast(), *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "said"),
+    [
+        (compile_crowd, [], "--idle or --busy, and a command are needed"),
+        (compile_crowd, ["--busy", "1"], "a command"),
+        (compile_crowd, ["--idle", "-1", "true"], "--idle: '-1' is not a whole number from 0 to 10000"),
+        (compile_crowd, ["--idle", "1", "--busy-size", "0", "true"], "--busy-size: '0' is not a size"),
+        (compile_pagecache, ["--node", "0"], "a command"),
+        (compile_pagecache, ["true"], "--node and a command are needed"),
+        (compile_pagecache, ["--node", "1000", "true"], "--node: this machine has no node 1000"),
+    ],
+)
+def test_what_runs_a_load_beside_others_names_what_is_wrong(
+    program: Callable[[], Path], words: Sequence[str], said: str
+) -> None:
+    done = subprocess.run([program(), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+KILL_ONE = """
+import os, signal
+for name in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        fields = open(f"/proc/{name}/stat").read().rpartition(")")[2].split()
+    except OSError:
+        continue
+    if int(fields[1]) == os.getppid() and int(name) != os.getpid():
+        os.kill(int(name), signal.SIGKILL)
+        break
+"""
+
+
+def test_a_crowd_ends_as_its_command_does_and_notes_who_is_missing() -> None:
+    crowd = [str(compile_crowd()), "--idle", "3", "--ranges", "2", "--busy", "2", "--busy-ms", "1", "--"]
+    assert subprocess.run([*crowd, "sh", "-c", "exit 7"], check=False).returncode == 7
+    assert subprocess.run([*crowd, "true"], check=False).returncode == 0
+    done = subprocess.run([*crowd, sys.executable, "-c", KILL_ONE], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "1 of 5 processes ended early or never ran" in done.stderr
+
+
+def test_only_active_backends_of_a_pool_work(run: Run) -> None:
+    """200 chunks of 1024 visits go to four of eight processes."""
+    result = small(run, "pool", "--iterations", "800", "--active", "4")
+    assert result["backends_that_worked"] == 4
+    assert result["ops"] == 800 * 256
+    assert run("pool", "--size", "1M", "--backends", "4", "--active", "5").returncode == 2
 
 
 def test_an_unknown_workload_is_refused_with_all_names() -> None:

@@ -20,6 +20,8 @@ from terrace.words import did_you_mean
 _COMMON = ("wl_options.c", "wl_arena.c", "wl_sample.c", "wl_run.c", "wl_json.c")
 # Address of the arena of every workload: page N of a profile is page (address - ARENA) / 4096.
 ARENA = 0x100000000000
+# Processes of a workload that has several, without the option (guest/pool.c).
+DEFAULT_PROCESSES = 200
 # The interpreter of the guest's scripts. The guest uses the host's files.
 _PYTHON = Path("/usr/bin/python3")
 
@@ -29,7 +31,8 @@ class Program:
     """One workload: `latency`: its result has latency_ns; `copies`: it has that option.
 
     `script` is a file of guest/ that it runs in interpreters; they own the memory, and there is no
-    arena.
+    arena. `processes` is the option with the number of processes that map the arena: they take
+    memory before the measured part, so the program itself makes fast memory short (--leave).
     """
 
     name: str
@@ -38,6 +41,7 @@ class Program:
     latency: bool = False
     copies: bool = False
     script: str = ""
+    processes: str = ""
 
     def compile(self) -> Path:
         """Compile the static program, if necessary. Raises MissingError or BuildError."""
@@ -63,6 +67,12 @@ _PROGRAMS = (
     Program("bfs", "breadth-first search in a Kronecker graph"),
     Program("buildlike", "short-lived children, private mappings, files", ("wl_copies.c",), copies=True),
     Program("chase", "dependent reads along a random cycle"),
+    Program(
+        "pool",
+        "a buffer pool that many processes map",
+        ("wl_zipf.c", "node_fill.c"),
+        processes="backends",
+    ),
 )
 WORKLOADS: Mapping[str, Program] = MappingProxyType({program.name: program for program in _PROGRAMS})
 _INTERPRETED = (Program("pyheap", "lookups in dicts of Python, in the interpreters' memory", script="pyheap.py"),)
@@ -73,7 +83,17 @@ ALL_WORKLOADS: Mapping[str, Program] = MappingProxyType(
 
 def compile_ballast() -> Path:
     """Compile the program that runs another one with less memory on a node: ballast --node N --leave SIZE -- CMD."""
-    return compile_static("ballast")
+    return compile_static("ballast", "ballast.c", "node_fill.c")
+
+
+def compile_crowd() -> Path:
+    """Compile the program that runs another one beside idle and busy processes: crowd --idle N --busy N -- CMD."""
+    return compile_static("crowd")
+
+
+def compile_pagecache() -> Path:
+    """Compile the program that fills a node with page cache before it runs another one: pagecache --node N -- CMD."""
+    return compile_static("pagecache", "pagecache.c", "node_fill.c")
 
 
 def compile_preset() -> Path:
