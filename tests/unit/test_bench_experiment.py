@@ -12,7 +12,7 @@ from bench_results import TEXT
 from bench_results import experiment as parse_text
 
 from terrace.bench import experiment, loads
-from terrace.bench.cells import KERNEL_SHARE
+from terrace.bench.cells import KERNEL_SHARE, Beside, Cell
 from terrace.bench.session import flavours_of
 from terrace.errors import UsageError
 from terrace.lab import qemu
@@ -53,6 +53,51 @@ def test_the_machine_leaves_a_part_of_the_load_in_fast_memory() -> None:
     told = loads.describe(words, (Path("/b"), Path("/tmp")))
     assert told.startswith("ballast --node 0 --leave 16777216 -- abench --json") and " --place place" in told
     assert "/sys/kernel/mm/numa/demotion_enabled=0" in told
+
+
+BESIDE = TEXT + "[beside]\nidle = 300\nbusy = 20\npage_cache = true\n"
+
+
+def _by_policy(text: str) -> dict[str, Cell]:
+    return {cell.policy: cell for cell in parse_text(text).cells()}
+
+
+def test_others_are_there_before_the_load_and_page_cache_takes_what_ballast_leaves() -> None:
+    cell = _by_policy(BESIDE)["terrace"]
+    assert cell.beside == Beside(300, 40, 20, 256 << 10, 100, True)
+    words = loads.words(cell, loads.compile_for(cell))
+    programs = [Path(words[0]), *(Path(words[i + 1]) for i, word in enumerate(words) if word == "--")]
+    assert [path.name.partition("-")[0] for path in programs] == ["crowd", "ballast", "pagecache", "abench"]
+    assert words[1:9] == ["--idle", "300", "--ranges", "40", "--busy", "20", "--busy-size", str(256 << 10)]
+    assert words[9:13] == ["--busy-ms", "100", "--node", "1"]
+    assert words[words.index("--leave") + 1] == str(16 * MIB)
+
+
+def test_a_machine_has_room_for_the_others_as_well() -> None:
+    alone, beside = (_by_policy(text)["terrace"] for text in (TEXT, BESIDE))
+    assert beside.beside is not None
+    more = beside.machine().nodes[0].memory - alone.machine().nodes[0].memory
+    assert more == beside.beside.kernel_bytes // MIB * MIB > 100 * MIB
+    assert "beside" not in alone.key()
+    assert beside.key()["beside"]["idle"] == 300
+
+
+def test_a_bound_with_fast_memory_to_spare_has_no_page_cache() -> None:
+    cell = _by_policy(BESIDE)["all-dram"]
+    programs = loads.compile_for(cell)
+    assert programs.pagecache is None
+    assert programs.crowd is not None
+
+
+def test_a_load_of_many_processes_makes_fast_memory_short_when_they_are_there() -> None:
+    text = TEXT.replace('"abench"', '"pool"') + "[options]\nbackends = 100\n"
+    cell = _by_policy(text)["terrace"]
+    words = loads.words(cell, loads.compile_for(cell))
+    assert Path(words[0]).name.startswith("pool-")
+    assert words[words.index("--leave") + 1] == str(16 * MIB)
+    assert cell.processes_bytes == 100 * ((256 << 10) + (32 * MIB >> 9))
+    assert cell.machine().nodes[0].memory == 16 * MIB + KERNEL_SHARE + cell.processes_bytes // MIB * MIB
+    assert "--leave" not in loads.words(_by_policy(text)["all-slow"], loads.compile_for(cell))
 
 
 def test_no_recorded_command_carries_a_folder_of_who_ran_it() -> None:
@@ -119,6 +164,18 @@ def test_the_experiments_of_this_repository_can_be_read() -> None:
         ("seeds = [1, 2]", "seeds = [1]\noptions = 3", "options"),
         ("seeds = [1, 2]", "seeds = [1]\noptions.x = { 64M = 1 }", "options.x: has no value for 32M"),
         ("seeds = [1, 2]", "seeds = [1]\noptions.x = [1]", "options.x: [1]"),
+        ("seeds = [1, 2]", "seeds = [1]\nbeside = 3", "beside: write it as a table [beside]"),
+        ("seeds = [1, 2]", "seeds = [1]\nbeside.idel = 3", "beside: 'idel' is unknown; the keys are idle, ranges"),
+        ("seeds = [1, 2]", "seeds = [1]\nbeside.ranges = 3", "beside: it has neither idle nor busy"),
+        ("seeds = [1, 2]", "seeds = [1]\nbeside.idle = 20000", "beside.idle: 20000 is not a whole number"),
+        ("seeds = [1, 2]", "seeds = [1]\nbeside.busy_size = '5'", "beside.busy_size: 5 is not a number of pages"),
+        ("seeds = [1, 2]", "seeds = [1]\nbeside.busy_size = 'x'", "beside.busy_size: size 'x'"),
+        ("seeds = [1, 2]", "seeds = [1]\nbeside.page_cache = 1", "beside.page_cache: 1 is neither true nor false"),
+        (
+            "seeds = [1, 2]",
+            "seeds = [1]\nstart = 'first-touch'\nbeside.idle = 3",
+            'beside: its processes and page cache come before the load; it needs start = "slow"',
+        ),
         ('"terrace",', '"terace",', "policies: 'terace' is not one of"),
         ('"abench"', '"other"', "workload: 'other' is not one of"),
         ('"32M"', '"64 elephants"', "sizes: size '64 elephants'"),

@@ -29,6 +29,7 @@ ACTED: dict[str, tuple[dict[str, int], dict[str, float | None]]] = {
     "stock-1": ({"numa_pte_updates": 1}, {}),
     "stock-2": ({"numa_pte_updates": 1}, {}),
     "stock-2-early": ({"numa_pte_updates": 1}, {}),
+    "stock-2-tuned": ({"numa_pte_updates": 1}, {}),
     "damon": ({}, {}),
     "terrace": ({"mtier_looks": 1}, {}),
     "all-slow": ({}, {"final_share": 0.0}),
@@ -51,6 +52,7 @@ DID_NOT: list[tuple[str, dict[str, int], dict[str, float | None], tuple[int, ...
     ("stock-2-early", {"numa_pte_updates": 1}, {"scan_began_s": None}, (), "came not within the first second"),
     ("stock-2-early", {"numa_pte_updates": 1}, {"scan_began_s": EARLY_S + 0.01}, (), "came after 0.51 s"),
     ("stock-2-early", {}, {}, (), "scanned no page"),
+    ("stock-2-tuned", {"numa_pte_updates": 1}, {"scan_began_s": EARLY_S + 0.01}, (), "came after 0.51 s"),
     ("damon", {}, {"scan_insns": 0.0}, (), "kdamond did not run"),
     ("terrace", {}, {}, (), "promotion scanned nothing"),
     ("even", {}, {}, (9, 9, 9, 1), "not on all nodes alike"),
@@ -134,6 +136,17 @@ def test_early_is_earlier_than_stock() -> None:
     ((path, value),) = POLICIES["stock-2-early"].before(machine)
     assert path.endswith("scan_delay_ms")
     assert int(value) / 1e3 < EARLY_S < 1.0
+
+
+def test_tuned_settings_are_those_of_a_tenth_of_a_second() -> None:
+    machine = load_topology("bench-dram-cxl")
+    before = {Path(path).name: value for path, value in POLICIES["stock-2-tuned"].before(machine)}
+    assert before == {
+        "scan_delay_ms": "1",
+        "scan_period_min_ms": "100",
+        "scan_period_max_ms": "100",
+        "hot_threshold_ms": "100",
+    }
 
 
 def test_a_result_without_the_time_of_its_first_scan_is_refused() -> None:

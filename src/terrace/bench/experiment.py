@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from terrace.bench import loads
-from terrace.bench.cells import SPARE, Burst, Cell, Options, dram_text
+from terrace.bench.cells import SPARE, Beside, Burst, Cell, Options, dram_text
 from terrace.bench.policies import EVEN, POLICIES, machine_kind
 from terrace.errors import UsageError
 from terrace.files import parse_toml
@@ -41,7 +41,18 @@ _DEFAULTS: dict[str, Any] = {
     "kernel": "",
     "pin": True,
     "burst": {},
+    "beside": {},
 }
+# Defaults of a table [beside]; guest/crowd.c has the same.
+_BESIDE: dict[str, Any] = {
+    "idle": 0,
+    "ranges": 40,
+    "busy": 0,
+    "busy_size": "256K",
+    "busy_ms": 100,
+    "page_cache": False,
+}
+_MOST_BESIDE = 10_000
 _BURST_KEYS = ("workload", "size", "threads", "at_ms", "options")
 _KEYS = (*_NEEDED, *_DEFAULTS)
 
@@ -70,6 +81,7 @@ class Experiment:
     kernel: str = ""
     pin: bool = True
     burst: Burst | None = None
+    beside: Beside | None = None
 
     @property
     def file(self) -> Path:
@@ -106,6 +118,7 @@ class Experiment:
             kernel=self.kernel,
             pin=self.pin,
             burst=self.burst,
+            beside=self.beside,
         )
 
     def _options(self, size: int) -> Options:
@@ -211,6 +224,7 @@ class _Reader:
             kernel=self._word("kernel", KERNELS),
             pin=self._flag("pin"),
             burst=burst,
+            beside=self._beside(start),
         )
 
     def _text(self, key: str) -> str:
@@ -358,6 +372,40 @@ class _Reader:
             at_ms=inner._number("burst.at_ms", 0, 3_600_000),
             options=_words_of(inner._options([size], "burst.options"), size),
         )
+
+    def _beside(self, start: str) -> Beside | None:
+        """Read the table [beside]; None if there is none."""
+        table = self.table["beside"]
+        if not isinstance(table, dict):
+            raise self.error("beside", "write it as a table [beside]")
+        if not table:
+            return None
+        if unknown := sorted(set(table) - set(_BESIDE)):
+            raise self.error("beside", f"'{unknown[0]}' is unknown; the keys are {', '.join(_BESIDE)}")
+        if start != "slow":
+            raise self.error("beside", 'its processes and page cache come before the load; it needs start = "slow"')
+        inner = _Reader(self.file, {f"beside.{name}": value for name, value in {**_BESIDE, **table}.items()})
+        found = Beside(
+            idle=inner._number("beside.idle", 0, _MOST_BESIDE),
+            ranges=inner._number("beside.ranges", 1, 1000),
+            busy=inner._number("beside.busy", 0, _MOST_BESIDE),
+            busy_size=inner._bytes("beside.busy_size"),
+            busy_ms=inner._number("beside.busy_ms", 1, 3_600_000),
+            page_cache=inner._flag("beside.page_cache"),
+        )
+        if not (found.idle or found.busy or found.page_cache):
+            raise self.error("beside", "it has neither idle nor busy processes nor page_cache")
+        return found
+
+    def _bytes(self, key: str) -> int:
+        """Read a number of whole pages."""
+        try:
+            size = parse_size(self._text(key))
+        except UsageError as error:
+            raise self.error(key, str(error)) from error
+        if not size or size % 4096:
+            raise self.error(key, f"{self.table[key]} is not a number of pages of 4K")
+        return size
 
     def _options(self, sizes: Sequence[int], key: str = "options") -> tuple[tuple[str, Any], ...]:
         table = self.table[key]

@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from terrace.bench.cells import Burst, Cell, Options
+from terrace.bench.cells import Beside, Burst, Cell, Options
 from terrace.bench.policies import CGROUP, DEMOTION, EVEN, FAST_NODE, POLICIES, SLOW_NODE, machine_kind
 from terrace.lab.topology import Topology
-from terrace.lab.workloads import ALL_WORKLOADS, compile_ballast, compile_preset, find_workload
+from terrace.lab.workloads import (
+    ALL_WORKLOADS,
+    compile_ballast,
+    compile_crowd,
+    compile_pagecache,
+    compile_preset,
+    find_workload,
+)
 
 # Words that make a workload print what all others do.
 _FORM = {"abench": ("--json", "workload")}
@@ -22,7 +29,8 @@ _BURST_SAMPLE_MS = "60000"
 class Programs:
     """Compiled programs: the workload, with the words that belong to it, and what keeps fast memory short.
 
-    `preset` writes kernel files before all of these are started.
+    `preset` writes kernel files before all of these are started; `crowd` starts processes beside the
+    load, and `pagecache` fills the fast memory that is left.
     """
 
     workload: Path
@@ -30,6 +38,8 @@ class Programs:
     words: tuple[str, ...] = ()
     burst: Path | None = None
     preset: Path | None = None
+    crowd: Path | None = None
+    pagecache: Path | None = None
 
 
 def names() -> list[str]:
@@ -42,10 +52,12 @@ def compile_for(cell: Cell) -> Programs:
     program = find_workload(cell.workload)
     return Programs(
         program.compile(),
-        None if cell.fast_bytes is None else compile_ballast(),
+        None if cell.fast_bytes is None or program.processes else compile_ballast(),
         program.words(),
         find_workload(cell.burst.workload).compile() if cell.burst else None,
         compile_preset() if POLICIES[cell.policy].before(cell.machine()) else None,
+        compile_crowd() if cell.beside and cell.beside.idle + cell.beside.busy else None,
+        compile_pagecache() if cell.beside and cell.beside.page_cache and cell.fast_bytes is not None else None,
     )
 
 
@@ -82,9 +94,15 @@ def words(cell: Cell, programs: Programs, place: Path | None = None) -> list[str
     if cell.burst and programs.burst:
         command += ["--burst", str(programs.burst), "--burst-ms", str(cell.burst.at_ms)]
         command += ["--burst-words", " ".join(_burst_words(cell.burst, cell.seed))]
+    if cell.fast_bytes is not None and find_workload(cell.workload).processes:
+        command += ["--leave", str(cell.fast_bytes)]
+    if programs.pagecache is not None:
+        command = [str(programs.pagecache), "--node", str(FAST_NODE), "--", *command]
     if programs.ballast is not None:
         leave = ["--node", str(FAST_NODE), "--leave", str(cell.fast_bytes)]
         command = [str(programs.ballast), *leave, "--", *command]
+    if programs.crowd is not None and cell.beside:
+        command = [str(programs.crowd), *_crowd_words(cell.beside), "--", *command]
     before = POLICIES[cell.policy].before(machine)
     if programs.preset is not None and before:
         command = [str(programs.preset), *(f"{path}={value}" for path, value in before), "--", *command]
@@ -97,6 +115,12 @@ def _place_words(cell: Cell, machine: Topology) -> list[str]:
     if bound == "even":
         return ["--weights", ",".join("1" for _ in machine.nodes)]
     return ["--copies"] if bound == "copies" else []
+
+
+def _crowd_words(beside: Beside) -> list[str]:
+    idle = ["--idle", str(beside.idle), "--ranges", str(beside.ranges)]
+    busy = ["--busy", str(beside.busy), "--busy-size", str(beside.busy_size), "--busy-ms", str(beside.busy_ms)]
+    return [*idle, *busy, "--node", str(SLOW_NODE)]
 
 
 def _option_words(options: Options) -> list[str]:

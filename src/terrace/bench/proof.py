@@ -109,6 +109,7 @@ PROOFS: Mapping[str, Problem] = {
     "stock-1": _hint_scan,
     "stock-2": _hint_scan,
     "stock-2-early": _early_hint_scan,
+    "stock-2-tuned": _early_hint_scan,
     "damon": _kdamond,
     "terrace": _windows,
     "all-slow": _all_slow,
