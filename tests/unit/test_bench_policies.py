@@ -7,7 +7,7 @@ import pytest
 
 from terrace.bench import placement
 from terrace.bench.physical import node_ranges
-from terrace.bench.policies import POLICIES, RATE_MBPS
+from terrace.bench.policies import COLOURS, POLICIES, RATE_MBPS, TIERS
 from terrace.lab.topology import MIB, Topology, load_topology
 
 GIB = 1 << 30
@@ -33,6 +33,12 @@ def test_competitors_have_the_same_limit_and_demotion(name: str) -> None:
     settings = POLICIES[name].settings(_machine(GIB, GIB))
     assert ("/sys/kernel/mm/numa/demotion_enabled", "1") in settings
     assert any(value in (str(RATE_MBPS), str(RATE_MBPS * MIB)) for _, value in settings)
+
+
+def test_policies_for_machines_with_slow_memory_have_a_colour_each() -> None:
+    """A picture of a policy without one ended in a traceback."""
+    assert {name for name, policy in POLICIES.items() if TIERS in policy.machines} <= set(COLOURS)
+    assert len(set(COLOURS.values())) == len(COLOURS)
 
 
 def test_terrace_promotes_alone() -> None:

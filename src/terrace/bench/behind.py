@@ -130,8 +130,8 @@ def _reach(compared: Sequence[Compared], docs: str) -> list[str]:
         f"{verdicts.count(Verdict.UNCLEAR)}.",
         f"- They were measured {store.measured(ours)}, with {builds} build{'' if builds == 1 else 's'} of the Terrace "
         "kernel.",
-        f"- The other policies run with the settings that [bench]({docs}reference/bench.md#policies) lists; they are "
-        "not tuned.",
+        f"- The other policies run with the settings that [bench]({docs}reference/bench.md#policies) lists; only "
+        "stock-2-tuned is tuned.",
     ]
 
 

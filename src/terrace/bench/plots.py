@@ -12,23 +12,12 @@ from matplotlib.figure import Figure
 from terrace.bench import tables
 from terrace.bench.cells import SPARE
 from terrace.bench.experiment import Experiment
-from terrace.bench.policies import POLICIES
+from terrace.bench.policies import COLOURS, POLICIES
 from terrace.bench.scale import FIGURES, growth, per_gib
 from terrace.bench.tables import Document, Group
 from terrace.pictures import STYLE, save
 from terrace.units import format_size
 
-_COLOURS = {
-    "all-dram": "#333333",
-    "oracle": "#8a63b8",
-    "stock-0": "#b5b5b5",
-    "stock-1": "#5b8db8",
-    "stock-2": "#c96a28",
-    "stock-2-early": "#e0a070",
-    "damon": "#c2a11a",
-    "terrace": "#1b7f5c",
-    "all-slow": "#a33a3a",
-}
 _PERCENTILES = (("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999), ("max_ns", 1.0))
 _Panel = Callable[[Axes, Group], None]
 
@@ -78,7 +67,7 @@ def _gaps(axes: Axes, groups: Sequence[Group]) -> None:
                 spots.append(number + (place - (len(policies) - 1) / 2) * width)
                 values.append(100 * found.value)
                 halves.append(100 * (found.half or 0.0))
-        look = {"color": _COLOURS[policy], "label": policy, "ecolor": "#666666"}
+        look = {"color": COLOURS[policy], "label": policy, "ecolor": "#666666"}
         axes.bar(spots, values, width * 0.92, yerr=halves, capsize=2, **look)
         for spot, value in zip(spots, values, strict=True):
             offset = (0, 2) if value >= 0 else (0, -9)
@@ -103,7 +92,7 @@ def _scale(axes: Axes, groups: Sequence[Group], item: Experiment) -> None:
             if there:
                 line = growth(groups, policy, name)
                 label = f"{policy}, {who}" + (f" (exponent {line.slope:.2f})" if line else "")
-                axes.plot(*zip(*there, strict=True), dash, marker="o", color=_COLOURS[policy], label=label)
+                axes.plot(*zip(*there, strict=True), dash, marker="o", color=COLOURS[policy], label=label)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     sizes = [group.size / (1 << 20) for group in groups]
@@ -117,7 +106,7 @@ def _residency(axes: Axes, group: Group) -> None:
     for policy in _competitors(group):
         samples = group.good(policy)[0]["timeline_ms_share"]
         times = [ms / 1e3 for ms, _ in samples]
-        axes.plot(times, [100 * share for _, share in samples], color=_COLOURS[policy], label=policy, linewidth=1.5)
+        axes.plot(times, [100 * share for _, share in samples], color=COLOURS[policy], label=policy, linewidth=1.5)
     axes.set_xlabel("guest time, s", fontsize=8)
     axes.set_ylim(-2, 103)
 
@@ -128,7 +117,7 @@ def _hits(axes: Axes, group: Group) -> None:
         series = [step for step in group.good(policy)[0]["series_ms_fast_slow"] if step[1] + step[2]]
         times = [step[0] / 1e3 for step in series]
         shares = [100 * step[1] / (step[1] + step[2]) for step in series]
-        axes.plot(times, shares, color=_COLOURS[policy], linewidth=1.5)
+        axes.plot(times, shares, color=COLOURS[policy], linewidth=1.5)
     axes.set_xlabel("modelled time, s", fontsize=8)
     axes.set_ylim(-2, 103)
 
@@ -140,10 +129,10 @@ def _flow(axes: Axes, group: Group) -> None:
         up, down, moved = (
             _thousands(group, policy, name) for name in ("promoted_pages", "demoted_pages", "moved_pages")
         )
-        axes.bar(place, up, 0.7, color=_COLOURS[policy])
-        axes.bar(place, -down, 0.7, color=_COLOURS[policy], alpha=0.6)
+        axes.bar(place, up, 0.7, color=COLOURS[policy])
+        axes.bar(place, -down, 0.7, color=COLOURS[policy], alpha=0.6)
         if not up and not down and moved:
-            axes.bar(place, moved, 0.7, fill=False, edgecolor=_COLOURS[policy], linestyle="--")
+            axes.bar(place, moved, 0.7, fill=False, edgecolor=COLOURS[policy], linestyle="--")
             axes.annotate("either way", (place, moved), (0, 2), textcoords="offset points", ha="center", fontsize=7)
     axes.axhline(0, color="#333333", linewidth=0.8)
     axes.set_xticks(range(len(policies)), policies, rotation=30, ha="right")
@@ -163,7 +152,7 @@ def _latency(axes: Axes, group: Group) -> None:
             if found and found.value:
                 points.append((found.value / 1e3, max(1 - share, 1e-4)))
         if points:
-            axes.plot(*zip(*points, strict=True), marker=".", color=_COLOURS[policy], linewidth=1.2)
+            axes.plot(*zip(*points, strict=True), marker=".", color=COLOURS[policy], linewidth=1.2)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_yticks([0.5, 0.01, 0.001, 0.0001], ["50 %", "1 %", "0.1 %", "max"])

@@ -233,3 +233,16 @@ _TABLE = (
     Policy("lazy-fault-3", "lazy, cpuset.migrate_on_fault=3", "terrace", _follow(True, 3), machines=(EVEN,)),
 )
 POLICIES = {policy.name: policy for policy in _TABLE}
+#: Colours in pictures, of the policies for machines with slow memory.
+COLOURS = {
+    "all-dram": "#333333",
+    "oracle": "#8a63b8",
+    "stock-0": "#b5b5b5",
+    "stock-1": "#5b8db8",
+    "stock-2": "#c96a28",
+    "stock-2-early": "#e0a070",
+    "stock-2-tuned": "#d9b36c",
+    "damon": "#c2a11a",
+    "terrace": "#1b7f5c",
+    "all-slow": "#a33a3a",
+}
