@@ -168,7 +168,7 @@ def test_the_experiments_of_this_repository_can_be_read() -> None:
         ("seeds = [1, 2]", "seeds = [1]\noptions.x = { 64M = 1 }", "options.x: has no value for 32M"),
         ("seeds = [1, 2]", "seeds = [1]\noptions.x = [1]", "options.x: [1]"),
         ("seeds = [1, 2]", "seeds = [1]\nbeside = 3", "beside: write it as a table [beside]"),
-        ("seeds = [1, 2]", "seeds = [1]\nbeside.idel = 3", "beside: 'idel' is unknown; the keys are idle, ranges"),
+        ("seeds = [1, 2]", "seeds = [1]\nbeside.idles = 3", "beside: 'idles' is unknown; the keys are idle, ranges"),
         ("seeds = [1, 2]", "seeds = [1]\nbeside.ranges = 3", "beside: it has neither idle nor busy"),
         ("seeds = [1, 2]", "seeds = [1]\nbeside.idle = 20000", "beside.idle: 20000 is not a whole number"),
         ("seeds = [1, 2]", "seeds = [1]\nbeside.busy_size = '5'", "beside.busy_size: 5 is not a number of pages"),
