@@ -14,7 +14,6 @@
 
 #include "node_fill.h"
 
-#define NO_COMMAND	127
 
 /* Keep the OOM killer from the process that holds the memory; only root can lower the score. */
 static void protect(const char *score)
@@ -25,19 +24,9 @@ static void protect(const char *score)
 		close(fd);
 }
 
-static int run(char **argv)
+static void unprotect(void)
 {
-	pid_t pid = fork();
-
-	if (pid < 0)
-		tg_die(TG_EXIT_FAILED, "fork: %s", strerror(errno));
-	if (!pid) {
-		protect("0");
-		execvp(argv[0], argv);
-		fprintf(stderr, "ballast: %s: %s\n", argv[0], strerror(errno));
-		_exit(NO_COMMAND);
-	}
-	return tg_wait(pid);
+	protect("0");
 }
 
 int main(int argc, char **argv)
@@ -71,5 +60,5 @@ int main(int argc, char **argv)
 		tg_die(TG_EXIT_USAGE, "--node, --leave and a command are needed; try --help");
 	protect("-1000");
 	tg_node_fill(node, leave);
-	return run(argv + optind);
+	return tg_run(argv + optind, unprotect);
 }

@@ -19,7 +19,6 @@
 
 #define PAGE		4096u
 #define RANGE		(2u << 20)
-#define NO_COMMAND	127
 #define MOST		10000u
 
 static uint64_t nr_idle, nr_ranges = 40, nr_busy, busy_size = 256 << 10, busy_ms = 100;
@@ -131,20 +130,6 @@ static uint64_t stop_all(uint64_t ns)
 	return missing;
 }
 
-static int run(char **argv)
-{
-	pid_t pid = fork();
-
-	if (pid < 0)
-		tg_die(TG_EXIT_FAILED, "fork: %s", strerror(errno));
-	if (!pid) {
-		execvp(argv[0], argv);
-		fprintf(stderr, "crowd: %s: %s\n", argv[0], strerror(errno));
-		_exit(NO_COMMAND);
-	}
-	return tg_wait(pid);
-}
-
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -194,7 +179,7 @@ int main(int argc, char **argv)
 		tg_die(TG_EXIT_USAGE, "--idle or --busy, and a command are needed; try --help");
 	start_all();
 	began = tg_clock_ns(CLOCK_MONOTONIC);
-	code = run(argv + optind);
+	code = tg_run(argv + optind, NULL);
 	missing = stop_all(tg_clock_ns(CLOCK_MONOTONIC) - began);
 	if (missing && !code)
 		tg_die(TG_EXIT_FAILED, "%llu of %llu processes ended early or never ran", (unsigned long long)missing,

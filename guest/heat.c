@@ -22,11 +22,6 @@ static uint64_t theta_milli = 990, hot_percent = 25, hot_share = 90, write_perce
 static uint64_t hot_pages, stride, half;
 static struct wl_zipf ranks;
 
-static uint64_t common_divisor(uint64_t x, uint64_t y)
-{
-	return y ? common_divisor(y, x % y) : x;
-}
-
 /* How far the hot set has come by operation @op of a thread that has @last of them. */
 static uint64_t drifted(uint64_t op, uint64_t last)
 {
@@ -89,8 +84,7 @@ static void check(void)
 
 static void prepare(void)
 {
-	for (stride = wl_pages * 618 / 1000 | 1; common_divisor(wl_pages, stride) != 1; )
-		stride += 2;
+	stride = wl_stride(wl_pages);
 	half = wl_pages / 2;
 	wl_zipf_make(&ranks, load == TENANTS ? half : wl_pages, theta_milli);
 	wl_pages_fill();

@@ -18,6 +18,8 @@
 #define STEP		(1u << 20)
 #define CLOSE_ENOUGH	(256u << 10)
 #define FILE_SIZE	(1ull << 40)
+/* Reads in a row that add nothing: reclaim takes as much as is read. */
+#define MOST_IDLE	8u
 
 /* Page cache of a node in bytes, that of tmpfs excluded. */
 static uint64_t cached(int node)
@@ -64,15 +66,19 @@ static bool is_full(int node)
 static void fill(int node, uint64_t size)
 {
 	static char buffer[STEP];
-	uint64_t before = cached(node);
+	uint64_t before = cached(node), now, most = before;
+	unsigned int idle = 0;
 	int fd = make_file(), err = tg_bind_task_memory(node);
 
 	if (err)
 		tg_die(TG_EXIT_FAILED, "binding to node %d: %s", node, strerror(-err));
-	for (off_t at = 0; size ? cached(node) < before + size : !is_full(node); at += STEP) {
+	for (off_t at = 0; size ? most < before + size : !is_full(node) && idle < MOST_IDLE; at += STEP) {
 		if (pread(fd, buffer, STEP, at) != (ssize_t)STEP)
 			tg_die(TG_EXIT_FAILED, "reading the file: %s", strerror(errno));
-		if (size && is_full(node))
+		now = cached(node);
+		idle = now > most ? 0 : idle + 1;
+		most = now > most ? now : most;
+		if (size && most < before + size && (is_full(node) || idle == MOST_IDLE))
 			tg_die(TG_EXIT_USAGE, "--size: node %d is full with %llu bytes of page cache", node,
 			       (unsigned long long)(cached(node) - before));
 	}

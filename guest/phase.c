@@ -24,11 +24,6 @@ static struct {
 	uint32_t fast, known;	/* of the hot set, in its last sample */
 } phases[MAX_PHASES];
 
-static uint64_t common_divisor(uint64_t x, uint64_t y)
-{
-	return y ? common_divisor(y, x % y) : x;
-}
-
 /* The first thread to come to a phase notes when it began. */
 static void begin_phase(uint64_t phase)
 {
@@ -146,8 +141,7 @@ static void prepare(void)
 {
 	stride = 1;
 	if (layout == SCATTERED)
-		for (stride = wl_pages * 618 / 1000 | 1; common_divisor(wl_pages, stride) != 1; )
-			stride += 2;
+		stride = wl_stride(wl_pages);
 	wl_pages_fill();
 }
 

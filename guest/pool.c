@@ -21,7 +21,7 @@
 #include "wl_zipf.h"
 
 #define MOST_BACKENDS	4000u
-#define DEAD_S		10
+#define CHECK_S		10
 
 /* Shared by a thread and its backend. */
 struct desk {
@@ -35,11 +35,6 @@ static struct wl_zipf ranks;
 static struct desk *desks;
 static pid_t backend[MOST_BACKENDS];
 
-static uint64_t common_divisor(uint64_t x, uint64_t y)
-{
-	return y ? common_divisor(y, x % y) : x;
-}
-
 /* Give the turn to the other side. */
 static void pass(struct desk *d, uint32_t turn)
 {
@@ -47,13 +42,14 @@ static void pass(struct desk *d, uint32_t turn)
 	syscall(SYS_futex, &d->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Wait for the turn; false if nothing came for DEAD_S. */
-static bool await(struct desk *d, uint32_t turn)
+/* Wait for the turn, however long; false if @other, a child, has ended instead. 0: no child. */
+static bool await(struct desk *d, uint32_t turn, pid_t other)
 {
-	struct timespec most = { DEAD_S, 0 };
+	struct timespec most = { CHECK_S, 0 };
 
 	while (__atomic_load_n(&d->turn, __ATOMIC_ACQUIRE) != turn)
-		if (syscall(SYS_futex, &d->turn, FUTEX_WAIT, !turn, &most, NULL, 0) && errno == ETIMEDOUT)
+		if (syscall(SYS_futex, &d->turn, FUTEX_WAIT, !turn, &most, NULL, 0) && errno == ETIMEDOUT &&
+		    other && waitpid(other, NULL, WNOHANG))
 			return false;
 	return true;
 }
@@ -103,8 +99,7 @@ static void __attribute__((noreturn)) be_backend(unsigned int number)
 		own[i / 8] = 0;
 	for (;;) {
 		pass(d, 0);
-		while (!await(d, 1))
-			;
+		await(d, 1, 0);
 		serve(d, thread, own);
 		sum = 0;
 		for (uint64_t i = 0; i < own_size; i += WL_PAGE)
@@ -152,15 +147,14 @@ static void start_backends(void)
 		if (!backend[i])
 			be_backend(i);
 		/* Started one by one: page faults of all backends at once would contend for locks. */
-		if (!await(&desks[i], 0))
+		if (!await(&desks[i], 0, backend[i]))
 			tg_die(TG_EXIT_FAILED, "backend %u did not start", i);
 	}
 }
 
 static void prepare(void)
 {
-	for (stride = wl_pages * 618 / 1000 | 1; common_divisor(wl_pages, stride) != 1; )
-		stride += 2;
+	stride = wl_stride(wl_pages);
 	wl_zipf_make(&ranks, wl_pages, theta_milli);
 	wl_pages_fill();
 	start_backends();
@@ -179,8 +173,8 @@ static void work(struct wl_worker *w)
 
 		d->count = n;
 		pass(d, 1);
-		if (!await(d, 0))
-			tg_die(TG_EXIT_FAILED, "backend %u does not answer", number);
+		if (!await(d, 0, backend[number]))
+			tg_die(TG_EXIT_FAILED, "backend %u has ended", number);
 	}
 }
 

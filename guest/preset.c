@@ -12,12 +12,9 @@
 #define _GNU_SOURCE
 #include "terrace_guest.h"
 
-#define NO_COMMAND	127
-
 int main(int argc, char **argv)
 {
 	int command = 1;
-	pid_t pid;
 
 	while (command < argc && strcmp(argv[command], "--"))
 		command++;
@@ -28,14 +25,5 @@ int main(int argc, char **argv)
 			tg_die(TG_EXIT_USAGE, "'%s' is not PATH=VALUE", argv[i]);
 	for (int i = 1; i < command; i++)
 		tg_set_knob(argv[i], "setting");
-	argv += command + 1;
-	pid = fork();
-	if (pid < 0)
-		tg_die(TG_EXIT_FAILED, "fork: %s", strerror(errno));
-	if (!pid) {
-		execvp(argv[0], argv);
-		fprintf(stderr, "preset: %s: %s\n", argv[0], strerror(errno));
-		_exit(NO_COMMAND);
-	}
-	return tg_wait(pid);
+	return tg_run(argv + command + 1, NULL);
 }

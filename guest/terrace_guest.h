@@ -149,6 +149,25 @@ static inline int tg_wait(pid_t pid)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+#define TG_NO_COMMAND	127
+
+/* Run a program, in a child that calls @first before (or NULL). Returns what tg_wait() does. */
+static inline int tg_run(char **argv, void (*first)(void))
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		tg_die(TG_EXIT_FAILED, "fork: %s", strerror(errno));
+	if (!pid) {
+		if (first)
+			first();
+		execvp(argv[0], argv);
+		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, argv[0], strerror(errno));
+		_exit(TG_NO_COMMAND);
+	}
+	return tg_wait(pid);
+}
+
 /* The node list that the kernel wrote to @path, such as "0,2-3": sets @in[node]; false if there is none. */
 static inline bool tg_read_nodes(const char *path, bool in[TG_MAX_NODES])
 {

@@ -101,6 +101,21 @@ static inline uint64_t wl_below(uint64_t random, uint64_t limit)
 	return (random >> 32) * limit >> 32;
 }
 
+static inline uint64_t wl_common_divisor(uint64_t x, uint64_t y)
+{
+	return y ? wl_common_divisor(y, x % y) : x;
+}
+
+/* A step with which i * step mod @pages is a permutation of the pages. */
+static inline uint64_t wl_stride(uint64_t pages)
+{
+	uint64_t stride = pages * 618 / 1000 | 1;
+
+	while (wl_common_divisor(pages, stride) != 1)
+		stride += 2;
+	return stride;
+}
+
 /* ---- the arena ---- */
 
 struct wl_placement {

@@ -43,7 +43,7 @@ _DEFAULTS: dict[str, Any] = {
     "burst": {},
     "beside": {},
 }
-# Defaults of a table [beside]; guest/crowd.c has the same.
+# The defaults of [beside] and of guest/crowd.c are the same.
 _BESIDE: dict[str, Any] = {
     "idle": 0,
     "ranges": 40,
@@ -374,7 +374,7 @@ class _Reader:
         )
 
     def _beside(self, start: str) -> Beside | None:
-        """Read the table [beside]; None if there is none."""
+        """Read the table [beside], if the file has one."""
         table = self.table["beside"]
         if not isinstance(table, dict):
             raise self.error("beside", "write it as a table [beside]")
