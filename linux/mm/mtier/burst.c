@@ -517,7 +517,7 @@ static bool mtier_burst_draw(struct mtier_round *r, bool asked)
 
 	mtier_burst_sweep(&sum, asked);
 	mutex_lock(&mtier_burst_lock);
-	mtier_machine_read(&b->machine, sum.ranges[MTIER_LOW]);
+	mtier_machine_read(&b->machine, sum.pages[MTIER_LOW]);
 	if (asked)
 		mtier_place_hurry(&b->place, &b->machine);
 	mutex_unlock(&mtier_burst_lock);

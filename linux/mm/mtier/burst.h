@@ -101,6 +101,7 @@ struct mtier_part {
  * @routes: the routes, which all bursts share
  * @nr: number of ranges
  * @drawn: number of ranges sampled for each tier
+ * @expected: estimate of their pages on that tier, by the last sweep
  * @files: pages of files that are scanned in this burst
  * @tables: page tables of other mappers that were scanned in this burst
  * @low_only: all slow memory fits into the fast tier, so of the fast tier only
@@ -116,25 +117,25 @@ struct mtier_watch {
 	struct mtier_routes *routes;
 	unsigned int nr;
 	unsigned int drawn[MTIER_SIDES];
+	u64 expected[MTIER_SIDES];
 	struct mtier_file_set files;
 	struct mtier_table_set tables;
 	bool low_only;
 };
 
-/* Flags of a range, in the low bits of its address; see sweep.c. */
-#define MTIER_RANGE_TOP		BIT(MTIER_TOP)
-#define MTIER_RANGE_LOW		BIT(MTIER_LOW)
-
 /**
  * struct mtier_sample_sum - ranges that can be drawn
  * @ranges: number of ranges for each tier
- * @weight: sum of the ranges; those for the slow tier are weighted with the scan scale
- *	of their address space
+ * @pages: estimate of their pages on that tier
+ * @weight: sum of the weights of all address spaces
+ * @weight_each: the same if all ranges have the same weight
  * @now: time for which that is true
  */
 struct mtier_sample_sum {
 	unsigned long ranges[MTIER_SIDES];
+	u64 pages[MTIER_SIDES];
 	u64 weight[MTIER_SIDES];
+	u64 weight_each[MTIER_SIDES];
 	ktime_t now;
 };
 
@@ -211,7 +212,7 @@ struct mtier_why_of {
  * @seen: statistics
  * @fixed: Q16 share of the pages of a tier that may not migrate
  * @in_use: ranges in use with slow pages
- * @per_range: slow pages that may migrate in a range that was drawn for them
+ * @per_range: slow pages that may migrate for each MTIER_RANGE_PAGES that a sweep expects
  * @margin: Q16 hotness threshold: access probability of the last page that fits
  *	into the fast tier
  * @gain_ns: gain of the last burst
@@ -470,7 +471,7 @@ void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s);
 void mtier_machine_fixed(const struct mtier_seen *seen);
 void mtier_machine_per_range(const struct mtier_watch *watch,
 			     const struct mtier_seen *seen);
-void mtier_machine_read(struct mtier_place_machine *m, unsigned long ranges);
+void mtier_machine_read(struct mtier_place_machine *m, u64 pages);
 void mtier_machine_move_ns(struct mtier_place_machine *m, u64 ns,
 			   unsigned long pages);
 bool mtier_machine_any_low(void);

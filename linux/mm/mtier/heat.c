@@ -201,11 +201,10 @@ static void mtier_heat_line(struct seq_file *m, struct mtier_slot *slot, u32 sid
 	seq_putc(m, '\n');
 }
 
-/* Has a sweep listed the ranges of an address space? Then its slow memory in use is known. */
+/* Check whether the slow memory in use is known: a sweep has visited the address space. */
 static bool mtier_heat_swept(const struct mtier_heat *heat, u32 side)
 {
-	return side == MTIER_LOW &&
-	       (heat->ranges[MTIER_TOP] || heat->ranges[MTIER_LOW]);
+	return side == MTIER_LOW && heat->swept;
 }
 
 /*

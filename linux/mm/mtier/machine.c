@@ -97,10 +97,11 @@ static void mtier_machine_pages(struct mtier_place_machine *m, int nid)
 }
 
 /* Reduce the slow pages to those in ranges that are in use. */
-static void mtier_machine_in_use(struct mtier_place_machine *m, unsigned long ranges)
+static void mtier_machine_in_use(struct mtier_place_machine *m, u64 pages)
 {
 	u64 all = mtier_place_slow_pages(m);
-	u64 used = min(all, (u64)ranges * mtier_burst.per_range);
+	u64 used = min(all, mul_u64_u32_div(pages, mtier_burst.per_range,
+					    MTIER_RANGE_PAGES));
 	u32 g;
 
 	for (g = 0; all && g < MTIER_GROUPS; g++)
@@ -109,27 +110,30 @@ static void mtier_machine_in_use(struct mtier_place_machine *m, unsigned long ra
 }
 
 /**
- * mtier_machine_per_range() - Learn how many slow pages a range has that is in use.
+ * mtier_machine_per_range() - Learn how many of the slow pages that sweeps expect may
+ * migrate.
  * @watch: the sample of a burst
  * @seen: statistics of the burst
  */
 void mtier_machine_per_range(const struct mtier_watch *watch,
 			     const struct mtier_seen *seen)
 {
-	u32 drawn = watch->drawn[MTIER_LOW];
+	u64 expected = watch->expected[MTIER_LOW], now;
 
 	lockdep_assert_held(&mtier_burst_lock);
-	if (drawn)
-		mtier_burst.per_range = (mtier_burst.per_range + 1 +
-			div_u64(seen->pages[MTIER_LOW], drawn)) / 2;
+	if (!expected)
+		return;
+	now = div64_u64(seen->pages[MTIER_LOW] * MTIER_RANGE_PAGES, expected);
+	now = min_t(u64, now, 2 * MTIER_RANGE_PAGES);
+	mtier_burst.per_range = (mtier_burst.per_range + 1 + now) / 2;
 }
 
 /**
  * mtier_machine_read() - Read the state of the machine.
  * @m: filled; what was learned of it stays
- * @ranges: number of ranges in use that have slow pages
+ * @pages: estimate of the slow pages in ranges in use
  */
-void mtier_machine_read(struct mtier_place_machine *m, unsigned long ranges)
+void mtier_machine_read(struct mtier_place_machine *m, u64 pages)
 {
 	struct mtier_pool fast = { .nodes = mtier_nodes_fast() };
 	nodemask_t slow = mtier_nodes_slow();
@@ -144,7 +148,7 @@ void mtier_machine_read(struct mtier_place_machine *m, unsigned long ranges)
 		mtier_machine_pages(m, nid);
 	for (g = 0; g < MTIER_GROUPS; g++)
 		m->pages[g] = mtier_machine_movable(g, m->pages[g]);
-	mtier_machine_in_use(m, ranges);
+	mtier_machine_in_use(m, pages);
 	m->free = mtier_pool_free(&fast);
 	m->share_most = READ_ONCE(mtier_conf.cpu_percent) * MTIER_Q16 / 100;
 	if (!m->move_ns)

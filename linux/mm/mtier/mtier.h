@@ -129,16 +129,22 @@ static inline bool mtier_mm_promotes(const struct mm_struct *mm)
  * struct mtier_sample_side - the ranges of an address space that a tier is sampled from
  * @nr: number of them
  * @next: index in the list from which on they are drawn next
+ * @drawn: number of ranges drawn since the list was made
+ * @pages: estimate of their pages on that tier
  */
 struct mtier_sample_side {
 	unsigned int nr;
 	unsigned int next;
+	unsigned int drawn;
+	u64 pages;
 };
 
 /**
  * struct mtier_sample - list of the ranges of an address space
- * @at: address of each range, with its flags, in the order in which they are drawn
+ * @at: entries of the ranges with pages to promote or to demote, in the order in which they
+ *	are drawn
  * @nr: number of entries in @at
+ * @listed: number of ranges that were listed, with and without such pages
  * @side: those for each tier
  * @salt: number that the order depends on
  * @ran_ns: CPU time that the process had used before the last sweep; 0 if not known
@@ -147,6 +153,7 @@ struct mtier_sample_side {
 struct mtier_sample {
 	unsigned long *at;
 	unsigned int nr;
+	unsigned int listed;
 	struct mtier_sample_side side[MTIER_SIDES];
 	u32 salt;
 	u64 ran_ns;
@@ -155,10 +162,12 @@ struct mtier_sample {
 
 /**
  * struct mtier_heat - the working set of an address space, from samples
+ * @swept: a sweep has visited it
  * @ranges: number of ranges that each tier is sampled from, by the last sweep
  * @tier: sums of the samples, by tier
  */
 struct mtier_heat {
+	bool swept;
 	u32 ranges[MTIER_SIDES];
 	struct mtier_wset tier[MTIER_SIDES];
 };

@@ -4,12 +4,14 @@
  *
  * A burst scans a part of the memory that has to represent the rest. Pages to promote
  * are looked for in ranges that are in use and have pages on the slow tier. Pages to
- * demote are looked for in all other ranges, and in those with pages on the fast tier.
- * sweep.c finds out which are which. So the ranges that nobody uses take no scan time
- * from those in use below, however many there are.
+ * demote are looked for in ranges with pages on the fast tier. sweep.c finds out which
+ * are which. So ranges that nobody uses take no scan time from those in use, however many
+ * there are.
  *
- * For each tier, a burst draws from each address space in proportion to its share of
- * the ranges. Within an address space the order is random, and each range is drawn
+ * For each tier, a burst draws from each address space in proportion to its share of the
+ * pages on that tier, which a sweep estimates. So hundreds of processes with a few pages
+ * in each of their ranges do not hide one that has much memory. If all ranges can be
+ * drawn, all are. Within an address space the order is random, and each range is drawn
  * once before any is drawn again: the ranges are sorted by a hash of their address,
  * and a cursor for each tier says which is next. So a new list goes on where the old
  * one was.
@@ -72,13 +74,50 @@ static void mtier_sample_order(const struct mtier_sample *s,
 }
 
 /*
+ * Complete the entries that were not read with the pages that they had in the old list,
+ * and leave out those without pages. Both lists are in the order in which they are drawn.
+ */
+static void mtier_sample_complete(struct mtier_sample *s, const struct mtier_sample *old)
+{
+	unsigned int i, was = 0, nr = 0;
+
+	for (i = 0; i < s->nr; i++) {
+		unsigned long at = s->at[i], then;
+
+		while (was < old->nr && mtier_sample_before(old->at[was], at, s->salt))
+			was++;
+		then = was < old->nr ? old->at[was] : 0;
+		if (at & MTIER_RANGE_UNREAD && !((at ^ then) & PMD_MASK))
+			at = mtier_range_merge(at, mtier_range_only(then,
+								    MTIER_RANGE_TOP));
+		if (mtier_range_sides(at))
+			s->at[nr++] = at & ~MTIER_RANGE_UNREAD;
+	}
+	s->nr = nr;
+}
+
+/* Count the ranges and pages of a list, by tier. */
+static void mtier_sample_count(struct mtier_sample *s)
+{
+	unsigned int i, pages;
+	u32 side;
+
+	for (i = 0; i < s->nr; i++)
+		for (side = 0; side < MTIER_SIDES; side++) {
+			pages = mtier_range_pages(s->at[i], side);
+			s->side[side].nr += !!pages;
+			s->side[side].pages += pages;
+		}
+}
+
+/*
  * Set the cursors of a new list to where those of the old one are. At first they are half
  * a round apart: a range that both tiers are sampled from is not drawn twice at once.
  */
 static void mtier_sample_resume(struct mtier_sample *s,
 				const struct mtier_sample *old)
 {
-	unsigned int i, side;
+	unsigned int side;
 
 	for (side = 0; side < MTIER_SIDES; side++) {
 		unsigned int was = old->side[side].next, next = 0;
@@ -89,8 +128,6 @@ static void mtier_sample_resume(struct mtier_sample *s,
 		       mtier_sample_before(s->at[next], old->at[was], s->salt))
 			next++;
 		s->side[side].next = next;
-		for (i = 0; i < s->nr; i++)
-			s->side[side].nr += !!(s->at[i] & BIT(side));
 	}
 }
 
@@ -114,22 +151,25 @@ bool mtier_sample_sort(struct mtier_sample *s, const struct mtier_sample *old)
 	mtier_sample_order(s, s->at, at);
 	kvfree(s->at);
 	s->at = at;
+	mtier_sample_complete(s, old);
+	mtier_sample_count(s);
 	mtier_sample_resume(s, old);
 	return true;
 }
 
-/* Draw the next @nr ranges for a tier, of at least as many, with their flags. */
+/* Draw the next @nr ranges for a tier, of at least as many: get their entries. */
 static void mtier_sample_take(struct mtier_sample *s, u32 side,
 			      unsigned long *at, unsigned int nr)
 {
 	unsigned int *next = &s->side[side].next;
 	unsigned long range;
 
+	s->side[side].drawn += nr;
 	while (nr) {
 		if (*next >= s->nr)
 			*next = 0;
 		range = s->at[(*next)++];
-		if (!(range & BIT(side)))
+		if (!mtier_range_pages(range, side))
 			continue;
 		*at++ = range;
 		nr--;
@@ -160,12 +200,23 @@ static unsigned int mtier_sample_nr(const struct mtier_slot *slot, u32 side)
 	return slot->sample.side[side].nr;
 }
 
-/* Weight of an address space: its ranges, for the slow tier times its scan scale. */
-static u64 mtier_sample_weight(const struct mtier_slot *slot, u32 side)
+/* The same for the pages of these ranges on the tier. */
+static u64 mtier_sample_pages(const struct mtier_slot *slot, u32 side)
 {
-	u64 nr = mtier_sample_nr(slot, side);
+	return mtier_sample_nr(slot, side) ? slot->sample.side[side].pages : 0;
+}
 
-	return side == MTIER_LOW ? nr * READ_ONCE(slot->mm->mtier_scan_scale) : nr;
+/* Scale a weight for the slow tier with the scan scale of the address space. */
+static u64 mtier_sample_scale(const struct mtier_slot *slot, u32 side, u64 weight)
+{
+	return side == MTIER_LOW ? weight * READ_ONCE(slot->mm->mtier_scan_scale) : weight;
+}
+
+/* Weight of an address space: its pages on the tier, or its ranges with @each. */
+static u64 mtier_sample_weight(const struct mtier_slot *slot, u32 side, bool each)
+{
+	return mtier_sample_scale(slot, side, each ? mtier_sample_nr(slot, side) :
+						     mtier_sample_pages(slot, side));
 }
 
 /**
@@ -186,35 +237,34 @@ void mtier_sample_sum(struct mtier_sample_sum *sum, ktime_t now)
 			continue;
 		for (side = 0; side < MTIER_SIDES; side++) {
 			sum->ranges[side] += mtier_sample_nr(slot, side);
-			sum->weight[side] += mtier_sample_weight(slot, side);
+			sum->pages[side] += mtier_sample_pages(slot, side);
+			sum->weight[side] += mtier_sample_weight(slot, side, false);
+			sum->weight_each[side] += mtier_sample_weight(slot, side, true);
 		}
 	}
 }
 
-static int mtier_sample_cmp(const void *a, const void *b)
-{
-	unsigned long x = *(const unsigned long *)a;
-	unsigned long y = *(const unsigned long *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /*
- * Split addresses and flags. A range drawn for both tiers is one range. Each is scanned
- * for all of its tiers that are @sampled: it costs no more.
+ * Split entries into addresses and tiers. A range drawn for both tiers is one range. Each
+ * is scanned for all of its tiers that are @sampled: it costs no more.
  */
 static unsigned int mtier_sample_merge(struct mtier_watch *w, unsigned int nr, u8 sampled)
 {
 	u8 *sides = w->sides + w->nr;
 	unsigned long *at = w->at + w->nr;
 	unsigned int i, out = 0;
+	u32 side;
 
 	for (i = 0; i < nr; i++) {
 		if (out && at[out - 1] == (at[i] & PMD_MASK))
 			continue;
-		sides[out] = at[i] & sampled;
-		w->drawn[MTIER_LOW] += !!(sides[out] & MTIER_RANGE_LOW);
-		w->drawn[MTIER_TOP] += !!(sides[out] & MTIER_RANGE_TOP);
+		sides[out] = mtier_range_sides(at[i]) & sampled;
+		for (side = 0; side < MTIER_SIDES; side++) {
+			if (!(sides[out] & BIT(side)))
+				continue;
+			w->drawn[side]++;
+			w->expected[side] += mtier_range_pages(at[i], side);
+		}
 		at[out++] = at[i] & PMD_MASK;
 	}
 	return out;
@@ -238,7 +288,7 @@ static void mtier_sample_add(struct mtier_watch *w, struct mtier_slot *slot,
 		drawn += nr[side];
 	}
 	/* A page table walk proceeds in address order. */
-	sort(at, drawn, sizeof(*at), mtier_sample_cmp, NULL);
+	sort(at, drawn, sizeof(*at), mtier_range_cmp, NULL);
 	drawn = mtier_sample_merge(w, drawn, sampled);
 	mtier_slot_get(slot);
 	w->part[w->nr_parts++] = (struct mtier_part) {
@@ -256,6 +306,7 @@ static void mtier_sample_add(struct mtier_watch *w, struct mtier_slot *slot,
  * @total: weight of all address spaces
  * @sum: weight of the address spaces visited
  * @mark: random offset of the points
+ * @each: all ranges have the same weight
  */
 struct mtier_deal {
 	unsigned long want;
@@ -263,6 +314,7 @@ struct mtier_deal {
 	u64 total;
 	u64 sum;
 	u64 mark;
+	bool each;
 };
 
 /*
@@ -285,13 +337,19 @@ static unsigned int mtier_deal_share(struct mtier_deal *d, u64 weight,
 	return nr;
 }
 
-static struct mtier_deal mtier_deal(unsigned long want, u64 total)
+/* If all ranges of the tier are wanted, they have the same weight. */
+static struct mtier_deal mtier_deal(const struct mtier_sample_sum *sum, u32 side,
+				    unsigned long want)
 {
+	bool each = want >= sum->ranges[side];
+	u64 total = each ? sum->weight_each[side] : sum->weight[side];
+
 	return (struct mtier_deal) {
 		.want = want,
 		.left = want,
 		.total = total,
 		.mark = total ? get_random_u64() % total : 0,
+		.each = each,
 	};
 }
 
@@ -309,7 +367,8 @@ static void mtier_sample_deal(struct mtier_watch *w,
 			continue;
 		for (side = 0; side < MTIER_SIDES; side++)
 			nr[side] = mtier_deal_share(&deal[side],
-						    mtier_sample_weight(slot, side),
+						    mtier_sample_weight(slot, side,
+									deal[side].each),
 						    mtier_sample_nr(slot, side));
 		if (nr[MTIER_TOP] || nr[MTIER_LOW])
 			mtier_sample_add(w, slot, nr);
@@ -330,9 +389,8 @@ static void mtier_sample_divide(struct mtier_deal deal[MTIER_SIDES],
 	unsigned long low = min(sum->ranges[MTIER_LOW],
 				want - min(top, want / 2));
 
-	deal[MTIER_LOW] = mtier_deal(low, sum->weight[MTIER_LOW]);
-	deal[MTIER_TOP] = mtier_deal(min(top, want - low),
-				     sum->weight[MTIER_TOP]);
+	deal[MTIER_LOW] = mtier_deal(sum, MTIER_LOW, low);
+	deal[MTIER_TOP] = mtier_deal(sum, MTIER_TOP, min(top, want - low));
 }
 
 static int mtier_sample_alloc(struct mtier_watch *w, unsigned long want)

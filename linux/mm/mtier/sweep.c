@@ -9,17 +9,20 @@
  *
  * A sweep visits each address space whose threads have run since the last sweep, and
  * makes the list of its ranges anew, with 8 bytes for each. Nothing can be in use in
- * the others. Of a range in use a few page table entries are read, to see on which
- * tier its pages are. sample.c draws from these lists.
+ * the others. sample.c draws from these lists.
  *
- * A range has two flags:
+ * A range is listed for one tier or both, with an estimate of its pages (peek.c):
  *
- *   LOW	in use, with pages on a slow tier: it may hold pages to promote
- *   TOP	not in use, or with pages on a tier that has a slower one below it: it may hold
- *	pages to demote
+ *   LOW	in use, with pages on a slow tier: pages to promote
+ *   TOP	with pages on a tier that has a slower one below it: pages to demote
  *
- * Ranges of a process with scan scale 0 do not get the flag LOW. A part of a file that
- * such a process uses is listed for LOW by another mapper that uses it.
+ * All ranges in use are read for that. Of the others, which are many, one in
+ * MTIER_READ_IDLE is read in a sweep; the rest have the same pages as in the list before.
+ * All ranges of a process that does not run are read when those with pages to demote were
+ * drawn, and may be empty.
+ *
+ * Ranges of a process with scan scale 0 are not listed for LOW. A part of a file that such
+ * a process uses is listed for LOW by another mapper that uses it.
  *
  * The bit of an entry is not set again while a CPU has the translation cached. So the
  * TLB of an address space is flushed after a sweep that cleared a bit of it.
@@ -55,6 +58,7 @@
 #include "eligible.h"
 #include "file_set.h"
 #include "mtier.h"
+#include "peek.h"
 
 /* Longest hold of mmap_lock, and most ranges listed in it. */
 #define MTIER_LIST_NS		NSEC_PER_MSEC
@@ -72,35 +76,40 @@
 #define MTIER_SWEEP_MAX_NS	(1ULL * NSEC_PER_SEC)
 /* The same if no slow memory is in use, to find soon when that changes. */
 #define MTIER_SWEEP_QUIET_NS	(250ULL * NSEC_PER_MSEC)
-/* Page table entries of a range in use that are read. */
-#define MTIER_PEEK_PAGES	16
-#define MTIER_PEEK_STEP		(MTIER_RANGE_PAGES / MTIER_PEEK_PAGES)
+/* One in this many ranges that are not in use is read by a sweep. */
+#define MTIER_READ_IDLE		8
+/* All of a process that does not run are read when so large a part of them was drawn. */
+#define MTIER_READ_DRAWN	32
 /* Most threads whose run time is read. */
 #define MTIER_RAN_THREADS	256
 
 /**
  * struct mtier_listing - state of a walk that lists ranges
- * @slow: nodes of the slow tiers
- * @middle: nodes of these that pages can be demoted from
- * @flags: flags that ranges of this address space can get
- * @at: address of each range found since the lock was taken, with its flags
+ * @peek: the tiers of nodes
+ * @sides: tiers that ranges of this address space can be listed for
+ * @every: read all ranges, also those not in use
+ * @nr_met: counter of ranges, from a random number on
+ * @at: entry of each range found since the lock was taken
  * @key: what each of them maps of a file, if it is in use and maps nothing else
  * @nr: number of entries in @at
  * @last: address of the range visited last
  * @young: that range is in use
+ * @read: it is read although it is not in use
  * @cleared: a bit was cleared
  * @cursor: address at which the walk continues
  * @deadline: time at which the walk drops the lock
  */
 struct mtier_listing {
-	nodemask_t slow;
-	nodemask_t middle;
-	unsigned long flags;
+	struct mtier_peek peek;
+	unsigned long sides;
+	bool every;
+	unsigned int nr_met;
 	unsigned long at[MTIER_LISTED_MAX];
 	struct mtier_file_key key[MTIER_LISTED_MAX];
 	unsigned int nr;
 	unsigned long last;
 	bool young;
+	bool read;
 	bool cleared;
 	unsigned long cursor;
 	u64 deadline;
@@ -151,96 +160,35 @@ static bool mtier_sweep_young(struct mtier_listing *l, struct vm_area_struct *vm
 	return true;
 }
 
-static unsigned long mtier_node_flags(const struct mtier_listing *l, int nid)
+/*
+ * List a range that is not in use for the pages that can be demoted from it. Of a part of
+ * a file with m mappers, each lists it with probability 1/m. Then the list before knows
+ * nothing of it.
+ */
+static unsigned long mtier_list_idle(struct mtier_listing *l, struct vm_area_struct *vma,
+				     unsigned long addr, unsigned long next, pmd_t *pmd)
 {
-	if (!node_isset(nid, l->slow))
-		return MTIER_RANGE_TOP;
-	return MTIER_RANGE_LOW |
-	       (node_isset(nid, l->middle) ? MTIER_RANGE_TOP : 0);
-}
-
-/* Get the flags of the tier that a page is on. */
-static unsigned long mtier_peek_flags(const struct mtier_listing *l, unsigned long pfn)
-{
-	int nid;
-
-	/* The struct page is only read if it can be one of a slow node. */
-	for_each_node_mask(nid, l->slow)
-		if (pfn >= node_start_pfn(nid) && pfn < node_end_pfn(nid))
-			return mtier_node_flags(l, pfn_to_nid(pfn));
-	return MTIER_RANGE_TOP;
-}
-
-/* Find the tiers that pages of a range in use are on, from a few of its entries. */
-static unsigned long mtier_peek(const struct mtier_listing *l, pmd_t *pmd)
-{
-	pmd_t entry = pmdp_get_lockless(pmd);
-	unsigned long flags = 0;
-	unsigned int i;
-	pte_t *start, pte;
-
-	if (pmd_leaf(entry))
-		return mtier_peek_flags(l, pmd_pfn(entry));
-	start = pte_offset_map(pmd, 0);
-	if (!start)
-		return 0;
-	__acquire(RCU);		/* by pte_offset_map(), as sparse does not see */
-	for (i = get_random_u32_below(MTIER_PEEK_STEP); i < MTIER_RANGE_PAGES;
-	     i += MTIER_PEEK_STEP) {
-		pte = ptep_get(start + i);
-		if (pte_present(pte) && !pte_special(pte))
-			flags |= mtier_peek_flags(l, pte_pfn(pte));
-	}
-	pte_unmap(start);
-	return flags;
-}
-
-/* Estimate the number of mappers of a part of a file, from its first page here. */
-static unsigned int mtier_peek_mappers(struct vm_area_struct *vma,
-				       unsigned long addr, unsigned long next,
-				       pmd_t *pmd)
-{
-	struct folio *folio = NULL;
 	unsigned int mappers = 1;
-	spinlock_t *ptl;	/* of this page table */
-	pte_t *start, *pte;
 
-	if (pmd_leaf(pmdp_get_lockless(pmd)))
-		return mappers;
-	start = pte_offset_map_lock(vma->vm_mm, pmd, addr, &ptl);
-	if (!start)
-		return mappers;
-	__acquire(ptl);		/* by pte_offset_map_lock(), likewise */
-	for (pte = start; addr < next && !folio; pte++, addr += PAGE_SIZE)
-		if (pte_present(ptep_get(pte)))
-			folio = vm_normal_folio(vma, addr, ptep_get(pte));
-	if (folio)
-		mappers = clamp(folio_mapcount(folio) /
-				(int)folio_nr_pages(folio), 1, INT_MAX);
-	pte_unmap_unlock(start, ptl);
-	return mappers;
+	if (mtier_peek_once(vma))
+		mappers = mtier_peek_mappers(vma, addr, next, pmd);
+	if (mappers > 1 && get_random_u32_below(mappers))
+		return 0;
+	if (mappers == 1 && !l->read)
+		return MTIER_RANGE_UNREAD;
+	return mtier_peek(&l->peek, vma, pmd, addr);
 }
 
 /*
- * Check whether the parts of a file are listed once for all mappers. Private mappings
- * list theirs in any case. They have copies that belong to one process, and any user
- * who may read the file can have one: it must not hide the part of others.
+ * Get the tiers that a range can be listed for. Nothing is promoted that is not in use, and
+ * locked memory is not demoted.
  */
-static bool mtier_list_once(struct vm_area_struct *vma)
+static unsigned long mtier_list_sides(const struct mtier_listing *l,
+				      const struct vm_area_struct *vma)
 {
-	return vma->vm_file && !is_cow_mapping(vma->vm_flags);
-}
+	unsigned long sides = l->young ? l->sides : MTIER_RANGE_TOP;
 
-/* Check whether it is for another mapper to list a part of a file not in use. */
-static bool mtier_list_theirs(struct vm_area_struct *vma, unsigned long addr,
-			      unsigned long next, pmd_t *pmd)
-{
-	unsigned int mappers;
-
-	if (!mtier_list_once(vma))
-		return false;
-	mappers = mtier_peek_mappers(vma, addr, next, pmd);
-	return mappers > 1 && get_random_u32_below(mappers);
+	return vma->vm_flags & VM_LOCKED ? sides & ~MTIER_RANGE_TOP : sides;
 }
 
 static struct mtier_file_key mtier_list_key(struct vm_area_struct *vma,
@@ -249,7 +197,7 @@ static struct mtier_file_key mtier_list_key(struct vm_area_struct *vma,
 {
 	struct mtier_file_key key = { };
 
-	if (!mtier_list_once(vma))
+	if (!mtier_peek_once(vma))
 		return key;
 	key.mapping = vma->vm_file->f_mapping;
 	key.first = linear_page_index(vma, addr);
@@ -260,13 +208,13 @@ static struct mtier_file_key mtier_list_key(struct vm_area_struct *vma,
 /* Add a range. It can be part of two VMAs: it is listed once. */
 static void mtier_list_add(struct mtier_listing *l, struct vm_area_struct *vma,
 			   unsigned long addr, unsigned long next,
-			   unsigned long flags)
+			   unsigned long pages)
 {
-	unsigned long at = addr & PMD_MASK;
+	unsigned long at = (addr & PMD_MASK) | pages;
 	struct mtier_file_key *key;
 
-	if (l->nr && (l->at[l->nr - 1] & PMD_MASK) == at) {
-		l->at[l->nr - 1] |= flags;
+	if (l->nr && !((l->at[l->nr - 1] ^ at) & PMD_MASK)) {
+		l->at[l->nr - 1] = mtier_range_merge(l->at[l->nr - 1], at);
 		l->key[l->nr - 1].mapping = NULL;
 		return;
 	}
@@ -274,25 +222,31 @@ static void mtier_list_add(struct mtier_listing *l, struct vm_area_struct *vma,
 	*key = (struct mtier_file_key) { };
 	if (l->young)
 		*key = mtier_list_key(vma, addr, next);
-	l->at[l->nr++] = at | flags;
+	l->at[l->nr++] = at;
 }
 
 static int mtier_list_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
 			  struct mm_walk *walk)
 {
 	struct mtier_listing *l = walk->private;
-	unsigned long flags = MTIER_RANGE_TOP;
+	unsigned long sides, pages = 0;
 
 	if (pmd_none(pmdp_get_lockless(pmd)))
 		return mtier_list_pause(l, walk->mm, next);
 	/* The bit was read for the first of the VMAs of a range. */
-	if (l->last != (addr & PMD_MASK))
+	if (l->last != (addr & PMD_MASK)) {
 		l->young = mtier_sweep_young(l, walk->vma, addr, pmd);
+		l->read = l->every || !(l->nr_met++ % MTIER_READ_IDLE);
+	}
 	l->last = addr & PMD_MASK;
-	if (l->young)
-		flags = mtier_peek(l, pmd) & l->flags;
-	if (flags && (l->young || !mtier_list_theirs(walk->vma, addr, next, pmd)))
-		mtier_list_add(l, walk->vma, addr, next, flags);
+	sides = mtier_list_sides(l, walk->vma);
+	if (sides && l->young)
+		pages = mtier_peek(&l->peek, walk->vma, pmd, addr);
+	else if (sides)
+		pages = mtier_list_idle(l, walk->vma, addr, next, pmd);
+	pages = mtier_range_only(pages, sides);
+	if (pages)
+		mtier_list_add(l, walk->vma, addr, next, pages);
 	return mtier_list_pause(l, walk->mm, next);
 }
 
@@ -319,14 +273,6 @@ static const struct mm_walk_ops mtier_list_ops = {
 };
 
 /* ---- one address space ---- */
-
-static int mtier_list_cmp(const void *a, const void *b)
-{
-	unsigned long x = *(const unsigned long *)a;
-	unsigned long y = *(const unsigned long *)b;
-
-	return x < y ? -1 : x > y;
-}
 
 /* List the ranges that one hold of the lock allows. False if the trylock fails. */
 static bool mtier_list_locked(struct mtier_listing *l, struct mm_struct *mm)
@@ -357,12 +303,12 @@ static bool mtier_list_some(struct mtier_listing *l, struct mtier_slot *slot)
 }
 
 /*
- * Get the flags of a range for which no other mapper has listed its part of a file. There
- * is a set for each tier: one mapper can have pages of the part on the slow tier only, and
+ * Get the tiers of @sides for which no other mapper has listed a part of a file. There is
+ * a set for each tier: one mapper can have pages of the part on the slow tier only, and
  * another on the fast tier only.
  */
 static unsigned long mtier_list_new(const struct mtier_file_key *key,
-				    unsigned long flags)
+				    unsigned long sides)
 {
 	unsigned long new = 0;
 	unsigned int side;
@@ -370,7 +316,7 @@ static unsigned long mtier_list_new(const struct mtier_file_key *key,
 	for (side = 0; side < MTIER_SIDES; side++) {
 		struct mtier_file_set *met = &mtier_sweep_files[side];
 
-		if (!(flags & BIT(side)) || mtier_file_set_all(met, key))
+		if (!(sides & BIT(side)) || mtier_file_set_all(met, key))
 			continue;
 		mtier_file_set_add(met, key);
 		new |= BIT(side);
@@ -382,7 +328,7 @@ static unsigned long mtier_list_new(const struct mtier_file_key *key,
 static bool mtier_list_files(struct mtier_listing *l)
 {
 	unsigned int i, side, nr = 0;
-	unsigned long flags;
+	unsigned long at;
 
 	for (i = 0; i < l->nr; i++)
 		nr += !!l->key[i].mapping;
@@ -390,11 +336,12 @@ static bool mtier_list_files(struct mtier_listing *l)
 		if (mtier_file_set_room(&mtier_sweep_files[side], nr))
 			return false;
 	for (i = 0, nr = 0; i < l->nr; i++) {
-		flags = l->at[i] & ~PMD_MASK;
+		at = l->at[i];
 		if (l->key[i].mapping)
-			flags = mtier_list_new(&l->key[i], flags);
-		if (flags)
-			l->at[nr++] = (l->at[i] & PMD_MASK) | flags;
+			at = mtier_range_only(at, mtier_list_new(&l->key[i],
+								 mtier_range_sides(at)));
+		if (at & ~PMD_MASK)
+			l->at[nr++] = at;
 	}
 	l->nr = nr;
 	return true;
@@ -410,7 +357,7 @@ static bool mtier_list_keep(struct mtier_sample *new, unsigned int *room,
 
 	/* The walk before this one ended within the same range. */
 	if (nr && new->nr && !((new->at[new->nr - 1] ^ at[0]) & PMD_MASK)) {
-		new->at[new->nr - 1] |= *at++;
+		new->at[new->nr - 1] = mtier_range_merge(new->at[new->nr - 1], *at++);
 		nr--;
 	}
 	if (want > *room) {
@@ -433,9 +380,10 @@ static bool mtier_list_all(struct mtier_listing *l, struct mtier_slot *slot,
 {
 	unsigned int room = 0;
 
-	l->flags = MTIER_RANGE_TOP;
+	l->sides = MTIER_RANGE_TOP;
 	if (mtier_mm_promotes(slot->mm))
-		l->flags |= MTIER_RANGE_LOW;
+		l->sides |= MTIER_RANGE_LOW;
+	l->nr_met = get_random_u8();
 	l->cursor = 0;
 	l->last = 1;
 	l->cleared = false;
@@ -467,22 +415,28 @@ static bool mtier_list_rest(const struct mtier_listing *l, struct mtier_sample *
 	for (i = 0; i < old->nr; i++)
 		if ((old->at[i] & PMD_MASK) >= l->cursor)
 			at[nr++] = old->at[i];
-	sort(at + new->nr, nr - new->nr, sizeof(*at), mtier_list_cmp, NULL);
+	sort(at + new->nr, nr - new->nr, sizeof(*at), mtier_range_cmp, NULL);
 	new->at = at;
 	new->nr = nr;
 	return true;
 }
 
-/* List the ranges of an address space. Without memory for it the old list stays. */
-static void mtier_sweep_slot(struct mtier_slot *slot, struct mtier_seen *seen)
+/*
+ * List the ranges of an address space. With @every all of them are read. Without memory
+ * for the new list the old one stays.
+ */
+static void mtier_sweep_slot(struct mtier_slot *slot, bool every, struct mtier_seen *seen)
 {
 	struct mtier_sample new = {
 		.ran_ns = slot->sample.ran_ns,
 		.listed_ns = ktime_get_ns(),
 		.salt = slot->sample.salt ?: get_random_u32() | 1,
 	};
-	bool all = mtier_list_all(&mtier_listing, slot, &new), kept;
+	bool all, kept;
 
+	mtier_listing.every = every;
+	all = mtier_list_all(&mtier_listing, slot, &new);
+	new.listed = new.nr;
 	if (mtier_listing.cleared)
 		mtier_flush_later(&mtier_sweep_flush, slot->mm, seen);
 	seen->swept += new.nr;
@@ -527,15 +481,28 @@ static u64 mtier_sweep_ran_ns(struct mm_struct *mm)
 	return p && users <= 0 ? ns : 0;
 }
 
-/* Check whether the list of an address space has to be made anew. */
-static bool mtier_sweep_stale(struct mtier_slot *slot)
+/* Check whether any range of an address space can have been used since the last sweep. */
+static bool mtier_sweep_ran(struct mtier_slot *slot)
 {
 	struct mtier_sample *s = &slot->sample;
 	u64 ran_ns = mtier_sweep_ran_ns(slot->mm), then_ns = s->ran_ns;
 
 	s->ran_ns = ran_ns;
-	return !ran_ns || ran_ns != then_ns ||
-	       ktime_get_ns() - s->listed_ns >= MTIER_LIST_AGE_NS;
+	return !ran_ns || ran_ns != then_ns;
+}
+
+/*
+ * Check whether the ranges of a process that has not run have to be read: the list is old,
+ * or those with pages to demote were drawn. To read a range costs less than to scan it, so
+ * some can be read for each one drawn.
+ */
+static bool mtier_sweep_unread(const struct mtier_sample *s)
+{
+	const struct mtier_sample_side *top = &s->side[MTIER_TOP];
+
+	return ktime_get_ns() - s->listed_ns >= MTIER_LIST_AGE_NS ||
+	       (top->drawn >= max(top->nr, 1U) &&
+		top->drawn >= s->listed / MTIER_READ_DRAWN);
 }
 
 /* Publish for heat.c how many ranges each tier of an address space is sampled from. */
@@ -545,19 +512,33 @@ static void mtier_sweep_tell(struct mtier_slot *slot)
 
 	for (side = 0; side < MTIER_SIDES; side++)
 		WRITE_ONCE(slot->heat.ranges[side], slot->sample.side[side].nr);
+	WRITE_ONCE(slot->heat.swept, true);
 }
 
 /* No thread has run: nothing is in use. */
 static void mtier_sweep_quiet(struct mtier_sample *s)
 {
+	struct mtier_sample_side *low = &s->side[MTIER_LOW];
 	unsigned int i;
 
-	if (!s->side[MTIER_LOW].nr)
+	if (!low->nr)
 		return;
 	for (i = 0; i < s->nr; i++)
-		s->at[i] = (s->at[i] & PMD_MASK) | MTIER_RANGE_TOP;
-	s->side[MTIER_LOW].nr = 0;
-	s->side[MTIER_TOP].nr = s->nr;
+		s->at[i] = mtier_range_only(s->at[i], MTIER_RANGE_TOP);
+	low->nr = 0;
+	low->pages = 0;
+}
+
+/* Bring the list of an address space up to date. */
+static void mtier_sweep_update(struct mtier_slot *slot, struct mtier_seen *seen)
+{
+	if (mtier_sweep_ran(slot)) {
+		mtier_sweep_slot(slot, false, seen);
+		return;
+	}
+	mtier_sweep_quiet(&slot->sample);
+	if (mtier_sweep_unread(&slot->sample))
+		mtier_sweep_slot(slot, true, seen);
 }
 
 /*
@@ -609,15 +590,12 @@ void mtier_sweep(ktime_t now, bool force, u64 tau_ns, struct mtier_seen *seen)
 
 	if (!force && ktime_get_ns() < mtier_sweep_next_ns)
 		return;
-	mtier_listing.slow = mtier_nodes_slow();
-	mtier_listing.middle = mtier_nodes_above();
+	mtier_listing.peek.slow = mtier_nodes_slow();
+	mtier_listing.peek.middle = mtier_nodes_above();
 	while ((slot = mtier_slot_after(slot, now))) {
 		if (mtier_sample_left_out(slot))
 			continue;
-		if (mtier_sweep_stale(slot))
-			mtier_sweep_slot(slot, seen);
-		else
-			mtier_sweep_quiet(&slot->sample);
+		mtier_sweep_update(slot, seen);
 		mtier_sweep_tell(slot);
 		used |= slot->sample.side[MTIER_LOW].nr;
 		cond_resched();

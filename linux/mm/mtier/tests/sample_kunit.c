@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Ranges are drawn in a random order, each once before any comes again, for each tier
- * those that it is sampled from; address spaces by how many they have. Included by
+ * those that it is sampled from; address spaces by how many pages they have. Included by
  * ../sample.c.
  */
 #include <kunit/test.h>
@@ -9,11 +9,11 @@
 #define SAMPLE_RANGES	100
 
 /* Every third range is in use below, and of these every other one has pages above. */
-static unsigned long sample_flags(unsigned int i)
+static unsigned long sample_entry(unsigned int i)
 {
 	if (i % 3)
-		return MTIER_RANGE_TOP;
-	return i % 2 ? MTIER_RANGE_LOW : MTIER_RANGE_LOW | MTIER_RANGE_TOP;
+		return mtier_range_entry(7, 0);
+	return i % 2 ? mtier_range_entry(0, 300) : mtier_range_entry(5, 300);
 }
 
 static void sample_fill(struct kunit *test, struct mtier_sample *s, unsigned int from,
@@ -28,7 +28,7 @@ static void sample_fill(struct kunit *test, struct mtier_sample *s, unsigned int
 	};
 	KUNIT_ASSERT_NOT_NULL(test, s->at);
 	for (i = 0; i < nr; i++)
-		s->at[i] = (unsigned long)(from + i) * PMD_SIZE | sample_flags(from + i);
+		s->at[i] = (unsigned long)(from + i) * PMD_SIZE | sample_entry(from + i);
 }
 
 static void sample_fill_sorted(struct kunit *test, struct mtier_sample *s,
@@ -59,7 +59,9 @@ static void a_round_has_each_range_of_a_tier_once(struct kunit *test)
 
 	sample_fill_sorted(test, &s, SAMPLE_RANGES);
 	KUNIT_EXPECT_EQ(test, s.side[MTIER_LOW].nr, 34);
+	KUNIT_EXPECT_EQ(test, s.side[MTIER_LOW].pages, 34 * 300);
 	KUNIT_EXPECT_EQ(test, s.side[MTIER_TOP].nr, 66 + 17);
+	KUNIT_EXPECT_EQ(test, s.side[MTIER_TOP].pages, 66 * 7 + 17 * 5);
 	for (side = 0; side < MTIER_SIDES; side++) {
 		for (k = 0; k < 3; k++) {
 			DECLARE_BITMAP(met, SAMPLE_RANGES) = { };
@@ -69,11 +71,11 @@ static void a_round_has_each_range_of_a_tier_once(struct kunit *test)
 			mtier_sample_take(&s, side, at, nr / 3);
 			mtier_sample_take(&s, side, at + nr / 3, nr - nr / 3);
 			KUNIT_EXPECT_EQ(test, sample_met(at, nr, met), 0);
+			KUNIT_EXPECT_EQ(test, s.side[side].drawn, (k + 1) * nr);
 			for (i = 0; i < nr; i++) {
-				KUNIT_EXPECT_TRUE(test, sample_flags(at[i] >> PMD_SHIFT) &
-							BIT(side));
+				KUNIT_EXPECT_GT(test, mtier_range_pages(at[i], side), 0);
 				KUNIT_EXPECT_EQ(test, at[i] & ~PMD_MASK,
-						sample_flags(at[i] >> PMD_SHIFT));
+						sample_entry(at[i] >> PMD_SHIFT));
 			}
 		}
 	}
@@ -128,7 +130,7 @@ static void tiers_do_not_draw_the_same_range_at_once(struct kunit *test)
 
 	sample_fill(test, &s, 0, SAMPLE_RANGES);
 	for (i = 0; i < SAMPLE_RANGES; i++)
-		s.at[i] |= MTIER_RANGE_LOW | MTIER_RANGE_TOP;
+		s.at[i] = i * PMD_SIZE | mtier_range_entry(1, 1);
 	KUNIT_ASSERT_TRUE(test, mtier_sample_sort(&s, &none));
 	mtier_sample_take(&s, MTIER_LOW, at, SAMPLE_RANGES / 2);
 	mtier_sample_take(&s, MTIER_TOP, at + SAMPLE_RANGES / 2, SAMPLE_RANGES / 2);
@@ -149,11 +151,11 @@ static void an_empty_list_is_sorted(struct kunit *test)
 
 static void a_range_for_both_tiers_is_one_range(struct kunit *test)
 {
-	static const unsigned long drawn[] = {
-		PMD_SIZE | MTIER_RANGE_TOP,
-		2 * PMD_SIZE | MTIER_RANGE_TOP | MTIER_RANGE_LOW,
-		2 * PMD_SIZE | MTIER_RANGE_TOP | MTIER_RANGE_LOW,
-		4 * PMD_SIZE | MTIER_RANGE_LOW,
+	const unsigned long drawn[] = {
+		PMD_SIZE | mtier_range_entry(MTIER_RANGE_PAGES, 0),
+		2 * PMD_SIZE | mtier_range_entry(32, 480),
+		2 * PMD_SIZE | mtier_range_entry(32, 480),
+		4 * PMD_SIZE | mtier_range_entry(0, 1),
 	};
 	unsigned long at[4];
 	u8 sides[4];
@@ -170,6 +172,8 @@ static void a_range_for_both_tiers_is_one_range(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sides[2], MTIER_RANGE_LOW);
 	KUNIT_EXPECT_EQ(test, w.drawn[MTIER_LOW], 2);
 	KUNIT_EXPECT_EQ(test, w.drawn[MTIER_TOP], 2);
+	KUNIT_EXPECT_EQ(test, w.expected[MTIER_LOW], 481);
+	KUNIT_EXPECT_EQ(test, w.expected[MTIER_TOP], MTIER_RANGE_PAGES + 32);
 	/* In a burst that does not sample the fast tier. */
 	sampled = MTIER_RANGE_LOW;
 	memcpy(at, drawn, sizeof(at));
@@ -217,7 +221,10 @@ static void the_scan_scale_only_weights_the_slow_tier(struct kunit *test)
 	struct mm_struct *mm = mm_alloc();
 	struct mtier_slot slot = {
 		.mm = mm,
-		.sample.side = { [MTIER_TOP].nr = 7, [MTIER_LOW].nr = 3 },
+		.sample.side = {
+			[MTIER_TOP] = { .nr = 7, .pages = 700 },
+			[MTIER_LOW] = { .nr = 3, .pages = 300 },
+		},
 	};
 	unsigned int scale;
 
@@ -226,11 +233,73 @@ static void the_scan_scale_only_weights_the_slow_tier(struct kunit *test)
 		mm->mtier_scan_scale = scale;
 		KUNIT_EXPECT_FALSE(test, mtier_sample_left_out(&slot));
 		KUNIT_EXPECT_EQ(test, mtier_sample_nr(&slot, MTIER_TOP), 7);
-		KUNIT_EXPECT_EQ(test, mtier_sample_weight(&slot, MTIER_TOP), 7);
+		KUNIT_EXPECT_EQ(test, mtier_sample_weight(&slot, MTIER_TOP, false), 700);
+		KUNIT_EXPECT_EQ(test, mtier_sample_weight(&slot, MTIER_TOP, true), 7);
 		KUNIT_EXPECT_EQ(test, mtier_sample_nr(&slot, MTIER_LOW), scale ? 3 : 0);
-		KUNIT_EXPECT_EQ(test, mtier_sample_weight(&slot, MTIER_LOW), 3 * scale);
+		KUNIT_EXPECT_EQ(test, mtier_sample_weight(&slot, MTIER_LOW, false),
+				300 * scale);
+		KUNIT_EXPECT_EQ(test, mtier_sample_weight(&slot, MTIER_LOW, true), 3 * scale);
 	}
 	mmput(mm);
+}
+
+/* If all ranges can be drawn, each is; else address spaces go by their pages. */
+static void all_ranges_are_drawn_if_they_can_be(struct kunit *test)
+{
+	struct mtier_sample_sum sum = {
+		.ranges = { [MTIER_TOP] = 10, [MTIER_LOW] = 10 },
+		.weight = { [MTIER_TOP] = 5000, [MTIER_LOW] = 3000 },
+		.weight_each = { [MTIER_TOP] = 10, [MTIER_LOW] = 10 },
+	};
+	struct mtier_deal d[MTIER_SIDES];
+
+	mtier_sample_divide(d, &sum, 20, false);
+	KUNIT_EXPECT_TRUE(test, d[MTIER_TOP].each && d[MTIER_LOW].each);
+	KUNIT_EXPECT_EQ(test, d[MTIER_TOP].total, 10);
+	mtier_sample_divide(d, &sum, 18, false);
+	KUNIT_EXPECT_FALSE(test, d[MTIER_TOP].each || d[MTIER_LOW].each);
+	KUNIT_EXPECT_EQ(test, d[MTIER_TOP].total, 5000);
+	KUNIT_EXPECT_EQ(test, d[MTIER_LOW].total, 3000);
+}
+
+/* The entry of a range in a sorted list; 0 if it has none. */
+static unsigned long sample_find(const struct mtier_sample *s, unsigned int i)
+{
+	unsigned int k;
+
+	for (k = 0; k < s->nr; k++)
+		if (s->at[k] >> PMD_SHIFT == i)
+			return s->at[k];
+	return 0;
+}
+
+/*
+ * A range that was not read has the pages to demote that it had before. Ranges without
+ * pages are not listed.
+ */
+static void what_was_not_read_is_as_before(struct kunit *test)
+{
+	struct mtier_sample s, new;
+	unsigned int i;
+
+	sample_fill_sorted(test, &s, SAMPLE_RANGES);
+	/* The last 10 are new. */
+	sample_fill(test, &new, 0, SAMPLE_RANGES + 10);
+	for (i = 0; i < new.nr; i++)
+		new.at[i] = i * PMD_SIZE | (i % 5 ? MTIER_RANGE_UNREAD :
+						     mtier_range_entry(i % 2, 0));
+	KUNIT_ASSERT_TRUE(test, mtier_sample_sort(&new, &s));
+	for (i = 0; i < SAMPLE_RANGES + 10; i++) {
+		unsigned long was = i < SAMPLE_RANGES ? sample_entry(i) : 0;
+		unsigned int pages = i % 5 ? mtier_range_pages(was, MTIER_TOP) : i % 2;
+
+		KUNIT_EXPECT_EQ(test, sample_find(&new, i),
+				pages ? i * PMD_SIZE | mtier_range_entry(pages, 0) : 0);
+	}
+	KUNIT_EXPECT_EQ(test, new.side[MTIER_LOW].nr, 0);
+	KUNIT_EXPECT_EQ(test, new.side[MTIER_TOP].nr, new.nr);
+	kvfree(new.at);
+	kvfree(s.at);
 }
 
 /* Half for each tier; what one does not need is for the other. */
@@ -271,6 +340,8 @@ static struct kunit_case mtier_sample_cases[] = {
 	KUNIT_CASE(address_spaces_have_their_share),
 	KUNIT_CASE(nobody_gets_more_than_there_is),
 	KUNIT_CASE(the_scan_scale_only_weights_the_slow_tier),
+	KUNIT_CASE(all_ranges_are_drawn_if_they_can_be),
+	KUNIT_CASE(what_was_not_read_is_as_before),
 	KUNIT_CASE(tiers_share_what_is_drawn),
 	{ }
 };
