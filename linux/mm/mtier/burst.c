@@ -307,6 +307,9 @@ static u64 mtier_round_act(struct mtier_round *r)
 	u64 gain_ns = 0, start_ns = ktime_get_ns();
 	unsigned int i;
 
+	/* While nothing migrates, the room that earlier plans took counts as used. */
+	if (!mtier_conf.observe)
+		mtier_pools_room(rs);
 	for (i = 0; i < rs->nr_pools && !mtier_round_over(r); i++)
 		/* With room, no pages have to be compared. */
 		if (!r->early || mtier_pool_free(&rs->pool[i]) >= MTIER_MOVED_LEAST)

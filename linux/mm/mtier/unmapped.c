@@ -13,11 +13,16 @@
  * referenced flag, so a page is marked by clearing this one.
  *
  * Memory is visited in blocks of 2 MiB, and only while pages are wanted. Each block with
- * marked pages is recorded, with the time. After MTIER_UNMAPPED_AGE_NS, each page of it
- * that was not used is accessed less than once in that time. place.c compares this with
- * the access rate of the pages to promote. If these are accessed less than that, the
- * blocks are left alone, and get older: later they allow the promotion of pages that are
- * accessed less.
+ * marked pages is recorded, with the time. Each page of it that was not used since then
+ * is accessed less than once in that time. place.c compares this with the access rate of
+ * the pages to promote. If these are accessed less than that, the blocks are left alone,
+ * and get older: later they allow the promotion of pages that are accessed less.
+ *
+ * Page cache can be used again and again in a longer time than a block is old: a file
+ * that is read from start to end once a second, e.g. So a page leaves after
+ * MTIER_UNMAPPED_AGE_NS at the earliest. A page that was used once at most, as far as the
+ * LRU lists know, leaves after MTIER_UNMAPPED_ONCE_NS: when a program begins to use slow
+ * memory, the file that it has read just before makes room soon.
  *
  * A hot huge page needs a block that is free as a whole. So it only goes where a block
  * has nothing but such pages, and all of these leave at once.
@@ -51,8 +56,9 @@
 #define MTIER_BLOCK_PAGES	((unsigned long)MTIER_RANGE_PAGES)
 /* Most blocks of a node that are recorded: 1 GiB. */
 #define MTIER_UNMAPPED_BLOCKS	512
-/* Time without an access after which a page can be demoted. */
+/* Time without an access after which a page can be demoted; if it was used once at most. */
 #define MTIER_UNMAPPED_AGE_NS	NSEC_PER_SEC
+#define MTIER_UNMAPPED_ONCE_NS	(NSEC_PER_SEC / 4)
 /* Longest time to mark pages at once, and the part of a CPU that this may take. */
 #define MTIER_UNMAPPED_NS	(4 * NSEC_PER_MSEC)
 #define MTIER_UNMAPPED_PARTS	50
@@ -66,7 +72,8 @@
  * @pfn: first frame that is not checked yet
  * @end: end of the block
  * @ns: time at which the pages were marked
- * @nr: number of marked pages; 0 if the block is done
+ * @age_ns: age at which its pages can leave
+ * @nr: number of marked pages that can leave at that age; 0 if the block is done
  * @left: number of pages that leave, of those checked so far
  * @full: all of its frames were marked, and it may leave as a whole
  */
@@ -74,6 +81,7 @@ struct mtier_unmapped_block {
 	unsigned long pfn;
 	unsigned long end;
 	u64 ns;
+	u64 age_ns;
 	unsigned int nr;
 	unsigned int left;
 	bool full;
@@ -150,16 +158,24 @@ static bool mtier_unmapped_unused(struct folio *folio)
 				   folio_test_idle(folio);
 }
 
+/* Check whether the LRU lists know of one use at most. */
+static bool mtier_unmapped_once(struct folio *folio)
+{
+	return lru_gen_enabled() ? !folio_lru_refs(folio) : !folio_test_active(folio);
+}
+
 /* ---- marks ---- */
 
-/* Mark the pages of a block. Returns their number. */
+/*
+ * Mark the pages of a block. Returns their number, but not more than a block has: a folio
+ * may be larger. @once: set to the number of pages that were used once at most
+ */
 static unsigned int mtier_unmapped_mark_block(int nid, unsigned long pfn,
-					      unsigned long end)
+					      unsigned long end, unsigned int *once)
 {
-	unsigned int marked = 0;
+	unsigned long marked = 0, used_once = 0, nr;
 	struct folio *folio;
 	struct page *page;
-	unsigned long nr;
 
 	for (; pfn < end; pfn += nr) {
 		nr = 1;
@@ -170,9 +186,35 @@ static unsigned int mtier_unmapped_mark_block(int nid, unsigned long pfn,
 		mtier_unmapped_tag(folio);
 		nr = folio_nr_pages(folio);
 		marked += nr;
+		used_once += mtier_unmapped_once(folio) ? nr : 0;
 		folio_put(folio);
 	}
-	return marked;
+	*once = min(used_once, MTIER_BLOCK_PAGES);
+	return min(marked, MTIER_BLOCK_PAGES);
+}
+
+/*
+ * Record a block with @nr marked pages. If most of them were used once at most, the block
+ * is for these alone, and the others are marked anew with its next visit.
+ */
+static void mtier_unmapped_record(struct mtier_unmapped *u, unsigned long pfn,
+				  unsigned int nr, unsigned int once)
+{
+	struct mtier_unmapped_block *b;
+	bool soon = once > nr / 2;
+
+	if (!nr)
+		return;
+	b = &u->block[(u->first + u->nr++) % MTIER_UNMAPPED_BLOCKS];
+	*b = (struct mtier_unmapped_block) {
+		.pfn = pfn,
+		.end = pfn + MTIER_BLOCK_PAGES,
+		.ns = ktime_get_ns(),
+		.age_ns = soon ? MTIER_UNMAPPED_ONCE_NS : MTIER_UNMAPPED_AGE_NS,
+		.nr = soon ? once : nr,
+	};
+	b->full = b->nr == MTIER_BLOCK_PAGES;
+	u->pages += b->nr;
 }
 
 /* Get the number of blocks that a node spans. */
@@ -199,27 +241,16 @@ static unsigned long mtier_unmapped_step(unsigned long nr)
 static bool mtier_unmapped_mark_next(struct mtier_unmapped *u, int nid)
 {
 	unsigned long first = node_start_pfn(nid) / MTIER_BLOCK_PAGES;
-	unsigned long nr_blocks = mtier_unmapped_blocks(nid), pfn, end;
-	struct mtier_unmapped_block *b;
-	unsigned int nr;
+	unsigned long nr_blocks = mtier_unmapped_blocks(nid), pfn;
+	unsigned int nr, once;
 
 	/* All of them are waiting for their check. */
 	if (u->nr >= nr_blocks)
 		return false;
 	u->next = (u->next + mtier_unmapped_step(nr_blocks)) % nr_blocks;
 	pfn = (first + u->next) * MTIER_BLOCK_PAGES;
-	end = pfn + MTIER_BLOCK_PAGES;
-	nr = mtier_unmapped_mark_block(nid, pfn, end);
-	if (!nr)
-		return true;
-	b = &u->block[(u->first + u->nr++) % MTIER_UNMAPPED_BLOCKS];
-	/* A folio may be larger than a block. */
-	nr = min_t(unsigned int, nr, MTIER_RANGE_PAGES);
-	*b = (struct mtier_unmapped_block) {
-		.pfn = pfn, .end = end, .ns = ktime_get_ns(), .nr = nr,
-		.full = nr == MTIER_BLOCK_PAGES,
-	};
-	u->pages += nr;
+	nr = mtier_unmapped_mark_block(nid, pfn, pfn + MTIER_BLOCK_PAGES, &once);
+	mtier_unmapped_record(u, pfn, nr, once);
 	return true;
 }
 
@@ -288,12 +319,13 @@ static struct mtier_unmapped_block *mtier_unmapped_block(struct mtier_unmapped *
 	return &u->block[(u->first + i) % MTIER_UNMAPPED_BLOCKS];
 }
 
-/* Get the time for which no page of the blocks that count was used. */
+/*
+ * Get the age from which on blocks count. The more time the blocks are given, the longer
+ * none of their pages was used.
+ */
 static u64 mtier_unmapped_age(struct mtier_unmapped *u, u64 now_ns)
 {
-	u64 oldest = u->nr ? now_ns - mtier_unmapped_block(u, 0)->ns : 0;
-
-	return max(oldest / 2, MTIER_UNMAPPED_AGE_NS);
+	return u->nr ? (now_ns - mtier_unmapped_block(u, 0)->ns) / 2 : 0;
 }
 
 /**
@@ -308,33 +340,45 @@ static u64 mtier_unmapped_age(struct mtier_unmapped *u, u64 now_ns)
 void mtier_unmapped_room(int nid, struct mtier_unmapped_room *room)
 {
 	struct mtier_unmapped *u = mtier_unmapped[nid];
-	u64 now_ns = ktime_get_ns(), age_ns;
+	u64 now_ns = ktime_get_ns(), least_ns, age_ns;
 	unsigned long pages = 0, whole = 0;
 	unsigned int i;
 
 	if (!u || !u->nr)
 		return;
-	age_ns = mtier_unmapped_age(u, now_ns);
+	least_ns = mtier_unmapped_age(u, now_ns);
 	for (i = 0; i < u->nr; i++) {
 		const struct mtier_unmapped_block *b = mtier_unmapped_block(u, i);
 
-		if (now_ns - b->ns < age_ns)
-			break;
+		age_ns = max(least_ns, b->age_ns);
+		if (!b->nr || now_ns - b->ns < age_ns)
+			continue;
 		pages += b->nr - min(b->nr, b->left);
 		whole += b->full;
-	}
-	if (pages)
 		room->age_ns = min(room->age_ns, age_ns);
+	}
 	room->pages += mul_u64_u32_shr(pages, u->share, 16);
 	room->whole += mul_u64_u32_shr(whole, u->whole, 16) * MTIER_BLOCK_PAGES;
 }
 
 /* ---- demotion ---- */
 
-/* Check whether a folio may be demoted, and was not used since it was marked. */
-static bool mtier_unmapped_leaves(struct mtier_move *mv, struct folio *folio)
+/* Check whether a block is old enough for its pages to leave, with the time @now_ns. */
+static bool mtier_unmapped_due(const struct mtier_unmapped_block *b, u64 now_ns)
+{
+	return b->nr && now_ns - b->ns >= b->age_ns;
+}
+
+/*
+ * Check whether a folio of a block may be demoted, and was not used since it was marked.
+ * Used twice, it has to be marked for the longer time.
+ */
+static bool mtier_unmapped_leaves(struct mtier_move *mv,
+				  const struct mtier_unmapped_block *b,
+				  struct folio *folio)
 {
 	return mtier_unmapped_unused(folio) &&
+	       (b->age_ns >= MTIER_UNMAPPED_AGE_NS || mtier_unmapped_once(folio)) &&
 	       !mtier_folio_protected(folio, &mv->guard.memcg) &&
 	       mtier_file_allows(folio, mv->target);
 }
@@ -353,7 +397,7 @@ static bool mtier_unmapped_take(struct mtier_move *mv, struct mtier_unmapped_blo
 		folio = page ? mtier_unmapped_get(page, mv->source) : NULL;
 		if (!folio)
 			continue;
-		if (mtier_unmapped_leaves(mv, folio)) {
+		if (mtier_unmapped_leaves(mv, b, folio)) {
 			open = mtier_move_fits(mv, folio);
 			nr = open ? folio_nr_pages(folio) : 0;
 			if (open && mtier_move_add(mv, folio))
@@ -380,7 +424,7 @@ static bool mtier_unmapped_all(struct mtier_move *mv,
 		if (!folio)
 			return false;
 		nr = folio_nr_pages(folio);
-		leaves = mtier_unmapped_leaves(mv, folio);
+		leaves = mtier_unmapped_leaves(mv, b, folio);
 		folio_put(folio);
 	}
 	return leaves;
@@ -422,9 +466,7 @@ static void mtier_unmapped_gather_whole(struct mtier_unmapped *u,
 	for (i = 0; i < u->nr && !mv->nr_folios; i++) {
 		struct mtier_unmapped_block *b = mtier_unmapped_block(u, i);
 
-		if (now_ns - b->ns < MTIER_UNMAPPED_AGE_NS)
-			break;
-		if (!b->full)
+		if (!b->full || !mtier_unmapped_due(b, now_ns))
 			continue;
 		/* Otherwise its pages can still make room for single pages. */
 		b->full = false;
@@ -444,9 +486,7 @@ static void mtier_unmapped_gather_some(struct mtier_unmapped *u,
 	for (i = 0; i < u->nr && mv->nr_pages < mv->max_pages; i++) {
 		struct mtier_unmapped_block *b = mtier_unmapped_block(u, i);
 
-		if (now_ns - b->ns < MTIER_UNMAPPED_AGE_NS)
-			break;
-		if (!b->nr)
+		if (!mtier_unmapped_due(b, now_ns))
 			continue;
 		if (mtier_unmapped_take(mv, b))
 			mtier_unmapped_done(u, b);

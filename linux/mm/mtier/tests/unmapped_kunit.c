@@ -94,16 +94,22 @@ static void each_block_is_visited_before_any_is_again(struct kunit *test)
 	}
 }
 
-/* Add a block of @nr pages that were marked @ms ago. */
+/* Record a block of @nr pages that were marked @ms ago; @once of them were used once. */
+static struct mtier_unmapped_block *unmapped_block_once(struct mtier_unmapped *u,
+							unsigned int nr, unsigned int once,
+							u64 ms)
+{
+	struct mtier_unmapped_block *b;
+
+	mtier_unmapped_record(u, 0, nr, once);
+	b = mtier_unmapped_block(u, u->nr - 1);
+	b->ns -= ms * NSEC_PER_MSEC;
+	return b;
+}
+
 static void unmapped_block(struct mtier_unmapped *u, unsigned int nr, u64 ms)
 {
-	*mtier_unmapped_block(u, u->nr++) = (struct mtier_unmapped_block) {
-		.nr = nr,
-		.end = MTIER_BLOCK_PAGES,
-		.ns = ktime_get_ns() - ms * NSEC_PER_MSEC,
-		.full = nr == MTIER_BLOCK_PAGES,
-	};
-	u->pages += nr;
+	unmapped_block_once(u, nr, 0, ms);
 }
 
 /* A node that does not exist in the guest. */
@@ -154,6 +160,48 @@ static void blocks_count_when_they_are_old(struct kunit *test)
 	mtier_unmapped[UNMAPPED_NODE] = NULL;
 }
 
+/* What was used once makes room soon; the rest of such a block does not. */
+static void what_was_used_once_counts_soon(struct kunit *test)
+{
+	struct mtier_unmapped *u = unmapped_state(test);
+	const u64 soon_ms = 2 * MTIER_UNMAPPED_ONCE_NS / NSEC_PER_MSEC;
+	struct mtier_unmapped_block *b;
+	struct mtier_unmapped_room room;
+
+	unmapped_block_once(u, 400, 200, soon_ms);
+	KUNIT_EXPECT_EQ(test, unmapped_room().pages, 0);
+	b = unmapped_block_once(u, 400, 300, soon_ms);
+	KUNIT_EXPECT_EQ(test, b->nr, 300);
+	KUNIT_EXPECT_TRUE(test, mtier_unmapped_due(b, ktime_get_ns()));
+	room = unmapped_room();
+	KUNIT_EXPECT_EQ(test, room.pages, 300);
+	KUNIT_EXPECT_EQ(test, room.whole, 0);
+	KUNIT_EXPECT_GE(test, room.age_ns, MTIER_UNMAPPED_ONCE_NS);
+	KUNIT_EXPECT_LT(test, room.age_ns, 2 * MTIER_UNMAPPED_ONCE_NS);
+	b = unmapped_block_once(u, MTIER_BLOCK_PAGES, MTIER_BLOCK_PAGES, 0);
+	KUNIT_EXPECT_TRUE(test, b->full);
+	KUNIT_EXPECT_FALSE(test, mtier_unmapped_due(b, ktime_get_ns()));
+	KUNIT_EXPECT_EQ(test, u->pages, 400 + 300 + MTIER_BLOCK_PAGES);
+	mtier_unmapped[UNMAPPED_NODE] = NULL;
+}
+
+/* A second use is known to the LRU lists. */
+static void a_page_is_used_once_until_it_is_used_again(struct kunit *test)
+{
+	struct file *file = map_file_make(test);
+	struct folio *folio = unmapped_folio(test, file);
+	unsigned int i;
+
+	KUNIT_EXPECT_TRUE(test, mtier_unmapped_once(folio));
+	for (i = 0; i < 3; i++)
+		folio_mark_accessed(folio);
+	/* It waits in a batch. */
+	lru_add_drain();
+	KUNIT_EXPECT_FALSE(test, mtier_unmapped_once(folio));
+	folio_put(folio);
+	fput(file);
+}
+
 static void room_is_what_left_before(struct kunit *test)
 {
 	struct mtier_unmapped *u = unmapped_state(test);
@@ -184,6 +232,8 @@ static struct kunit_case unmapped_cases[] = {
 	KUNIT_CASE(an_access_removes_the_mark),
 	KUNIT_CASE(each_block_is_visited_before_any_is_again),
 	KUNIT_CASE(blocks_count_when_they_are_old),
+	KUNIT_CASE(what_was_used_once_counts_soon),
+	KUNIT_CASE(a_page_is_used_once_until_it_is_used_again),
 	KUNIT_CASE(room_is_what_left_before),
 	{ }
 };
