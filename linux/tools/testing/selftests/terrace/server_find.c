@@ -8,13 +8,11 @@
  * lab: topology=dram-cxl icount=2 timeout=300s debug=no
  */
 #define _GNU_SOURCE
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "burst_util.h"
+#include "idle_util.h"
 
 #define HOT		(64 * MT_MB)
 #define PAGES(size)	((long)((size) / MT_PAGE))
@@ -25,44 +23,6 @@
 #define IDLE_RANGES	40
 #define MANY_RANGES	20000
 #define ACTIVE_RANGES	4
-
-/**
- * struct idle - memory of another process
- * @ranges: ranges of 2 MiB with one page each
- * @every_ms: time between two uses of all of them; 0: none
- * @ready: the memory is there
- */
-struct idle {
-	long ranges;
-	unsigned int every_ms;
-	volatile int *ready;
-};
-
-/* One page in each of many ranges. */
-static void idle_process(void *arg)
-{
-	struct idle *idle = arg;
-	size_t size = idle->ranges * MT_HUGE;
-	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	long i;
-
-	if (p == MAP_FAILED)
-		_exit(1);
-	madvise(p, size, MADV_NOHUGEPAGE);
-	mt_bind_to(mt_slow_node());
-	for (i = 0; i < idle->ranges; i++)
-		p[i * MT_HUGE] = 1;
-	mt_bind_default();
-	__atomic_fetch_add(idle->ready, 1, __ATOMIC_SEQ_CST);
-	while (idle->every_ms) {
-		for (i = 0; i < idle->ranges; i++)
-			p[i * MT_HUGE]++;
-		usleep(idle->every_ms * 1000);
-	}
-	for (;;)
-		pause();
-}
 
 /* Time until 90 % of @size is on the fast node; -1 after the limit. */
 static long long found_ms(char *p, size_t size, unsigned int limit_ms)
@@ -76,19 +36,12 @@ static long long found_ms(char *p, size_t size, unsigned int limit_ms)
 
 static int beside(int nr, long ranges, unsigned int every_ms)
 {
-	volatile int *ready = mmap(NULL, MT_PAGE, PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct idle idle = { .ranges = ranges, .every_ms = every_ms, .ready = ready };
-	pid_t *pids = calloc(nr, sizeof(*pids));
+	struct mt_idle idle = { .nr = nr, .ranges = ranges, .every_ms = every_ms };
 	struct mt_toucher t;
 	long long took;
 	char *p;
-	int i;
 
-	MT_ASSERT(pids && ready != MAP_FAILED, "no memory");
-	for (i = 0; i < nr; i++)
-		pids[i] = mt_spawn(idle_process, &idle);
-	MT_ASSERT(MT_WAIT(*ready == nr, 60000), "%d of %d processes are ready", *ready, nr);
+	MT_ASSERT(!mt_idle_start(&idle), "not all of %d processes are ready", nr);
 	/* Now, so that no child shares it. */
 	p = mt_place(HOT, mt_slow_node());
 	MT_ASSERT(p, "no memory on the slow node");
@@ -98,8 +51,7 @@ static int beside(int nr, long ranges, unsigned int every_ms)
 	took = found_ms(p, HOT, FOUND_MS);
 	mt_touch_stop(&t);
 	mt_off();
-	for (i = 0; i < nr; i++)
-		mt_kill(pids[i]);
+	mt_idle_stop(&idle);
 	mt_note("%d processes of %ld ranges: 90 %% after %lld ms; %ld of %ld pages, %lld bursts",
 		nr, ranges, took, mt_pages_on(p, HOT, mt_fast_node()), PAGES(HOT),
 		mt_burst_value("bursts"));
