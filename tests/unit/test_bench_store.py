@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench_results import document
 
-from terrace.bench import store
+from terrace.bench import experiment, store
 from terrace.errors import UsageError
 
 
@@ -35,6 +35,20 @@ def test_a_file_of_another_schema_is_named(tmp_path: Path, text: str, said: str)
         store.read_all(tmp_path)
     assert "r.json" in str(caught.value)
     assert said in str(caught.value)
+
+
+def test_results_of_other_settings_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of another length has another time: it does not belong into one table with the rest."""
+    cells = experiment.load("server").cells()[:3]
+    for cell in cells:
+        found = {**document("terrace", 1.0), "cell": cell.name, "key": cell.key()}
+        store.write(tmp_path, found)
+    assert len(store.read_current(tmp_path, cells)) == 3
+    assert not capsys.readouterr().err
+    short = {**cells[0].key(), "options": {**cells[0].key()["options"], "iterations": "7"}}
+    store.write(tmp_path, {**document("terrace", 1.0), "cell": cells[0].name, "key": short})
+    assert [item["cell"] for item in store.read_current(tmp_path, cells[:2])] == [cells[1].name]
+    assert "2 results were measured with other settings" in capsys.readouterr().err
 
 
 def test_a_cell_is_finished_when_measured_with_the_same_inputs(tmp_path: Path) -> None:

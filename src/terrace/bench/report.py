@@ -51,7 +51,7 @@ def write_all(path: Path) -> list[Path]:
     """Write the page and its pictures; return the written paths."""
     from terrace.bench.plots import draw
 
-    found = [(item, store.read_all(item.folder / "results")) for item in experiments()]
+    found = [(item, store.read_current(item.folder / "results", item.cells())) for item in experiments()]
     written = [path]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text(found, validation()), encoding="utf-8")
@@ -66,7 +66,7 @@ def write_all(path: Path) -> list[Path]:
 
 def write_excerpts() -> list[Path]:
     """Write the blocks of other pages from the results; return the written paths."""
-    found = [(item, store.read_all(item.folder / "results")) for item in experiments()]
+    found = [(item, store.read_current(item.folder / "results", item.cells())) for item in experiments()]
     wanted = {**behind.pages(found), **blocks.pages(found)}
     for path, page in wanted.items():
         path.write_text(page, encoding="utf-8")

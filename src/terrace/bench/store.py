@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from terrace.bench.cells import Cell
 from terrace.bench.stats import thin
 from terrace.errors import UsageError
+from terrace.output import warn
 
 SCHEMA = "terrace.cell"
 VERSION = 2
@@ -92,6 +94,24 @@ def read(path: Path) -> dict[str, Any]:
 def read_all(folder: Path) -> list[dict[str, Any]]:
     """Read all documents of a folder, by file name; empty without a folder."""
     return [read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def read_current(folder: Path, cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """Read the documents of `cells`, as read_all() does.
+
+    A result that was measured with other options, or of a cell that the experiment no longer has,
+    does not compare with the others: it is left out, with a warning.
+    """
+    keys = {cell.name: json.loads(json.dumps(cell.key())) for cell in cells}
+    documents = read_all(folder)
+    current = [document for document in documents if document["key"] == keys.get(document["cell"])]
+    other = len(documents) - len(current)
+    if other:
+        warn(
+            f"{folder}: {other} results were measured with other settings than bench.toml has now, and are left out; "
+            "measure these cells again, or remove their files"
+        )
+    return current
 
 
 def is_finished(folder: Path, cell: str, fingerprint: str) -> bool:

@@ -246,7 +246,7 @@ def _verdict(picked: Sequence[tuple[Experiment, list[Cell], Path]], left: bool) 
         found: list[dict[str, object]] = []
         shape_shown: list[dict[str, object]] = []
         shown.append({"name": item.name, "results": str(folder), "tables": found, "shape": shape_shown})
-        results = store.read_all(folder)
+        results = store.read_current(folder, item.cells())
         print(f"{item.name}: {item.purpose}")
         for title, rows, head in tables.plain(item, results):
             print(f"\n{title}")
