@@ -62,8 +62,11 @@
 /* Longest time to mark pages at once, and the part of a CPU that this may take. */
 #define MTIER_UNMAPPED_NS	(4 * NSEC_PER_MSEC)
 #define MTIER_UNMAPPED_PARTS	50
-/* Part of a node that has to be unmapped page cache. With less, the search costs too much. */
-#define MTIER_UNMAPPED_LEAST	64
+/*
+ * Part of a node that has to be unmapped page cache. With less, the search for a page costs
+ * as much as its migration.
+ */
+#define MTIER_UNMAPPED_LEAST	256
 /* Smallest part of the marked pages, or of blocks, that is expected to leave. */
 #define MTIER_UNMAPPED_SHARE	(MTIER_Q16 / 16)
 
