@@ -100,8 +100,7 @@ struct mtier_part {
  * @route: the same number of bytes: the route of each page that @page says is sampled
  * @routes: the routes, which all bursts share
  * @nr: number of ranges
- * @drawn: number of ranges sampled for each tier
- * @expected: estimate of their pages on that tier, by the last sweep
+ * @expected: estimate by sweeps of the pages of its ranges, for each tier
  * @files: pages of files that are scanned in this burst
  * @tables: page tables of other mappers that were scanned in this burst
  * @low_only: all slow memory fits into the fast tier, so of the fast tier only
@@ -116,7 +115,6 @@ struct mtier_watch {
 	u8 *route;
 	struct mtier_routes *routes;
 	unsigned int nr;
-	unsigned int drawn[MTIER_SIDES];
 	u64 expected[MTIER_SIDES];
 	struct mtier_file_set files;
 	struct mtier_table_set tables;

@@ -259,12 +259,9 @@ static unsigned int mtier_sample_merge(struct mtier_watch *w, unsigned int nr, u
 		if (out && at[out - 1] == (at[i] & PMD_MASK))
 			continue;
 		sides[out] = mtier_range_sides(at[i]) & sampled;
-		for (side = 0; side < MTIER_SIDES; side++) {
-			if (!(sides[out] & BIT(side)))
-				continue;
-			w->drawn[side]++;
-			w->expected[side] += mtier_range_pages(at[i], side);
-		}
+		for (side = 0; side < MTIER_SIDES; side++)
+			if (sides[out] & BIT(side))
+				w->expected[side] += mtier_range_pages(at[i], side);
 		at[out++] = at[i] & PMD_MASK;
 	}
 	return out;
