@@ -64,7 +64,7 @@ class Tally:
 
 
 class World:
-    """Pages on two tiers under a load; DRAM has `room` pages, and is full of the first pages, or those of the load."""
+    """Pages on two tiers under a load; DRAM has `room` pages, and is full of any pages, or of those of the load."""
 
     def __init__(self, host: Host, load: Load, dram: float, rng: np.random.Generator) -> None:
         self.host = host
@@ -73,8 +73,8 @@ class World:
         self.now_s = 0.0
         self.room = round(host.setting.pages * dram)
         self.top = np.zeros(host.setting.pages, dtype=np.bool_)
-        first = np.arange(host.setting.pages) if load.first is None else load.first
-        self.top[rng.permutation(first)[: self.room]] = True
+        first = rng.permutation(host.setting.pages) if load.first is None else load.first
+        self.top[first[: self.room]] = True
         self.tally = Tally()
         self.watched: Pages = np.empty(0, dtype=np.intp)
         self.touched: Rates = np.empty(0)
