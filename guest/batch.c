@@ -14,6 +14,8 @@
  * A program may take SECONDS. With "busy" these are seconds in which the CPUs had something to do: where time counts
  * instructions that of an idle guest flies, and it is idle while the host reads a file for it or takes its output.
  *
+ * After a program that was killed at its limit, the batch ends with "MARK stopped" instead of "MARK done".
+ *
  * What "differs" is the state of the machine (state.c), compared once all has settled that the program left behind.
  *
  * The kernel log gets a line at each start, so that what the kernel has to say can be blamed on a test. Whatever a
@@ -227,7 +229,8 @@ static struct state *compare(struct state *before)
 	return after;
 }
 
-static struct state *run(long seconds, const char *name, const char *program, struct state *state)
+/* Run a program. @killed: set if it did not end in time. */
+static struct state *run(long seconds, const char *name, const char *program, struct state *state, bool *killed)
 {
 	const char *how = "exit";
 	int status = 0, number;
@@ -245,6 +248,7 @@ static struct state *run(long seconds, const char *name, const char *program, st
 		status = 126 << 8;
 	} else if (wait_for(pid, seconds, &status)) {
 		how = "timeout";
+		*killed = true;
 	} else if (WIFSIGNALED(status)) {
 		how = "signal";
 	}
@@ -292,6 +296,7 @@ static void show_leaks(void)
 
 int main(int argc, char **argv)
 {
+	bool killed = false;
 	struct state *state;
 	sigset_t child;
 	int leaks;
@@ -310,9 +315,14 @@ int main(int argc, char **argv)
 	if (leaks)
 		forget_leaks();
 	state = state_settled(NULL);
-	for (int i = 4; i + 2 < argc; i += 3)
-		state = run(atol(argv[i]), argv[i + 1], argv[i + 2], state);
+	for (int i = 4; i + 2 < argc && !killed; i += 3)
+		state = run(atol(argv[i]), argv[i + 1], argv[i + 2], state, &killed);
 	state_free(state);
+	/* A killed program has not restored what it had set: the others need another boot. */
+	if (killed) {
+		printf("%s stopped\n", mark);
+		return 0;
+	}
 	if (leaks)
 		show_leaks();
 	printf("%s done\n", mark);

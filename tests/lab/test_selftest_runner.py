@@ -22,7 +22,9 @@ PROGRAMS = {
     "c_silent": "",
     "d_short": 'puts("1..3"); puts("ok 1 one");',
     "e_exit": 'puts("1..1"); puts("ok 1 one"); return 9;',
-    "f_hangs": 'puts("1..1"); fflush(stdout); for (;;) pause();',
+    "f_hangs": 'puts("1..1"); fflush(stdout); put("/proc/sys/vm/nr_hugepages", "3"); for (;;) pause();',
+    # In another boot: what a killed program has set is gone.
+    "f_then": 'puts("1..1"); puts(has("/proc/sys/vm/nr_hugepages", "0") ? "ok 1 as at boot" : "not ok 1 as at boot");',
     "g_warns": 'puts("1..1"); puts("ok 1 one"); kernel("WARNING: CPU: 0 PID: 1 at sabotage");',
     "g_warns_really": 'puts("1..1"); puts("ok 1 one"); fflush(stdout); crash("WARNING");',
     "g_oopses": 'puts("1..1"); fflush(stdout); crash("EXCEPTION"); pause();',
@@ -57,6 +59,17 @@ static void put(const char *path, const char *text)
 
 	if (fd < 0 || write(fd, text, strlen(text)) < 0)
 		perror(path);
+}
+
+__attribute__((unused)) static int has(const char *path, const char *text)
+{
+	char now[64] = "";
+	int fd = open(path, O_RDONLY);
+
+	if (fd < 0 || read(fd, now, sizeof(now) - 1) < 0)
+		perror(path);
+	close(fd);
+	return !strncmp(now, text, strlen(text));
 }
 
 __attribute__((unused)) static void kernel(const char *text) { put("/dev/kmsg", text); }
@@ -194,6 +207,12 @@ def test_what_is_left_behind_is_named_and_blames_no_other(results: list[TestResu
     assert "/sys/kernel/mm/mtier/scan/cpu_percent: " in detail
     for tidied in ("m_untidy", "o_after"):
         assert of(results, tidied) == {f"{tidied}:one": ("pass", "")}
+
+
+def test_what_a_hanging_program_has_set_is_gone(results: list[TestResult]) -> None:
+    """A killed program cannot restore settings, and the next one was blamed for them."""
+    assert of(results, "f_then") == {"f_then:as at boot": ("pass", "")}
+    assert not [r for r in results if r.name.startswith("machine:")]
 
 
 def test_crash_is_blamed_on_the_test_that_ran_and_the_rest_goes_on(results: list[TestResult]) -> None:

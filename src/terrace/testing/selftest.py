@@ -74,6 +74,7 @@ class _Boot:
     running: str | None = None
     reading_leaks: bool = False
     done: bool = False
+    stopped: bool = False
     _rest: bytes = b""
 
     def feed(self, data: bytes) -> None:
@@ -106,6 +107,8 @@ class _Boot:
                 self.leaks.append("kmemleak is not available on this kernel (kmemleak=off, or it disabled itself)")
         elif words[0] == "done":
             self.done = True
+        elif words[0] == "stopped":
+            self.stopped = True
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,8 @@ def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[Tes
     """Compile and run `programs`, one boot for each machine; yield results as they arrive.
 
     A program fails if it does not compile, prints no TAP plan or too few tests, or crashes the kernel. The programs
-    after a crash run in another boot. Machines that count instructions run in parallel.
+    after a crash, or after a program that was killed at its time limit, run in another boot. Machines that count
+    instructions run in parallel.
     """
     built: list[tuple[Program, Path]] = []
     includes = kernel_includes(programs)
@@ -310,7 +314,7 @@ def _judge(
     yield from results
     if problems:
         shown = [line for report in reports for line in report.lines] or outcome.lines[-_OUTPUT_LINES:]
-        # The limit is ten times the usual time: a second try would end the same.
+        # The limit is several times the usual time: a second try would end the same.
         final = bool(reports) or outcome.how == "timeout"
         yield TestResult(group, program.name, "fail", "\n".join([*problems, *shown]), outcome.seconds, final)
 
@@ -352,6 +356,6 @@ def _judge_machine(
         yield TestResult(
             run.group, f"{_LEAK_TEST}:{machine.topology}", "fail" if leaks else "pass", detail, final=bool(leaks)
         )
-    if not boot.done and boot.running is None:
+    if not (boot.done or boot.stopped) and boot.running is None:
         why = guest.explain() or f"batch ended with {guest.exit_code}"
         yield TestResult(run.group, name, "fail", why, guest.run_s, final=True)
