@@ -50,6 +50,12 @@ def test_pages_used_alike_stay(dram: float) -> None:
     assert found.gap == pytest.approx(dram, abs=0.005)
 
 
+def test_pages_used_alike_one_after_the_other_stay() -> None:
+    """A burst finds where the program was, and its ranges tell that pages are used together."""
+    assert figures("pass").moves == 0
+    assert figures("pass", "place-ranges").moves > 1e-4
+
+
 @pytest.mark.parametrize("load", ["zipf0.8", "zipf0.99", "zipf1.2", "multi", "tenants"])
 def test_what_is_hot_comes_and_stays(load: str) -> None:
     found = figures(load)

@@ -322,16 +322,19 @@ static u64 mtier_round_act(struct mtier_round *r)
 static bool mtier_round_judge(struct mtier_round *r)
 {
 	struct mtier_burst *b = &mtier_burst;
+	struct mtier_evidence evidence;
 	struct mtier_counts counts;
 	u64 gain_ns;
 	u32 g;
 
-	mtier_mark_counts(&r->watch, &counts);
+	mtier_mark_counts(&r->watch, r->looks, &counts, &evidence);
 	/* Pages sampled for a re-check do not represent their tier. */
 	for (g = MTIER_TOP; r->watch.low_only && g < MTIER_GROUPS; g += MTIER_LARGE)
 		memset(counts.pages[g], 0, sizeof(counts.pages[g]));
+	if (r->watch.low_only)
+		mtier_evidence_drop(&evidence, MTIER_TOP);
 	mutex_lock(&mtier_burst_lock);
-	mtier_place_look(&b->place, r->looks, &counts);
+	mtier_place_look(&b->place, r->looks, &counts, &evidence);
 	mtier_place_worth(&b->place, r->looks, &b->worth);
 	mutex_unlock(&mtier_burst_lock);
 	if (!mtier_routes_any_up(r->watch.routes))

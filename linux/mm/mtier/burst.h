@@ -398,7 +398,8 @@ void mtier_look_met(struct mtier_look *l, const struct mtier_entries *e,
 /* ---- mark.c ---- */
 
 void mtier_mark_count(const struct mtier_watch *watch);
-void mtier_mark_counts(const struct mtier_watch *watch, struct mtier_counts *counts);
+void mtier_mark_counts(const struct mtier_watch *watch, u32 looks,
+		       struct mtier_counts *counts, struct mtier_evidence *e);
 void mtier_mark_plan(struct mtier_watch *watch, const struct mtier_plan *plan,
 		     u32 start);
 void mtier_mark_drop(struct mtier_watch *watch);

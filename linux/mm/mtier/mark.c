@@ -10,12 +10,58 @@
 
 #include "burst.h"
 
+/* Single pages of one range, by tier and access count. */
+struct mtier_mark_sum {
+	u32 pages[MTIER_RANKS][MTIER_LOOKS_MOST + 1];
+};
+
 /* Count pages of a run whose bytes and routes are alike. */
-static void mtier_mark_add(struct mtier_routes *rs, u8 page, u8 route, u32 nr)
+static void mtier_mark_add(struct mtier_routes *rs, u8 page, u8 route, u32 nr,
+			   struct mtier_mark_sum *sum)
 {
-	if (mtier_page_watched(page))
-		rs->route[route].pages[!!(page & MTIER_PAGE_LARGE)]
-				      [page & MTIER_PAGE_COUNT] += nr;
+	u32 count = page & MTIER_PAGE_COUNT;
+
+	if (!mtier_page_watched(page))
+		return;
+	rs->route[route].pages[!!(page & MTIER_PAGE_LARGE)][count] += nr;
+	if (!(page & MTIER_PAGE_LARGE))
+		sum->pages[mtier_route_group(&rs->route[route], false)][count] += nr;
+}
+
+static void mtier_mark_range(const struct mtier_watch *watch, unsigned int range,
+			     struct mtier_mark_sum *sum)
+{
+	size_t first = (size_t)range * MTIER_RANGE_PAGES, i, from = first;
+	u8 page = MTIER_PAGE_NONE, route = 0;
+
+	for (i = first; i < first + MTIER_RANGE_PAGES; i++) {
+		if (watch->page[i] == MTIER_PAGE_REST ||
+		    (watch->page[i] == page && watch->route[i] == route))
+			continue;
+		mtier_mark_add(watch->routes, page, route, i - from, sum);
+		page = watch->page[i];
+		route = watch->route[i];
+		from = i;
+	}
+	mtier_mark_add(watch->routes, page, route, i - from, sum);
+}
+
+/* Count the pages of each route. @e: set to the evidence of @looks scans, or NULL. */
+static void mtier_mark_ranges(const struct mtier_watch *watch, u32 looks,
+			      struct mtier_evidence *e)
+{
+	struct mtier_routes *rs = watch->routes;
+	unsigned int r, rank;
+
+	for (r = 0; r < rs->nr; r++)
+		memset(rs->route[r].pages, 0, sizeof(rs->route[r].pages));
+	for (r = 0; r < watch->nr; r++) {
+		struct mtier_mark_sum sum = { };
+
+		mtier_mark_range(watch, r, &sum);
+		for (rank = 0; e && rank < MTIER_RANKS; rank++)
+			mtier_evidence_add(e, rank, sum.pages[rank], looks);
+	}
 }
 
 /**
@@ -24,32 +70,21 @@ static void mtier_mark_add(struct mtier_routes *rs, u8 page, u8 route, u32 nr)
  */
 void mtier_mark_count(const struct mtier_watch *watch)
 {
-	size_t i, nr = (size_t)watch->nr * MTIER_RANGE_PAGES, from = 0;
-	struct mtier_routes *rs = watch->routes;
-	u8 page = MTIER_PAGE_NONE, route = 0;
-
-	for (i = 0; i < rs->nr; i++)
-		memset(rs->route[i].pages, 0, sizeof(rs->route[i].pages));
-	for (i = 0; i < nr; i++) {
-		if (watch->page[i] == MTIER_PAGE_REST ||
-		    (watch->page[i] == page && watch->route[i] == route))
-			continue;
-		mtier_mark_add(rs, page, route, i - from);
-		page = watch->page[i];
-		route = watch->route[i];
-		from = i;
-	}
-	mtier_mark_add(rs, page, route, nr - from);
+	mtier_mark_ranges(watch, 0, NULL);
 }
 
 /**
  * mtier_mark_counts() - Count the pages of each class by access count.
  * @watch: the sample
+ * @looks: number of scans that count
  * @counts: set to the result
+ * @e: set to the evidence from the ranges of the single pages
  */
-void mtier_mark_counts(const struct mtier_watch *watch, struct mtier_counts *counts)
+void mtier_mark_counts(const struct mtier_watch *watch, u32 looks,
+		       struct mtier_counts *counts, struct mtier_evidence *e)
 {
-	mtier_mark_count(watch);
+	memset(e, 0, sizeof(*e));
+	mtier_mark_ranges(watch, looks, e);
 	mtier_routes_groups(watch->routes, counts);
 }
 

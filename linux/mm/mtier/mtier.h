@@ -3,7 +3,7 @@
  * Internal interfaces of mm/mtier.
  *
  *   mm_slot.c: address spaces --> burst.c and the files it uses: see burst.h
- *   target.c: target nodes    policy.c, place.c, pace.c, forecast.c: decisions
+ *   target.c: target nodes    policy.c, history.c, place.c, pace.c, forecast.c: decisions
  *   gather.c --> move.c, move_fast.c, settle.c: migration
  *   eligible.c: pages that may not migrate    rules.c: policies and cpusets of tasks
  *   rate.c, charge.c: rate limit, and accounting of CPU time

@@ -33,6 +33,8 @@
 #include "place.h"
 
 #define Q16_BITS	16
+#define Q8_BITS		8
+#define Q8		BIT(Q8_BITS)
 #define LN2_Q16		45426U		/* ln(2) */
 #define Q_MAX		64881U		/* 0.99: higher rates cannot be distinguished */
 
@@ -55,8 +57,6 @@
  * pages. Each order of magnitude is as likely, so the mean is 511 / ln(512).
  */
 #define LARGE_ACCESSES	82
-/* Number of large folios that a histogram remembers at most. */
-#define LARGE_FOLIOS	256
 /*
  * A page of a large folio migrates in this part of the time of a single page: it is
  * copied.
@@ -136,58 +136,13 @@ u32 mtier_place_q_at(u32 q, u64 tau_ns, u64 other_ns)
 }
 
 /*
- * Add the access counts of a class on each tier. The older counts are scaled down, to
- * keep at most @most pages in all.
- */
-static void remember(struct mtier_counts *hist, u32 looks,
-		     const struct mtier_counts *seen, u32 top, u32 most)
-{
-	u64 pages = 0;
-	u32 keep;
-	u32 g, c;
-
-	for (g = top; g < top + MTIER_RANKS; g++)
-		for (c = 0; c <= looks; c++)
-			pages += seen->pages[g][c];
-	keep = most - min_t(u64, pages, most);
-	for (g = top; g < top + MTIER_RANKS; g++)
-		for (c = 0; c <= looks; c++) {
-			u32 *n = &hist->pages[g][c];
-
-			*n = min_t(u64, (u64)*n * keep / most + seen->pages[g][c],
-				   U32_MAX);
-		}
-}
-
-/**
- * mtier_place_look() - Add the access counts after a scan.
- * @p: state
- * @looks: number of scans in this burst, 1 to MTIER_LOOKS_MOST
- * @seen: pages of the burst by access count, without pages that migrated in it: their
- *	current tier is no evidence
- *
- * A burst of MTIER_BURST_PAGES suffices alone; smaller bursts add up. There are fewer
- * large folios than pages. To make up for part of that, they are remembered longer.
- */
-void mtier_place_look(struct mtier_place *p, u32 looks,
-		      const struct mtier_counts *seen)
-{
-	if (!looks || looks > MTIER_LOOKS_MOST)
-		return;
-	remember(&p->hist[looks], looks, seen, MTIER_TOP, MTIER_BURST_PAGES);
-	remember(&p->hist[looks], looks, seen, MTIER_TOP + MTIER_LARGE,
-		 LARGE_FOLIOS * MTIER_LARGE_PAGES);
-}
-
-/*
  * Entry for an access count: scans, in 1/256, in which the next scan found a page
- * accessed; scans in which it did not; and the number of pages for the error. An
- * entry of several pooled access counts has the sums.
+ * accessed, and scans in which it did not. An entry of several pooled access counts has
+ * the sums.
  */
 struct share {
 	u64 hit;
 	u64 miss;
-	u64 weight;
 	u32 counts;
 };
 
@@ -219,8 +174,6 @@ static bool group_shares(const u32 *hist, u32 looks, u32 shift, struct share *sh
 			.miss = ((looks - c) * same << LOOK_BITS) +
 				div64_u64((all - hits) * PRIOR_LOOKS << LOOK_BITS,
 					  all),
-			.weight = div64_u64((same + 1) * (more + 1),
-					    same + more + 2),
 			.counts = 1,
 		};
 	}
@@ -247,7 +200,6 @@ static u32 pool(struct share *share, u32 nr)
 				break;
 			a->hit += b->hit;
 			a->miss += b->miss;
-			a->weight += b->weight;
 			a->counts += b->counts;
 			kept--;
 		}
@@ -262,36 +214,65 @@ static u32 share_q(const struct share *share)
 	return all ? div64_u64(share->hit << Q16_BITS, all) : 0;
 }
 
-/* The standard error of the log odds is sqrt(1/N[c] + 1/N[c + 1]). */
-static u32 share_se(const struct share *share, u32 q)
-{
-	u64 spread = (u64)q * (MTIER_Q16 - q) >> 12;
-
-	return div64_u64(spread, max_t(u64, int_sqrt64(share->weight << 8), 1));
-}
-
 static bool is_large(u32 group)
 {
 	return group >= MTIER_LARGE;
 }
 
-static void group_worth(const u32 *hist, u32 g, struct mtier_worth *w)
+/* Get the number of independent pages, or large folios, of an access count, in Q8. */
+static u64 alone_q8(const struct mtier_place *p, u32 looks, u32 g, u32 count)
+{
+	u64 alone = is_large(g) ?
+		(u64)p->hist[looks].pages[g][count] << Q8_BITS >> MTIER_LARGE_BITS :
+		p->alone[looks].pages_q8[g][count];
+
+	return min_t(u64, alone, (u64)SAMPLE_MAX << Q8_BITS);
+}
+
+/*
+ * Get the error of the share @q of the access counts from @first to @last. The standard
+ * error of the log odds is sqrt(1/N[c] + 1/N[c + 1]). For the spread, one page more is
+ * assumed to be accessed, and one not (Laplace): if no page of a few is, they need not be
+ * idle.
+ */
+static u32 share_se(const struct mtier_place *p, u32 looks, u32 g, u32 first, u32 last,
+		    u32 q)
+{
+	u64 weight = 0, alone = 0, likely;
+	u32 c;
+
+	for (c = first; c <= last; c++) {
+		u64 same = alone_q8(p, looks, g, c), more = alone_q8(p, looks, g, c + 1);
+
+		weight += div64_u64((same + Q8) * (more + Q8), same + more + 2 * Q8);
+		alone += same + more;
+	}
+	likely = div64_u64(q * alone + Q8 * MTIER_Q16, alone + 2 * Q8);
+	return div64_u64(likely * (MTIER_Q16 - likely) >> 12,
+			 max_t(u64, int_sqrt64(weight), 1));
+}
+
+static void group_worth(const struct mtier_place *p, u32 g, struct mtier_worth *w)
 {
 	struct share share[MTIER_LOOKS_MOST];
 	u32 q[MTIER_LOOKS_MOST], se[MTIER_LOOKS_MOST];
 	u32 n = w->looks;
 	u32 nr, i, k, c = 0;
 
-	w->known[g] = group_shares(hist, n, is_large(g) ? MTIER_LARGE_BITS : 0,
-				   share);
+	w->known[g] = group_shares(p->hist[n].pages[g], n,
+				   is_large(g) ? MTIER_LARGE_BITS : 0, share);
 	if (!w->known[g])
 		return;
 	nr = pool(share, n);
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
+		u32 found = share_q(&share[i]);
+		u32 error = share_se(p, n, g, c, c + share[i].counts - 1, found);
+
 		for (k = 0; k < share[i].counts; k++, c++) {
-			q[c] = share_q(&share[i]);
-			se[c] = share_se(&share[i], q[c]);
+			q[c] = found;
+			se[c] = error;
 		}
+	}
 	/*
 	 * Leave out one of n scans: n - c choices leave all c hits, and c choices
 	 * leave c - 1.
@@ -320,7 +301,7 @@ void mtier_place_worth(const struct mtier_place *p, u32 looks,
 		.looks = clamp_t(u32, looks, 1, MTIER_LOOKS_MOST),
 	};
 	for (g = 0; g < MTIER_GROUPS; g++)
-		group_worth(p->hist[w->looks].pages[g], g, w);
+		group_worth(p, g, w);
 }
 
 static u32 latency_ns(const struct mtier_place_machine *m)

@@ -6,8 +6,8 @@
  * mtier_place.tau_ns apart. The access count of a page is the number of scans that
  * found its Accessed bit set. No access count of a page is kept between bursts. The
  * meaning of an access count is not assumed either: it is estimated from the histogram
- * of all access counts (place.c). pace.c sets the pace of the scans. forecast.c
- * estimates how long the result stays true.
+ * of all access counts (history.c, place.c). pace.c sets the pace of the scans.
+ * forecast.c estimates how long the result stays true.
  *
  * As in policy.h, there is no struct page, lock, clock or allocation. All state is in
  * structs that the caller owns and serialises. Each input has a defined result, and
@@ -85,6 +85,41 @@ struct mtier_counts {
 };
 
 /**
+ * struct mtier_together - how much pages of a range are used together
+ * @pages: single pages, summed over ranges
+ * @within_q8: Q8 sum over these pages of the squared deviation of their access count from
+ *	the mean of the range
+ * @chance_q8: Q8 expected sum if no page was used together with others
+ */
+struct mtier_together {
+	u64 pages;
+	u64 within_q8;
+	u64 chance_q8;
+};
+
+/**
+ * struct mtier_alone - numbers of independent pages
+ * @pages_q8: Q8 numbers, by tier and access count
+ */
+struct mtier_alone {
+	u64 pages_q8[MTIER_RANKS][MTIER_LOOKS_MOST + 1];
+};
+
+/**
+ * struct mtier_evidence - single pages of a burst, as numbers of independent pages
+ * @alone: numbers of independent pages that give the same error
+ * @unsure: pages of ranges for which the correlation is unknown
+ * @unsure_ranges: number of these ranges
+ * @together: sums over the ranges in @alone
+ */
+struct mtier_evidence {
+	struct mtier_alone alone;
+	u32 unsure[MTIER_RANKS][MTIER_LOOKS_MOST + 1];
+	u32 unsure_ranges[MTIER_RANKS];
+	struct mtier_together together;
+};
+
+/**
  * struct mtier_worth - estimated access probabilities after a scan
  * @looks: number of scans
  * @known: page classes with enough samples for an estimate
@@ -136,6 +171,9 @@ struct mtier_audit_sum {
 /**
  * struct mtier_place - state of the decision
  * @hist: access counts by number of scans; those of earlier bursts fade
+ * @alone: numbers of independent pages that give the same error as the single pages of
+ *	@hist, by number of scans
+ * @together: how much pages of a range are used together; earlier bursts fade
  * @tau_ns: scan interval
  * @share: Q16 share of one CPU that scans may take now
  * @credit_ns: CPU time saved up; while it is positive, @share may be large
@@ -147,6 +185,8 @@ struct mtier_audit_sum {
  */
 struct mtier_place {
 	struct mtier_counts hist[MTIER_LOOKS_MOST + 1];
+	struct mtier_alone alone[MTIER_LOOKS_MOST + 1];
+	struct mtier_together together;
 	u64 tau_ns;
 	u32 share;
 	s64 credit_ns;
@@ -232,8 +272,11 @@ u64 mtier_place_pages(const struct mtier_place *p,
 		      const struct mtier_place_machine *m);
 u64 mtier_place_slow_pages(const struct mtier_place_machine *m);
 u64 mtier_place_pause_ns(const struct mtier_place *p, u32 random);
-void mtier_place_look(struct mtier_place *p, u32 looks,
-		      const struct mtier_counts *seen);
+void mtier_evidence_add(struct mtier_evidence *e, u32 rank, const u32 *pages, u32 looks);
+void mtier_evidence_drop(struct mtier_evidence *e, u32 rank);
+void mtier_place_look(struct mtier_place *p, u32 looks, const struct mtier_counts *seen,
+		      const struct mtier_evidence *e);
+void mtier_place_forget(struct mtier_place *p);
 void mtier_place_worth(const struct mtier_place *p, u32 looks,
 		       struct mtier_worth *w);
 void mtier_place_plan(const struct mtier_place *p,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""mm/mtier/place.c, pace.c and forecast.c as a shared library, compiled from the kernel's files.
+"""mm/mtier/history.c, place.c, pace.c and forecast.c as a shared library, compiled from the kernel's files.
 Names as in place.h.
 """
 
@@ -11,6 +11,9 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from terrace.errors import BuildError
 from terrace.host import require_packages
@@ -30,7 +33,8 @@ Q16 = 65536
 WHY = ("rate", "nobody", "no-victim", "alike", "cost", "saturated")
 
 #: Base pages by tier, then those of large folios, which a simulation does not have. Of three tiers it has two.
-_GROUPS = 6
+_RANKS = 3
+_GROUPS = 2 * _RANKS
 _RUNS_MAX = _GROUPS * (LOOKS + 1) + 3
 _PLACES = Path("linux/tools/testing/mtier")
 
@@ -39,6 +43,23 @@ class Counts(c.Structure):
     """struct mtier_counts"""
 
     _fields_ = [("pages", (c.c_uint32 * (LOOKS + 1)) * _GROUPS)]
+
+
+class Together(c.Structure):
+    """struct mtier_together"""
+
+    _fields_ = [("pages", c.c_uint64), ("within_q8", c.c_uint64), ("chance_q8", c.c_uint64)]
+
+
+class Evidence(c.Structure):
+    """struct mtier_evidence"""
+
+    _fields_ = [
+        ("alone_q8", (c.c_uint64 * (LOOKS + 1)) * _RANKS),
+        ("unsure", (c.c_uint32 * (LOOKS + 1)) * _RANKS),
+        ("unsure_ranges", c.c_uint32 * _RANKS),
+        ("together", Together),
+    ]
 
 
 class Worth(c.Structure):
@@ -79,6 +100,8 @@ class Place(c.Structure):
 
     _fields_ = [
         ("hist", Counts * (LOOKS + 1)),
+        ("alone_q8", ((c.c_uint64 * (LOOKS + 1)) * _RANKS) * (LOOKS + 1)),
+        ("together", Together),
         ("tau_ns", c.c_uint64),
         ("share", c.c_uint32),
         ("credit_ns", c.c_int64),
@@ -122,7 +145,8 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mtier_place_init": (None, (_place, _machine)),
     "mtier_place_pages": (c.c_uint64, (_place, _machine)),
     "mtier_place_pause_ns": (c.c_uint64, (_place, c.c_uint32)),
-    "mtier_place_look": (None, (_place, c.c_uint32, _counts)),
+    "mtier_place_look": (None, (_place, c.c_uint32, _counts, c.POINTER(Evidence))),
+    "mtier_evidence_add": (None, (c.POINTER(Evidence), c.c_uint32, c.POINTER(c.c_uint32), c.c_uint32)),
     "mtier_place_worth": (None, (_place, c.c_uint32, _worth)),
     "mtier_place_plan": (None, (_place, _machine, _worth, _counts, _counts, c.c_uint64, c.POINTER(Plan))),
     "mtier_place_enough": (c.c_bool, (c.c_uint32, c.c_uint64, c.c_uint64, c.c_uint64)),
@@ -178,6 +202,10 @@ class Swap:
     rate_s: float
 
 
+#: By tier: the number of pages of each range of the sample (first axis) and access count (second axis).
+RangeCounts = dict[int, NDArray[np.int64]]
+
+
 def _only(counts: Counts, tier: int) -> Counts:
     """Get the counts of one tier."""
     only = Counts()
@@ -218,10 +246,22 @@ class Decision:
         """Report the time of the scans of a burst, for their total number of pages: the cost of a scan."""
         self._lib.mtier_place_looked(self.machine, spent_ns, pages)
 
-    def look(self, looks: int, counts: Counts) -> None:
-        """Add the result of a scan, and update the estimates of the counts."""
-        self._lib.mtier_place_look(self.state, looks, counts)
+    def look(self, looks: int, counts: Counts, ranges: RangeCounts | None) -> None:
+        """Add the result of a scan, and update the estimates of the counts.
+
+        `ranges`: pages of each range, by tier and access count; None if no page depends on its range.
+        """
+        evidence = None if ranges is None else self._evidence(looks, ranges)
+        self._lib.mtier_place_look(self.state, looks, counts, evidence)
         self._lib.mtier_place_worth(self.state, looks, self._worth)
+
+    def _evidence(self, looks: int, ranges: RangeCounts) -> Evidence:
+        """Get what ranges tell of their pages, as mark.c does."""
+        evidence = Evidence()
+        for tier, pages in ranges.items():
+            for row in pages:
+                self._lib.mtier_evidence_add(evidence, tier, (c.c_uint32 * (LOOKS + 1))(*row.tolist()), looks)
+        return evidence
 
     def plan(self, movable: Counts, limit: int) -> tuple[list[Swap], int, str]:
         """Get the exchanges, the ns gained by them, and the reason why there are no more."""

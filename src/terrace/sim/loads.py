@@ -40,7 +40,7 @@ class Load:
     turn_s: float | None = None
     #: Whether the load starts in this state, or with all hot pages in slow memory.
     at_once = False
-    #: Initial pages in DRAM, as many as fit; None: the first pages.
+    #: Initial pages in DRAM, as many as fit, in this order; None: any pages.
     first: Pages | None = None
 
     def __init__(self, rates: Rates) -> None:
@@ -249,6 +249,18 @@ def _sweep(pass_s: float) -> Callable[[Setting, Rng], Load]:
     return make
 
 
+def _pass(pass_s: float) -> Callable[[Setting, Rng], Load]:
+    """All pages are used alike, one after the other. The first of them are in DRAM."""
+
+    def make(at: Setting, _: Rng) -> Load:
+        pages = np.arange(at.pages)
+        load = _Sweep(np.zeros(at.pages), pages, at.rate * at.pages, pass_s)
+        load.first = pages
+        return load
+
+    return make
+
+
 def _used(at: Setting, rng: Rng, share: float, make: Callable[[int], Rates]) -> tuple[Rates, Pages]:
     """Rates of which only a share of the pages has any, as high as in other loads; and the idle pages."""
     order = rng.permutation(at.pages)
@@ -323,6 +335,7 @@ LOADS: dict[str, tuple[str, Callable[[Setting, Rng], Load]]] = {
     "sweep0.2": ("a sweep in 0.2 s and a hot quarter", _sweep(0.2)),
     "sweep0.5": ("a sweep in 0.5 s and a hot quarter", _sweep(0.5)),
     "sweep8": ("a sweep in 8 s and a hot quarter", _sweep(8.0)),
+    "pass": ("a program that goes over all of its memory in 0.02 s, page after page", _pass(0.02)),
     "short": (
         "a hot quarter that is another one every second",
         lambda at, rng: _Phases(_hot(at, rng), 1.0, rng),

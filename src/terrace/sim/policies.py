@@ -22,6 +22,7 @@ from terrace.sim.decision import (
     Counts,
     Decision,
     Machine,
+    RangeCounts,
     Swap,
 )
 from terrace.sim.loads import BLOCK, Rates
@@ -43,6 +44,7 @@ _TLB_SHARE = 1 / 11
 #: Parts of the decision that can be removed, to measure their effect.
 PARTS = {
     "sides": "one histogram for both tiers instead of one each",
+    "ranges": "pages are taken for independent of the range that they are in",
     "jitter": "looks at even distances",
     "audit": "forecasts are believed, never checked",
     "early": "no pair is looked at so soon that few are found: those that all looks find are taken for used once",
@@ -165,7 +167,7 @@ class Bursts:
             looks += 1
             scene.count += found[: len(watched)]
             extra_hits += found[len(watched) :]
-            decision.look(looks, self._counts(scene))
+            decision.look(looks, self._counts(scene), None if "ranges" in self.without else scene.ranges())
             if looks < LOOKS_LEAST - (world.free > 0):
                 continue
             now, drained = self._exchange(scene)
@@ -300,6 +302,13 @@ class _Scene:
             for c, nr in enumerate(np.bincount(self.count[here], minlength=LOOKS + 1)):
                 result.pages[side][c] = int(nr)
         return result
+
+    def ranges(self) -> RangeCounts:
+        """Count the pages of each range that have not migrated, by tier and access count."""
+        which = np.arange(len(self._pages)) // BLOCK * (LOOKS + 1) + self.count
+        nr = len(self._pages) // BLOCK * (LOOKS + 1)
+        here = {tier: (self._side == tier) & ~self._moved for tier in (TOP, LOW)}
+        return {tier: np.bincount(which[where], minlength=nr).reshape(-1, LOOKS + 1) for tier, where in here.items()}
 
     def take(self, side: int, count: int, nr: int) -> Pages:
         """Take up to `nr` pages of a tier and access count, and record them as migrated."""

@@ -26,8 +26,10 @@ static void look_watch(struct kunit *test, struct mtier_watch *w,
 
 static void look_count(struct mtier_watch *w, struct mtier_counts *counts)
 {
+	struct mtier_evidence e;
+
 	scene_route(w);
-	mtier_mark_counts(w, counts);
+	mtier_mark_counts(w, MTIER_LOOKS_MOST, counts, &e);
 }
 
 static unsigned int look_watched(const struct mtier_watch *w)
@@ -55,6 +57,37 @@ static void counts_are_by_side_and_by_looks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][8], 2);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_TOP][0], 1);
 	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][0], 0);
+}
+
+/* All pages of a range have the same count, which hides if ranges are mixed. */
+static void evidence_is_by_range_and_tier(struct kunit *test)
+{
+	struct mtier_counts counts;
+	struct mtier_evidence e;
+	struct mtier_watch w;
+	unsigned int i;
+
+	look_watch(test, &w, 3);
+	for (i = 0; i < MTIER_RANGE_PAGES; i++) {
+		w.page[i] = i % 2 ? 2 : 3 | MTIER_PAGE_LOW;
+		w.page[MTIER_RANGE_PAGES + i] = 5 | MTIER_PAGE_LOW | MTIER_PAGE_TOLD;
+	}
+	/* The next range begins as this one ends. A large folio is no single page. */
+	w.page[2 * MTIER_RANGE_PAGES] = 5 | MTIER_PAGE_LOW;
+	w.page[2 * MTIER_RANGE_PAGES + 8] = 6 | MTIER_PAGE_LOW | MTIER_PAGE_LARGE;
+	memset(w.page + 2 * MTIER_RANGE_PAGES + 9, MTIER_PAGE_REST, 3);
+	w.page[3 * MTIER_RANGE_PAGES - 1] = MTIER_PAGE_LOW;
+	scene_route(&w);
+	mtier_mark_counts(&w, MTIER_LOOKS_MOST, &counts, &e);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][3], MTIER_RANGE_PAGES / 2);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW][5], MTIER_RANGE_PAGES + 1);
+	KUNIT_EXPECT_EQ(test, counts.pages[MTIER_LOW + MTIER_LARGE][6], 4);
+	KUNIT_EXPECT_LE(test, e.alone.pages_q8[MTIER_LOW][3], 2ULL << 8);
+	KUNIT_EXPECT_GE(test, e.alone.pages_q8[MTIER_LOW][3], 1ULL << 8);
+	KUNIT_EXPECT_LE(test, e.alone.pages_q8[MTIER_TOP][2], 2ULL << 8);
+	KUNIT_EXPECT_LE(test, e.alone.pages_q8[MTIER_LOW][5], 3ULL << 8);
+	KUNIT_EXPECT_EQ(test, e.alone.pages_q8[MTIER_LOW][6], 0ULL);
+	KUNIT_EXPECT_EQ(test, e.together.pages, 2ULL * MTIER_RANGE_PAGES + 2);
 }
 
 static void a_plan_takes_as_many_as_it_says(struct kunit *test)
@@ -370,6 +403,7 @@ static void pages_of_the_other_tier_are_not_looked_at(struct kunit *test)
 
 static struct kunit_case mtier_look_cases[] = {
 	KUNIT_CASE(counts_are_by_side_and_by_looks),
+	KUNIT_CASE(evidence_is_by_range_and_tier),
 	KUNIT_CASE(a_plan_takes_as_many_as_it_says),
 	KUNIT_CASE(who_had_no_turn_stays),
 	KUNIT_CASE(a_plan_for_more_than_there_are_ends),

@@ -207,6 +207,22 @@ static void errors_are_of_folios(struct kunit *test)
 	KUNIT_EXPECT_GT(test, w.se[TOP_LARGE][2], 10 * w.se[MTIER_LOW][2]);
 }
 
+/* One used folio beside one unused one is weak evidence; 512 such pages are strong. */
+static void shares_are_of_folios(struct kunit *test)
+{
+	struct mtier_counts counts = { 0 };
+	struct mtier_worth w;
+	static struct mtier_place p;
+
+	counts.pages[LOW_LARGE][0] = FOLIOS(1);
+	counts.pages[LOW_LARGE][LOOKS] = FOLIOS(1);
+	counts.pages[MTIER_LOW][0] = FOLIOS(1);
+	counts.pages[MTIER_LOW][LOOKS] = FOLIOS(1);
+	start(&p, LOOKS, &counts, &w);
+	KUNIT_EXPECT_LT(test, w.q[LOW_LARGE][LOOKS], MTIER_Q16 * 9 / 10);
+	KUNIT_EXPECT_GT(test, w.q[MTIER_LOW][LOOKS], MTIER_Q16 * 99 / 100);
+}
+
 static void folios_are_remembered_longer(struct kunit *test)
 {
 	struct mtier_counts counts = { 0 };
@@ -215,8 +231,8 @@ static void folios_are_remembered_longer(struct kunit *test)
 	mtier_place_init(&p, &machine);
 	counts.pages[LOW_LARGE][1] = FOLIOS(64);
 	counts.pages[MTIER_LOW][1] = MTIER_BURST_PAGES;
-	mtier_place_look(&p, LOOKS, &counts);
-	mtier_place_look(&p, LOOKS, &counts);
+	mtier_place_look(&p, LOOKS, &counts, NULL);
+	mtier_place_look(&p, LOOKS, &counts, NULL);
 	KUNIT_EXPECT_EQ(test, p.hist[LOOKS].pages[LOW_LARGE][1], FOLIOS(112));
 	KUNIT_EXPECT_EQ(test, p.hist[LOOKS].pages[MTIER_LOW][1],
 			(u32)MTIER_BURST_PAGES);
@@ -258,6 +274,7 @@ static struct kunit_case mtier_place_large_cases[] = {
 	KUNIT_CASE(why_is_said_of_single_pages),
 	KUNIT_CASE(a_page_of_a_folio_gains_its_part),
 	KUNIT_CASE(errors_are_of_folios),
+	KUNIT_CASE(shares_are_of_folios),
 	KUNIT_CASE(folios_are_remembered_longer),
 	KUNIT_CASE(folios_have_room_as_pages_have),
 	{ }

@@ -62,7 +62,7 @@ static inline void start(struct mtier_place *p, u32 looks,
 			 const struct mtier_counts *counts, struct mtier_worth *w)
 {
 	mtier_place_init(p, &machine);
-	mtier_place_look(p, looks, counts);
+	mtier_place_look(p, looks, counts, NULL);
 	mtier_place_worth(p, looks, w);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Sabotage policy.c, place.c, pace.c, forecast.c, working_set.c and bandwidth.c one line at a time.
+"""Sabotage policy.c, history.c, place.c, pace.c, forecast.c, working_set.c and bandwidth.c one line at a time.
 
 Each time some test has to fail.
 
@@ -61,6 +61,28 @@ MUTANTS = [
     Mutant("lose the small", "weight * whole, sum), 1)", "weight * whole, sum), 0)"),
     Mutant("go by history alone", "mix_share(cpu_threads[i], threads, whole)", "0"),
     Mutant("go by threads alone", "mix_share(top_accesses[i], accesses, whole) +", "0 +"),
+    # history: independent pages
+    Mutant("pages of a range are independent", "min_t(u64, nr, MTIER_LARGE_PAGES) - 1) * r_q8;", "0 * r_q8);"),
+    Mutant("no errors of the correlation", "sum_sat(part, error)", "part + 0 * error"),
+    Mutant("idle ranges are certain", "if (together_known(&t)) {", "if (1) {"),
+    Mutant("no range is known", "if (together_known(&t)) {", "if (0) {"),
+    Mutant("unknown ranges are independent", "r_q8 = together_q8(t);", "r_q8 = 0;"),
+    Mutant("unknown ranges are no evidence", "e->unsure[rank][c] += pages[c];", ";"),
+    Mutant("all unknown pages are in one range", "e->unsure_ranges[rank]++;", ";"),
+    Mutant(
+        "a tier that is left out is evidence",
+        "memset(e->alone.pages_q8[rank], 0, sizeof(e->alone.pages_q8[rank]));",
+        ";",
+    ),
+    Mutant("a tier that is left out is unknown", "memset(e->unsure[rank], 0, sizeof(e->unsure[rank]));", ";"),
+    Mutant("pages are never forgotten", "kept(t->pages, keep, most", "kept(t->pages, 1, 1"),
+    Mutant("their variance is never forgotten", "kept(t->within_q8, keep, most", "kept(t->within_q8, 1, 1"),
+    Mutant("chance is never forgotten", "kept(t->chance_q8, keep, most", "kept(t->chance_q8, 1, 1"),
+    Mutant("independent pages are never forgotten", "[rank][c], keep, most,", "[rank][c], 1, 1,"),
+    Mutant("independent pages outlive the counts", "memset(p->alone, 0, sizeof(p->alone));", ";"),
+    Mutant("the correlation outlives the counts", "p->together = (struct mtier_together) { };", ";"),
+    Mutant("without ranges nothing is known", "(u64)p->hist[looks].pages[rank][c] << Q8_BITS;", "0;"),
+    Mutant("few idle pages are certain", "q * alone + Q8 * MTIER_Q16, alone + 2 * Q8", "q, 1"),
     # place: what a count is worth
     Mutant("a rate too high", "#define LN2_Q16		45426U", "#define LN2_Q16		65536U"),
     Mutant("rates beyond what can be told", "min_t(u32, q, Q_MAX)", "min_t(u32, q, MTIER_Q16 - 1)"),
@@ -72,8 +94,8 @@ MUTANTS = [
     Mutant("count misses once", "((looks - c) * same << LOOK_BITS)", "(same << LOOK_BITS)"),
     Mutant("let shares fall", "if (a->hit * b->miss < b->hit * a->miss)", "if (1)"),
     Mutant("take all counts together", "if (a->hit * b->miss < b->hit * a->miss)", "if (0)"),
-    Mutant("errors as of few", "a->weight += b->weight;", ";"),
-    Mutant("no errors", "return div64_u64(spread,", "return 0 & div64_u64(spread,"),
+    Mutant("errors as of few", "weight += div64_u64(", "weight = div64_u64("),
+    Mutant("no errors", "return div64_u64(likely * (", "return 0 & div64_u64(likely * ("),
     Mutant("judge by one look less", "((n - c) * q[same] + c * q[less]) / n", "q[less]"),
     Mutant("judge by one look more", "((n - c) * q[same] + c * q[less]) / n", "q[same]"),
     Mutant(
@@ -103,7 +125,8 @@ MUTANTS = [
     ),
     Mutant("a folio moves page by page", "m->move_ns / LARGE_MOVE", "m->move_ns"),
     Mutant("single pages make way for a folio", "(is_large(low) && !is_large(g)) ||", ""),
-    Mutant("errors as of pages", "is_large(g) ? MTIER_LARGE_BITS : 0,", "0,"),
+    Mutant("shares as of pages", "is_large(g) ? MTIER_LARGE_BITS : 0,", "0,"),
+    Mutant("errors as of pages", "<< Q8_BITS >> MTIER_LARGE_BITS :", "<< Q8_BITS :"),
     Mutant("the first victim is the best", "best == MTIER_GROUPS || rate < best_rate", "best == MTIER_GROUPS"),
     Mutant("any lower page is the hottest", "low_rate(w, t, g) > low_rate(w, t, best)", "1"),
     Mutant("a group that is over ends the plan", "t->over[g] = true;", "return false;"),
@@ -140,7 +163,11 @@ MUTANTS = [
     ),
     Mutant("pages to promote make room", ".top = *top,", ".top = *low,"),
     Mutant("the last tier does not count", "rank < MTIER_RANKS; rank++)", "rank < MTIER_RANKS - 1; rank++)"),
-    Mutant("counts of the last tier are lost", "g < top + MTIER_RANKS; g++)\n\t\tfor (c = 0; c <= looks; c++) {", "g < top + MTIER_RANKS - 1; g++)\n\t\tfor (c = 0; c <= looks; c++) {"),
+    Mutant(
+        "counts of the last tier are lost",
+        "g < top + MTIER_RANKS; g++)\n\t\tfor (c = 0; c <= looks; c++) {",
+        "g < top + MTIER_RANKS - 1; g++)\n\t\tfor (c = 0; c <= looks; c++) {",
+    ),
     Mutant("gain of one page for all", "nr * gain_ns", "gain_ns"),
     # place: forecasts
     Mutant(

@@ -22,6 +22,32 @@ static void wild_counts(struct rng *rng, struct mtier_counts *counts)
 			counts->pages[g][c] = wild32(rng);
 }
 
+static void wild_evidence(struct rng *rng, struct mtier_evidence *e)
+{
+	u32 ranges = rng_below(rng, 3);
+
+	*e = (struct mtier_evidence) {
+		.together.pages = rng_chance(rng, 0.5) ? 0 : rng_wild(rng),
+		.together.within_q8 = rng_wild(rng),
+		.together.chance_q8 = rng_chance(rng, 0.5) ? 0 : rng_wild(rng),
+	};
+	for (u32 rank = 0; rank < MTIER_RANKS; rank++) {
+		for (u32 c = 0; c <= MTIER_LOOKS_MOST; c++) {
+			e->alone.pages_q8[rank][c] = rng_wild(rng);
+			e->unsure[rank][c] = wild32(rng);
+		}
+		e->unsure_ranges[rank] = wild32(rng);
+		for (u32 i = 0; i < ranges; i++) {
+			u32 range[MTIER_LOOKS_MOST + 1];
+
+			for (u32 c = 0; c <= MTIER_LOOKS_MOST; c++)
+				range[c] = wild32(rng);
+			mtier_evidence_add(e, rank, range,
+					   1 + rng_below(rng, MTIER_LOOKS_MOST));
+		}
+	}
+}
+
 static void wild_machine(struct rng *rng, struct mtier_place_machine *m)
 {
 	*m = (struct mtier_place_machine) {
@@ -42,8 +68,15 @@ static void wild_machine(struct rng *rng, struct mtier_place_machine *m)
 
 static void wild_place(struct rng *rng, struct mtier_place *p)
 {
-	for (u32 n = 0; n <= MTIER_LOOKS_MOST; n++)
+	for (u32 n = 0; n <= MTIER_LOOKS_MOST; n++) {
 		wild_counts(rng, &p->hist[n]);
+		for (u32 rank = 0; rank < MTIER_RANKS; rank++)
+			for (u32 c = 0; c <= MTIER_LOOKS_MOST; c++)
+				p->alone[n].pages_q8[rank][c] = rng_wild(rng);
+	}
+	p->together.pages = rng_wild(rng);
+	p->together.within_q8 = rng_wild(rng);
+	p->together.chance_q8 = rng_wild(rng);
 	p->tau_ns = rng_wild(rng);
 	p->share = wild32(rng);
 	p->credit_ns = rng_wild(rng);
@@ -188,12 +221,15 @@ static void any_life_stays_within_bounds(struct kunit *test)
 		struct mtier_place_machine m;
 		struct mtier_counts seen;
 		struct mtier_place p;
+		struct mtier_evidence e;
 		u64 spent_ns = rng_wild(&rng);
 
 		wild_machine(&rng, &m);
 		wild_place(&rng, &p);
 		wild_counts(&rng, &seen);
-		mtier_place_look(&p, wild32(&rng), &seen);
+		wild_evidence(&rng, &e);
+		mtier_place_look(&p, wild32(&rng), &seen,
+				 rng_chance(&rng, 0.5) ? &e : NULL);
 		mtier_place_audit(&p, rng_wild(&rng), wild32(&rng), wild32(&rng),
 				  wild32(&rng));
 		KUNIT_EXPECT_LE(test, mtier_place_horizon_ns(&p), MTIER_HORIZON_NS);
