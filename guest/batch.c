@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs several test programs one after the other in one boot of the small guest.
+ * Run several test programs one after the other in one boot of the small guest.
  *
  *   batch MARK leaks|noleaks clock|busy SECONDS NAME PROGRAM [SECONDS NAME PROGRAM ...]
  *
- * Each program runs in a process group of its own, in a folder of its own in $TERRACE_SCRATCH, with its output and error output together,
- * between lines that begin with MARK (a word the programs cannot guess):
+ * Each program runs in a new process group and a new folder in $TERRACE_SCRATCH. Its output and error output are printed
+ * between lines that begin with MARK, a random word:
  *
  *   MARK start NAME
  *   MARK differs WHAT: VALUE before, VALUE after
  *   MARK end NAME exit|signal|timeout NUMBER MILLISECONDS
  *
- * A program may take SECONDS. With "busy" these are seconds in which the CPUs had something to do: where time counts
- * instructions that of an idle guest flies, and it is idle while the host reads a file for it or takes its output.
+ * SECONDS is the time limit of a program. With "busy", only time in which the CPUs are busy counts. Where time counts
+ * instructions, the clock of an idle guest runs fast, and the guest is idle while the host reads a file for it or takes
+ * its output.
  *
  * After a program that was killed at its limit, the batch ends with "MARK stopped" instead of "MARK done".
  *
- * What "differs" is the state of the machine (state.c), compared once all has settled that the program left behind.
+ * "differs" compares the state of the machine (state.c) before and after the program.
  *
- * The kernel log gets a line at each start, so that what the kernel has to say can be blamed on a test. Whatever a
- * program leaves running is killed, what it leaves in $TERRACE_SCRATCH goes, and so do its traces. With "leaks" kmemleak looks at what the tests left: MARK leaks, then its words.
+ * The kernel log gets a line at each start, so that messages of the kernel can be assigned to a program. After each
+ * program, its processes, its files in $TERRACE_SCRATCH and its traces are removed. With "leaks", kmemleak scans at the
+ * end, and its report follows a line "MARK leaks".
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -43,7 +45,7 @@
 #define KMEMLEAK "/sys/kernel/debug/kmemleak"
 #define LEAK_AGE_S 6		/* kmemleak reports no object younger than 5 s */
 #define UNMOUNT_TRIES 500	/* one each 10 ms */
-#define IDLE_TIMES 100		/* with "busy": so many times as long if they have not */
+#define IDLE_TIMES 100		/* with "busy": factor of the limit while the CPUs are idle */
 
 static const char *mark;
 static bool busy;
@@ -99,7 +101,7 @@ static pid_t start(const char *name, const char *program)
 	_exit(127);
 }
 
-/* How long the CPUs were busy, on average; ticks of 10 ms. */
+/* Get the busy time of the CPUs, on average, in ms; steps of 10 ms. */
 static long long busy_ms(void)
 {
 	long long user, nice, system, idle, iowait, irq, softirq;
@@ -116,7 +118,7 @@ static long long busy_ms(void)
 	return (user + nice + system + irq + softirq) * 10 / sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* Read it now: then the host is not asked for it while the program runs. */
+/* Read the program now, so that the guest need not wait for the host later. */
 static void read_ahead(const char *program)
 {
 	static char piece[1 << 16];
@@ -128,14 +130,14 @@ static void read_ahead(const char *program)
 		close(fd);
 }
 
-/* Wait for the program; 1 when it took longer than it may and was killed. */
+/* Wait for the program. Returns 1 if it was killed at its limit. */
 static int wait_for(pid_t pid, long seconds, int *status)
 {
 	struct timespec left = { .tv_sec = 1 };
 	long long limit = seconds * 1000, began = now_ms(), busy_began = busy_ms();
 	sigset_t child;
 
-	/* Only how busy the machine is has to be asked for; else nobody is disturbed. */
+	/* Reading the busy time disturbs the program, so only "busy" does that. */
 	if (!busy)
 		left.tv_sec = seconds;
 	sigemptyset(&child);
@@ -161,7 +163,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 	return ftw->level ? remove(path) : 0;
 }
 
-/* Whether it could be unmounted once those were gone that had it open. */
+/* Unmount a folder once no process has it open. False if that failed. */
 static bool unmounted(const char *where)
 {
 	struct timespec nap = { .tv_nsec = 10000000 };
@@ -174,7 +176,7 @@ static bool unmounted(const char *where)
 	return false;
 }
 
-/* What is mounted below `folder`, the last first. */
+/* Unmount all below `folder`, last mount first. */
 static void unmount_below(const char *folder)
 {
 	char line[1024], where[512], last[512];
@@ -204,7 +206,7 @@ static void remove_traces(void)
 		closedir(folder);
 }
 
-/* What a program left behind: it runs, it traces, it is mounted, or it is a file, which is memory. Not init, not us. */
+/* Remove processes, traces, mounts and files of a program; files are memory. */
 static void clean_up(void)
 {
 	const char *scratch = getenv("TERRACE_SCRATCH");
@@ -217,7 +219,7 @@ static void clean_up(void)
 	nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* The state behind the program is that before the next. */
+/* The state after the program is the state before the next one. */
 static struct state *compare(struct state *before)
 {
 	struct state *after = state_settled(before);
@@ -263,7 +265,7 @@ static struct state *run(long seconds, const char *name, const char *program, st
 	return state;
 }
 
-/* What the machine had lost before the tests is not theirs. */
+/* Leaks from before the tests do not count. */
 static void forget_leaks(void)
 {
 	write_file(KMEMLEAK, "scan");
@@ -272,7 +274,7 @@ static void forget_leaks(void)
 	write_file(KMEMLEAK, "clear");
 }
 
-/* Twice: a pointer that was on its way from one place to the other is found the second time. */
+/* Scan twice: the second scan finds pointers that were moved during the first. */
 static void show_leaks(void)
 {
 	char text[4096];
@@ -282,7 +284,7 @@ static void show_leaks(void)
 
 	log_to_kernel("start", "kmemleak");
 	sleep(LEAK_AGE_S);
-	/* It refuses a scan once it switched itself off, which must not look like no leaks. */
+	/* kmemleak refuses a scan once it has disabled itself; that is not "no leaks". */
 	scanned = !write_file(KMEMLEAK, "scan") && !write_file(KMEMLEAK, "scan");
 	fd = open(KMEMLEAK, O_RDONLY | O_CLOEXEC);
 	printf("%s leaks %s\n", mark, fd < 0 || !scanned ? "unavailable" : "read");
@@ -311,7 +313,7 @@ int main(int argc, char **argv)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
-	write_file("/proc/self/oom_score_adj", "-1000");	/* a test may run out of memory, its judge may not */
+	write_file("/proc/self/oom_score_adj", "-1000");	/* tests may run out of memory, the batch may not */
 	if (leaks)
 		forget_leaks();
 	state = state_settled(NULL);
