@@ -68,10 +68,13 @@ static struct mtier_together together_of(const u32 *pages, u32 looks)
 	return t;
 }
 
-/* Check whether the correlation can be estimated. */
-static bool together_known(const struct mtier_together *t)
+/*
+ * Check whether the correlation can be estimated. After one scan it cannot: all counts are
+ * 0 or 1, and their variance is that of chance.
+ */
+static bool together_known(const struct mtier_together *t, u32 looks)
 {
-	return t->chance_q8 >= div_u64(t->pages << Q8_BITS, CHANCE_LEAST);
+	return looks > 1 && t->chance_q8 >= div_u64(t->pages << Q8_BITS, CHANCE_LEAST);
 }
 
 /* Get the correlation of two pages of a range, less two standard errors, in Q8. */
@@ -113,7 +116,7 @@ void mtier_evidence_add(struct mtier_evidence *e, u32 rank, const u32 *pages, u3
 
 	if (!t.pages)
 		return;
-	if (together_known(&t)) {
+	if (together_known(&t, looks)) {
 		add_alone(e->alone.pages_q8[rank], pages, looks, t.pages, together_q8(&t));
 		e->together.pages += t.pages;
 		e->together.within_q8 = sum_sat(e->together.within_q8, t.within_q8);

@@ -67,6 +67,20 @@ static void pages_used_by_chance_count_each(struct kunit *test)
 	KUNIT_EXPECT_GE(test, alone_q8(few, LOOKS), 4ULL * Q8);
 }
 
+/* After one scan, the counts of any pages have the variance of chance. */
+static void one_scan_shows_no_correlation(struct kunit *test)
+{
+	const u32 half[MTIER_LOOKS_MOST + 1] = { 256, 256 };
+	struct mtier_evidence e = { };
+
+	mtier_evidence_add(&e, MTIER_LOW, half, 1);
+	KUNIT_EXPECT_EQ(test, e.together.pages, 0ULL);
+	KUNIT_EXPECT_EQ(test, e.alone.pages_q8[MTIER_LOW][1], 0ULL);
+	KUNIT_EXPECT_EQ(test, e.unsure[MTIER_LOW][1], 256U);
+	mtier_evidence_add(&e, MTIER_LOW, half, 2);
+	KUNIT_EXPECT_EQ(test, e.together.pages, 512ULL);
+}
+
 /* 512 pages of variance 0.375, binomial 0.75: r = 1/2, less twice its error of 7.2 %. */
 static void half_together_counts_by_its_correlation(struct kunit *test)
 {
@@ -215,6 +229,7 @@ static void few_idle_ranges_are_not_certain(struct kunit *test)
 static struct kunit_case mtier_history_cases[] = {
 	KUNIT_CASE(pages_used_together_count_once),
 	KUNIT_CASE(pages_used_by_chance_count_each),
+	KUNIT_CASE(one_scan_shows_no_correlation),
 	KUNIT_CASE(half_together_counts_by_its_correlation),
 	KUNIT_CASE(idle_ranges_are_like_the_others),
 	KUNIT_CASE(a_tier_can_be_left_out),

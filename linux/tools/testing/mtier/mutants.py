@@ -64,8 +64,9 @@ MUTANTS = [
     # history: independent pages
     Mutant("pages of a range are independent", "min_t(u64, nr, MTIER_LARGE_PAGES) - 1) * r_q8;", "0 * r_q8);"),
     Mutant("no errors of the correlation", "sum_sat(part, error)", "part + 0 * error"),
-    Mutant("idle ranges are certain", "if (together_known(&t)) {", "if (1) {"),
-    Mutant("no range is known", "if (together_known(&t)) {", "if (0) {"),
+    Mutant("idle ranges are certain", "if (together_known(&t, looks)) {", "if (1) {"),
+    Mutant("no range is known", "if (together_known(&t, looks)) {", "if (0) {"),
+    Mutant("one scan is enough", "return looks > 1 &&", "return"),
     Mutant("unknown ranges are independent", "r_q8 = together_q8(t);", "r_q8 = 0;"),
     Mutant("unknown ranges are no evidence", "e->unsure[rank][c] += pages[c];", ";"),
     Mutant("all unknown pages are in one range", "e->unsure_ranges[rank]++;", ";"),
