@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections import deque
+from collections.abc import MutableSequence
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -31,10 +32,10 @@ class Estimate:
     two, apart from the time that has passed.
     """
 
-    def __init__(self, total: float) -> None:
+    def __init__(self, total: float, last: MutableSequence[float] | None = None) -> None:
+        """`last`: two numbers, the last estimate and its time, both 0 at first; processes may share them."""
         self.total = total
-        self._left = 0.0
-        self._at = 0.0
+        self._last: MutableSequence[float] = [0.0, 0.0] if last is None else last
         #: Work done and time spent, the oldest first: the last part and one point before it.
         self._points = deque([(0.0, 0.0)])
 
@@ -48,14 +49,20 @@ class Estimate:
         if done <= since or done >= self.total or done < _LEAST_DONE * self.total or spent < _LEAST_S:
             return None
         left = (spent - began) * (self.total - done) / (done - since)
-        if self._at:
-            passed = spent - self._at
+        last, at = self._last
+        if at:
+            passed = spent - at
             # Late work has no time left by the last estimate: half of that estimate is the least.
-            countdown = max(self._left - passed, self._left / 2)
+            countdown = max(last - passed, last / 2)
             change = _MAX_CHANGE ** min(1.0, passed / _CHANGE_S)
             left = min(max(left, countdown / change), countdown * change)
-        self._left, self._at = left, spent
+        self._last[:] = (left, spent)
         return left
+
+    def text(self, done: float, spent: float) -> str:
+        """Describe the time left for the end of a line: `, about 2 min left`, or nothing without an estimate."""
+        left = self.left(done, spent)
+        return "" if left is None else f", about {format_duration(left)} left"
 
 
 class Progress:
@@ -129,8 +136,7 @@ class Progress:
             return ""
         if self.done >= self.total:
             return ", the last steps"
-        left = self._estimate.left(self.done, now - self._start)
-        return "" if left is None else f", about {format_duration(left)} left"
+        return self._estimate.text(self.done, now - self._start)
 
     def _draw(self, now: float, note: str) -> None:
         width = os.get_terminal_size(self._stream.fileno()).columns if self._stream.isatty() else 80

@@ -8,7 +8,7 @@ import pytest
 
 from terrace.lab.initramfs import GuestConfig, encode_config
 from terrace.lab.run import GuestResult, guest_environment
-from terrace.testing import groups, selftest
+from terrace.testing import groups, pace, selftest
 from terrace.testing.programs import MachineKey, Program
 from terrace.testing.results import Reporter
 from terrace.testing.select import parse_selector
@@ -40,8 +40,9 @@ class Guest:
 
 
 @pytest.fixture
-def guest(monkeypatch: pytest.MonkeyPatch) -> Guest:
+def guest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Guest:
     fake = Guest()
+    monkeypatch.setattr(pace, "default_path", lambda: tmp_path / "times")
     monkeypatch.setattr(selftest, "run_in_guest", fake.run)
     monkeypatch.setattr(selftest, "compile_static", lambda *names: Path("/batch"))
     monkeypatch.setattr(

@@ -12,6 +12,7 @@ from terrace.kernel import matrix, tree
 from terrace.kernel import source as linux_source
 from terrace.kernel.check import CHECKS, run_checks
 from terrace.lab.qemu import require_qemu
+from terrace.progress import Estimate
 from terrace.testing.bench_group import bench_names, run_bench
 from terrace.testing.debian_program import search_path
 from terrace.testing.gate import Gate
@@ -163,11 +164,13 @@ def _configs(request: Request) -> Iterator[TestResult]:
     if not chosen:
         return
     source = linux_source.find()
-    for name in chosen:
+    estimate, first = Estimate(len(chosen)), time.monotonic()
+    for number, name in enumerate(chosen, 1):
         if time.monotonic() > request.deadline:
             yield TestResult("configs", name, "skip", OVERTIME)
             continue
-        request.reporter.note(f"configuration {name}")
+        left = estimate.text(number - 1, time.monotonic() - first)
+        request.reporter.note(f"configuration {name}, {number} of {len(chosen)}{left}")
         began = time.monotonic()
         problems = matrix.check(name, source)
         took = time.monotonic() - began

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from multiprocessing import get_context
 from pathlib import Path
 
 from terrace.errors import BuildError
@@ -21,6 +20,7 @@ from terrace.lab.plugin import TimingOptions, compile_plugin, read_symbols, timi
 from terrace.lab.run import GuestResult, choose_topology, run_in_guest
 from terrace.testing.compile import compile_programs
 from terrace.testing.lanes import deal, lanes_for, run_lanes
+from terrace.testing.pace import Ended, Times, numbered
 from terrace.testing.programs import MachineKey, Program, kernel_includes
 from terrace.testing.results import TestResult
 from terrace.testing.tap import leaves, parse_tap
@@ -68,7 +68,7 @@ class _Boot:
     """The output of the batch program, parsed as it arrives."""
 
     mark: str
-    ended: Callable[[str], None]
+    ended: Ended
     outcomes: dict[str, _Outcome] = field(default_factory=dict)
     leaks: list[str] = field(default_factory=list)
     running: str | None = None
@@ -76,6 +76,8 @@ class _Boot:
     done: bool = False
     stopped: bool = False
     _rest: bytes = b""
+    #: Host time of the start of the program that runs.
+    _began: float = 0.0
 
     def feed(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -94,13 +96,15 @@ class _Boot:
         if words[0] == "start":
             self.running = words[1]
             self.outcomes[self.running] = _Outcome()
+            self._began = time.monotonic()
         elif words[0] == "differs" and self.running:
             self.outcomes[self.running].differs.append(" ".join(words[1:]))
         elif words[0] == "end":
             outcome = self.outcomes[words[1]]
             outcome.how, outcome.number, outcome.seconds = words[2], int(words[3]), int(words[4]) / 1000
             self.running = None
-            self.ended(f"{words[1]} ({outcome.seconds:.1f} s in the guest)")
+            text = f"{words[1]} ({outcome.seconds:.1f} s in the guest)"
+            self.ended(text, words[1], time.monotonic() - self._began)
         elif words[0] == "leaks":
             self.reading_leaks = words[1] != "end"
             if words[1] == "unavailable":
@@ -118,7 +122,7 @@ class SelftestRun:
     `leaks` reads kmemleak at the end. `one_thread` is for a kernel that patches its code (`Flavour.one_thread`).
     `slow` multiplies time limits; `stretch` multiplies time limits and the run time of the programs. `only` selects
     checks by parts of their names; empty: all. After `deadline`, a time of time.monotonic(), no machine is booted and
-    programs are skipped. `note` gets a line for each boot, `ended` a line for each program that has ended.
+    programs are skipped. `note` gets a line for each boot and for each program that has ended.
     """
 
     group: str
@@ -130,7 +134,6 @@ class SelftestRun:
     only: tuple[str, ...] = ()
     deadline: float = math.inf
     note: Callable[[str], None] = lambda text: None
-    ended: Callable[[str], None] = lambda text: None
 
     def limit_s(self, program: Program) -> int:
         """Return the time limit of a program in guest seconds."""
@@ -152,42 +155,34 @@ def run_selftests(run: SelftestRun, programs: Sequence[Program]) -> Iterator[Tes
         else:
             built.append((program, made))
     built.sort(key=lambda pair: (pair[0].machine, pair[0].name))
-    run = replace(run, ended=_numbered(run.note, len(built)))
+    # Programs that run only some of their checks, or longer, say nothing about the next run.
+    keep = not run.only and run.stretch == 1
+    ended = numbered(run.note, Times(run.group), [program.name for program, _ in built], keep)
     # The time of such a guest is its instructions, so other guests on the host do not change it.
     counting = [pair for pair in built if pair[0].machine.counts]
-    yield from _run_machines(run, [pair for pair in built if not pair[0].machine.counts])
+    yield from _run_machines(run, ended, [pair for pair in built if not pair[0].machine.counts])
     lanes = lanes_for(max((_memory(pair[0].machine) for pair in counting), default=0))
-    yield from run_lanes(lambda members: _run_machines(run, members), deal(counting, lanes))
-
-
-def _numbered(note: Callable[[str], None], total: int) -> Callable[[str], None]:
-    """Return a `note` that adds its number to each line; lanes, which are processes, share the numbers."""
-    number = get_context("fork").Value("i", 0)
-
-    def ended(text: str) -> None:
-        with number.get_lock():
-            number.value += 1
-            note(f"{text}, {number.value} of {total}")
-
-    return ended
+    yield from run_lanes(lambda members: _run_machines(run, ended, members), deal(counting, lanes))
 
 
 def _memory(machine: MachineKey) -> int:
     return choose_topology(machine.topology, memory_scale=machine.memory_scale).memory
 
 
-def _run_machines(run: SelftestRun, built: Sequence[tuple[Program, Path]]) -> Iterator[TestResult]:
+def _run_machines(run: SelftestRun, ended: Ended, built: Sequence[tuple[Program, Path]]) -> Iterator[TestResult]:
     for machine, members in groupby(built, key=lambda pair: pair[0].machine):
-        yield from _run_machine(run, machine, list(members))
+        yield from _run_machine(run, ended, machine, list(members))
 
 
-def _run_machine(run: SelftestRun, machine: MachineKey, pending: list[tuple[Program, Path]]) -> Iterator[TestResult]:
+def _run_machine(
+    run: SelftestRun, ended: Ended, machine: MachineKey, pending: list[tuple[Program, Path]]
+) -> Iterator[TestResult]:
     while pending:
         if time.monotonic() > run.deadline:
             yield from (TestResult(run.group, program.name, "skip", OVERTIME) for program, _ in pending)
             return
         run.note(f"booting {machine.describe()} for {len(pending)} program{'s' if len(pending) > 1 else ''}")
-        boot, guest = _boot(run, machine, pending)
+        boot, guest = _boot(run, ended, machine, pending)
         blamed, unblamed = _blame(guest.console_log)
         if not boot.outcomes:
             yield _dead_boot(run, machine, guest, pending)
@@ -209,8 +204,10 @@ def _run_machine(run: SelftestRun, machine: MachineKey, pending: list[tuple[Prog
         pending = rest
 
 
-def _boot(run: SelftestRun, machine: MachineKey, pending: Sequence[tuple[Program, Path]]) -> tuple[_Boot, GuestResult]:
-    boot = _Boot(f"@{secrets.token_hex(6)}", run.ended)
+def _boot(
+    run: SelftestRun, ended: Ended, machine: MachineKey, pending: Sequence[tuple[Program, Path]]
+) -> tuple[_Boot, GuestResult]:
+    boot = _Boot(f"@{secrets.token_hex(6)}", ended)
     argv = [str(compile_static("batch", "batch.c", "state.c")), boot.mark]
     # With -icount the clock of a guest that waits for the host runs fast.
     argv += ["leaks" if run.leaks else "noleaks", "busy" if machine.counts else "clock"]
