@@ -22,7 +22,8 @@ struct number {
 #define CURVE(field)	{ "curve_" #field, offsetof(struct model_config, curve.field), false }
 
 static const struct number numbers[] = {
-	WHOLE(insn_ps), WHOLE(window_ps), WHOLE(shootdown_send_ps), WHOLE(shootdown_receive_ps),
+	WHOLE(insn_ps), WHOLE(window_ps), WHOLE(shootdown_send_ps), WHOLE(shootdown_each_ps),
+	WHOLE(shootdown_receive_ps),
 	REAL(overlap_random), REAL(overlap_stream), REAL(overlap_store), REAL(cores_per_cpu),
 	CURVE(flat), CURVE(linear), CURVE(at_linear), CURVE(at_full), CURVE(overload),
 };

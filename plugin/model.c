@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The memory-timing model; model.h says what it is, docs/explanation/timing-model.md why. */
+/* The memory-timing model; see model.h and docs/explanation/timing-model.md. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #define EPOCH_STEP	(1ull << 37)	/* above the page number and EPOCH_HUGE's bit of a tag */
 #define HUGE_TAG	(1ull << 36)
 #define FACTOR_ONE	1024u
-#define BLEND		8	/* a published figure comes from about so many windows */
+#define BLEND		8	/* number of windows that a published figure is the mean of */
 /* Page tables have no address that we could know; their lines get some that no memory has. */
 #define TABLE_LINES	(1ull << 44)
 #define DIRECTORY_LINES	(3ull << 43)
@@ -133,7 +133,7 @@ static bool tlb_flushed(const struct model_cpu *cpu, uint64_t tag)
 	return (tag & ~(EPOCH_STEP - 1)) != cpu->epoch[kernel];
 }
 
-/* The way that the next entry of this set takes: that of one that was flushed, else the least recent one's. */
+/* Choose the way for the next entry of this set: one with a flushed entry, or the least recently used. */
 static unsigned int tlb_victim(const struct model_cpu *cpu, const struct model_tlb *t, uint64_t tag)
 {
 	const struct model_tlb_entry *set = tlb_set(t, tag);
@@ -237,7 +237,7 @@ static void blend(uint64_t *published, uint64_t now)
 	store(published, was ? was + (uint64_t)((int64_t)(now - was) / BLEND) : now);
 }
 
-/* One window alone would say too little: dirty lines, for one, leave a cache in bursts. */
+/* A single window is not representative: dirty lines leave a cache in bursts. */
 static void publish(const struct model *m, struct model_cpu *cpu)
 {
 	for (unsigned int n = 0; n < m->config.nr_nodes; n++) {
@@ -248,13 +248,35 @@ static void publish(const struct model *m, struct model_cpu *cpu)
 	store(&cpu->demand.active, 1);
 }
 
+static void stall(struct model_cpu *cpu, struct model_counts *counts, uint64_t ps)
+{
+	counts->stall_ps += (int64_t)ps;
+	cpu->clock_ps += ps;
+}
+
+/* Add the time that receivers of its requests have cost it since the last call. */
+static void pay_owed(struct model_cpu *cpu)
+{
+	uint64_t ps = load(&cpu->owed_ps) ? __atomic_exchange_n(&cpu->owed_ps, 0, __ATOMIC_RELAXED) : 0;
+
+	if (ps)
+		stall(cpu, cpu->asked, ps);
+}
+
+uint64_t model_each_ps(const struct model_config *config)
+{
+	return (uint64_t)((double)config->shootdown_each_ps * config->cores_per_cpu);
+}
+
 /* Charge what the window's waits took longer, or shorter, than assumed. */
 static void close_window(struct model *m, struct model_cpu *cpu, struct model_counts *counts)
 {
 	double factor[MODEL_MAX_NODES], used[MODEL_MAX_NODES];
-	uint64_t elapsed = cpu->clock_ps - cpu->window_start_ps, memory = 0;
+	uint64_t elapsed, memory = 0;
 	int64_t change = 0;
 
+	pay_owed(cpu);
+	elapsed = cpu->clock_ps - cpu->window_start_ps;
 	for (unsigned int n = 0; n < m->config.nr_nodes; n++) {
 		memory += cpu->window.stall_ps[n] * cpu->factor[n] / FACTOR_ONE;
 		factor[n] = (double)cpu->factor[n] / FACTOR_ONE;
@@ -285,6 +307,7 @@ static void close_window(struct model *m, struct model_cpu *cpu, struct model_co
 
 void model_settle(struct model *m, struct model_cpu *cpu, struct model_counts *counts)
 {
+	pay_owed(cpu);
 	if (cpu->clock_ps != cpu->window_start_ps)
 		close_window(m, cpu, counts);
 }
@@ -396,8 +419,8 @@ static bool look_up(struct model *m, struct model_cpu *cpu, uint64_t vaddr, uint
 }
 
 /*
- * An entry of an older generation: since then the guest flushed one page or some, of unknown
- * address.  If the page is still where the entry says, it was not this one, or it does no harm.
+ * Check an entry of an older generation.  After it was loaded, the guest flushed pages of unknown
+ * address.  The entry is valid if the page table still has the same page.
  */
 static bool still_good(struct model *m, struct model_cpu *cpu, uint64_t vaddr, uintptr_t context,
 		       struct model_tlb_entry *entry)
@@ -427,8 +450,8 @@ static struct model_tlb_entry *find(struct model *m, struct model_cpu *cpu, cons
 }
 
 /*
- * The second level makes room for an entry.  Small pages of user space that it gives up are told; one may
- * be in the first level for a while yet, which a page that busy soon leaves and enters again.
+ * Load an entry into the second level.  Small pages of user space that it replaces are reported.  Such a
+ * page can still be in the first level; a page in frequent use soon leaves that and is loaded again.
  */
 static void stlb_fill(struct model *m, struct model_cpu *cpu, const struct model_tlb_entry *entry)
 {
@@ -501,25 +524,27 @@ void model_access_slow(struct model *m, struct model_cpu *cpu, struct model_coun
 
 /* ---- vCPUs ---- */
 
-static void stall(struct model_cpu *cpu, struct model_counts *counts, uint64_t ps)
-{
-	counts->stall_ps += (int64_t)ps;
-	cpu->clock_ps += ps;
-}
-
 void model_shootdown_sent(struct model *m, struct model_cpu *cpu, struct model_counts *counts)
 {
+	pay_owed(cpu);
+	cpu->asked = counts;
+	store(&m->sender, cpu->number + 1);
 	counts->shootdowns_sent++;
 	stall(cpu, counts, m->config.shootdown_send_ps);
 }
 
 void model_shootdown_received(struct model *m, struct model_cpu *cpu, struct model_counts *counts)
 {
+	uint64_t sender = load(&m->sender);
+
+	pay_owed(cpu);
 	counts->shootdowns_received++;
 	stall(cpu, counts, m->config.shootdown_receive_ps);
+	if (sender && sender != cpu->number + 1)
+		__atomic_fetch_add(&m->cpu[sender - 1].owed_ps, model_each_ps(&m->config), __ATOMIC_RELAXED);
 }
 
-/* A short window says little of what the vCPU does when it works: then what it published stays. */
+/* A short window is not representative of a busy vCPU: then its last published figures stay. */
 void model_idle(struct model *m, struct model_cpu *cpu, struct model_counts *counts)
 {
 	if (cpu->clock_ps - cpu->window_start_ps >= m->config.window_ps / 2)
@@ -563,7 +588,7 @@ void model_busy(struct model *m, struct model_cpu *cpu)
 	store(&cpu->wake_ps, 0);
 	cpu->window_start_ps = cpu->clock_ps;
 	memset(&cpu->window, 0, sizeof(cpu->window));
-	/* What it did when it was last busy is the best guess of what it will do. */
+	/* The best prediction of its traffic are the figures of its last busy time. */
 	store(&cpu->demand.active, 1);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The memory-timing model: what the guest's accesses would cost on the modelled machine.
+ * The memory-timing model: the cost of the guest's accesses on the modelled machine.
  *
- * Pure: it knows nothing of QEMU, has no clock but its own, takes no lock and allocates only in
- * model_new().  docs/explanation/timing-model.md says what it models and what it cannot show.
+ * Pure: it does not depend on QEMU, has a clock of its own, takes no lock and allocates only in
+ * model_new().  docs/explanation/timing-model.md describes the model and its limits.
  *
  * Each vCPU has private L1 and L2 caches, a TLB of two levels and a clock; all share a last-level
  * cache (LLC) and the memory nodes.  A call of model_access() is one access.  The clock of a vCPU
@@ -48,7 +48,7 @@ struct model_config {
 	struct {
 		uint64_t base, size;	/* addresses as the translate function gives them */
 		uint64_t skew;		/* of these against the guest's own, modulo 2M */
-		double write_cost;	/* a written byte takes the time of so many read ones */
+		double write_cost;	/* time of a written byte, relative to a read one */
 	} node[MODEL_MAX_NODES];
 	unsigned int cpu_node[MODEL_MAX_CPUS];
 	struct {
@@ -67,9 +67,10 @@ struct model_config {
 	unsigned int pde_entries;	/* cached page-directory entries: such a walk reads one level */
 	uint64_t insn_ps;
 	double overlap_random, overlap_stream, overlap_store;	/* misses that are waited for at once */
-	double cores_per_cpu;		/* a vCPU's traffic counts so many times */
+	double cores_per_cpu;		/* factor for a vCPU's traffic */
 	uint64_t window_ps;
-	uint64_t shootdown_send_ps, shootdown_receive_ps;
+	/* Cost of a request to flush: to its sender, to its sender for each receiving core, to a receiver. */
+	uint64_t shootdown_send_ps, shootdown_each_ps, shootdown_receive_ps;
 	struct model_curve curve;
 };
 
@@ -79,7 +80,7 @@ struct model_tier {
 	int64_t stall_ps;		/* waited for it */
 };
 
-/* What one kind of task did in one mode on one vCPU. */
+/* Work of one kind of task in one mode on one vCPU. */
 struct model_counts {
 	uint64_t insns;
 	uint64_t l1_miss, l2_miss, llc_miss, dtlb_miss, stlb_miss, walk_reads, huge;
@@ -121,7 +122,7 @@ struct model_node_use {
 	uint64_t bytes[2];	/* read, written */
 };
 
-/* What a vCPU wants in a window; what it publishes is a mean over its last windows. */
+/* Demand of a vCPU in a window; the published one is a mean over its last windows. */
 struct model_demand {
 	uint64_t active;			/* 0: the vCPU is idle */
 	uint64_t other_ps;			/* time that does not depend on memory */
@@ -149,15 +150,17 @@ struct model_cpu {
 	uint64_t factor[MODEL_MAX_NODES];	/* of the latency, 1024 = 1 */
 	struct model_node_use use[MODEL_MAX_NODES];
 	uint64_t use_ps;		/* the time that the sums in use[] stand for */
-	uint64_t untranslated;		/* accesses whose address nobody could say */
+	uint64_t untranslated;		/* accesses without a known address */
 	uint64_t wake_ps;		/* since it halted, another one woke it at this time; 0: none did */
-	/* Read by others. */
+	struct model_counts *asked;	/* counters of the task that sent its last request to flush */
+	/* Used by others. */
+	uint64_t owed_ps;		/* cost of the receivers of that request, not yet added to its clock */
 	struct model_demand demand __attribute__((aligned(64)));
 };
 
 /*
- * Where @vaddr lies: its address in the terms of config.node, and whether it is mapped by an entry
- * for 2M.  False when nobody knows (the access then costs nothing and is counted as untranslated).
+ * Get the address of @vaddr in the terms of config.node, and whether it is mapped by an entry for
+ * 2M.  False if it is unknown: such an access costs nothing and is counted as untranslated.
  */
 typedef bool (*model_translate_t)(uintptr_t context, uint64_t vaddr, uint64_t *paddr, bool *huge);
 
@@ -174,12 +177,16 @@ struct model {
 	model_evicted_t evicted;	/* may be NULL */
 	struct model_cpu *cpu;
 	struct model_cache llc;
+	uint64_t sender;		/* vCPU with the last request to flush, plus 1; 0: none yet */
 	double load_per_byte[MODEL_MAX_NODES][MODEL_MAX_NODES][2];	/* ps; [of the CPU][of the memory][write] */
 };
 
 /* NULL, with a text at @error, for a machine that cannot be. */
 struct model *model_new(const struct model_config *config, model_translate_t translate, const char **error);
 void model_free(struct model *m);
+
+/* Cost of a request to flush to its sender, for each receiving vCPU, which stands for cores_per_cpu cores. */
+uint64_t model_each_ps(const struct model_config *config);
 
 /* Factor of the idle latency at a utilisation (1: the sustained bandwidth); at least 1. */
 double model_curve(const struct model_curve *curve, double utilisation);
@@ -220,18 +227,21 @@ static inline void model_access(struct model *m, struct model_cpu *cpu, struct m
 	model_access_slow(m, cpu, counts, vaddr, flags, context);
 }
 
-/* The guest told its CPU to forget: all translations, or those of user space (no PCID), or one of unknown address. */
+/* The guest flushed all translations of its CPU, or those of user space (no PCID), or one of unknown address. */
 void model_flush_all(struct model_cpu *cpu);
 void model_flush_user(struct model_cpu *cpu);
 void model_flush_one(struct model_cpu *cpu);
 
-/* The vCPU sent, or got, a request to flush. */
+/*
+ * The vCPU sent, or received, a request to flush.  The cost of a receiver to its sender is added
+ * to the sender's clock at the end of its window, or at its next request.
+ */
 void model_shootdown_sent(struct model *m, struct model_cpu *cpu, struct model_counts *counts);
 void model_shootdown_received(struct model *m, struct model_cpu *cpu, struct model_counts *counts);
 
 /*
- * It has nothing to do from now on; it halts; this one (that is not idle) wakes another; it has
- * something to do again: from when it was woken, or without that from the others' present.
+ * The vCPU becomes idle; it halts; it is busy and wakes another one; it becomes busy again.  The
+ * last starts at the time of the wake-up, or else at the present time of the others.
  */
 void model_idle(struct model *m, struct model_cpu *cpu, struct model_counts *counts);
 void model_halt(struct model_cpu *cpu);

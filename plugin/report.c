@@ -271,7 +271,7 @@ static void print_region(FILE *out, unsigned int number, const struct note *a, c
 		number, ns((int64_t)(b->now_ps - a->now_ps)), insns, b->host_ns - a->host_ns,
 		b->all_idle_ns - a->all_idle_ns, ns((int64_t)skew_ps), sent, received,
 		ns((int64_t)(sent * model->config.shootdown_send_ps +
-			     received * model->config.shootdown_receive_ps)));
+			     received * (model->config.shootdown_receive_ps + model_each_ps(&model->config)))));
 	print_nodes(out, a, b);
 	fputs(",\n   \"vcpus\": [\n", out);
 	for (unsigned int i = 0; i < nr_cpus(); i++) {

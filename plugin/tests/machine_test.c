@@ -79,7 +79,7 @@ static void a_machine_is_printed_as_it_was_read(void)
 	CHECK(!read_text("name m\nnode 0 0 1024 0 1.5\ncpu 0 0\naccess 0 0 80000 64\ncache l1 512 8 0\n"
 			 "cache l2 512 8 7\ncache llc 512 8 9\ntlb dtlb_4k 4 4 0\ntlb dtlb_2m 4 4 0\n"
 			 "tlb stlb 4 4 1\npde 4\ninsn_ps 500\nwindow_ps 10\nshootdown_send_ps 1\n"
-			 "shootdown_receive_ps 2\noverlap_random 4\noverlap_stream 8\noverlap_store 2\n"
+			 "shootdown_each_ps 3\nshootdown_receive_ps 2\noverlap_random 4\noverlap_stream 8\noverlap_store 2\n"
 			 "cores_per_cpu 3\ncurve_flat .4\ncurve_linear .8\ncurve_at_linear 1.5\ncurve_at_full 3\n"
 			 "curve_overload 40\n", &c, error, sizeof(error)), "%s", error);
 	CHECK(c.node[0].write_cost == 1.5 && c.cores_per_cpu == 3 && c.curve.linear == .8, "values");

@@ -422,6 +422,33 @@ static void a_shootdown_costs_sender_and_receiver(void)
 	model_free(m);
 }
 
+static void a_sender_waits_for_each_core_that_gets_its_request(void)
+{
+	struct model_config config = small_machine();
+	static struct model_counts n[3];
+	struct model *m;
+
+	config.shootdown_each_ps = 100000;
+	config.cores_per_cpu = 4;
+	m = make(&config);
+	memset(n, 0, sizeof(n));
+	model_shootdown_received(m, &m->cpu[1], &n[1]);
+	CHECK(!m->cpu[0].owed_ps && !m->cpu[1].owed_ps, "nobody has asked yet");
+	model_shootdown_sent(m, &m->cpu[0], &n[0]);
+	model_shootdown_received(m, &m->cpu[1], &n[1]);
+	model_shootdown_received(m, &m->cpu[1], &n[1]);
+	/* The sender's own flush is no answer of somebody else. */
+	model_shootdown_received(m, &m->cpu[0], &n[0]);
+	CHECK(m->cpu[0].clock_ps == 2000000 + 1000000 + 2 * 400000, "%llu", (unsigned long long)m->cpu[0].clock_ps);
+	/* Its task has gone on: the wait is that of who sent. */
+	model_shootdown_received(m, &m->cpu[1], &n[1]);
+	model_settle(m, &m->cpu[0], &n[2]);
+	CHECK(m->cpu[0].clock_ps == 2000000 + 1000000 + 3 * 400000, "%llu", (unsigned long long)m->cpu[0].clock_ps);
+	CHECK(n[0].stall_ps == 2000000 + 1000000 + 3 * 400000 && !n[2].stall_ps, "whose time it is");
+	CHECK(m->cpu[1].clock_ps == 4000000, "a receiver pays for itself only");
+	model_free(m);
+}
+
 static void an_idle_cpu_goes_on_from_when_it_was_woken(void)
 {
 	struct model_config config = small_machine();
@@ -541,6 +568,7 @@ static const struct test tests[] = {
 	TEST(little_traffic_does_not_slow_memory_down),
 	TEST(writes_can_cost_a_node_more),
 	TEST(a_shootdown_costs_sender_and_receiver),
+	TEST(a_sender_waits_for_each_core_that_gets_its_request),
 	TEST(an_idle_cpu_goes_on_from_when_it_was_woken),
 	TEST(an_idle_cpu_wants_no_bandwidth),
 	TEST(two_runs_are_equal),

@@ -78,6 +78,7 @@ def machine_text(topology: Topology, *, physical: bool) -> str:
         f"cores_per_cpu {model.cores_per_cpu:g}",
         f"window_ps {model.window_ns * 1000}",
         f"shootdown_send_ps {model.shootdown_send_ns * 1000}",
+        f"shootdown_each_ps {model.shootdown_each_ns * 1000}",
         f"shootdown_receive_ps {model.shootdown_receive_ns * 1000}",
         f"curve_flat {model.curve_flat:g}",
         f"curve_linear {model.curve_linear:g}",

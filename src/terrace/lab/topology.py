@@ -91,6 +91,7 @@ class Model:
     pde_entries: int = 32
     window_ns: int = 20_000
     shootdown_send_ns: int = 2_000
+    shootdown_each_ns: int = 0
     shootdown_receive_ns: int = 1_000
     curve_flat: float = 0.4
     curve_linear: float = 0.8
@@ -175,6 +176,14 @@ class Topology:
         return replace(
             self, nodes=tuple(replace(n, cpus=share.get(i, 0)) for i, n in enumerate(self.nodes)), _by_pair={}
         )
+
+    def with_vcpus(self, count: int) -> "Topology":
+        """Get the same machine in the lab with `count` virtual CPUs: together they stand for as many cores as before.
+
+        Raises UsageError if there are fewer than CPU nodes.
+        """
+        cores = self.cpus * self.model.cores_per_cpu
+        return replace(self.with_cpus(count), model=replace(self.model, cores_per_cpu=cores / count), _by_pair={})
 
     def with_memory_scale(self, factor: float) -> "Topology":
         """Get the same machine with `factor` times the memory on every node, in whole MiB.
@@ -403,7 +412,7 @@ def _read_tlb(reader: _Reader) -> Tlb:
 
 _MODEL_KEYS = {
     *("insn_ps", "overlap_random", "overlap_stream", "overlap_store", "cores_per_cpu", "pde_entries"),
-    *("window", "shootdown_send", "shootdown_receive"),
+    *("window", "shootdown_send", "shootdown_each", "shootdown_receive"),
     *("curve_flat", "curve_linear", "curve_at_linear", "curve_at_full", "curve_overload"),
 }
 
@@ -419,6 +428,7 @@ def _read_model(reader: _Reader) -> Model:
         pde_entries=reader.number("pde_entries", 1, 4096, usual.pde_entries),
         window_ns=reader.time_ns("window", usual.window_ns),
         shootdown_send_ns=reader.time_ns("shootdown_send", usual.shootdown_send_ns),
+        shootdown_each_ns=reader.time_ns("shootdown_each", usual.shootdown_each_ns),
         shootdown_receive_ns=reader.time_ns("shootdown_receive", usual.shootdown_receive_ns),
         curve_flat=reader.real("curve_flat", 0.01, 0.99, usual.curve_flat),
         curve_linear=reader.real("curve_linear", 0.01, 0.99, usual.curve_linear),
