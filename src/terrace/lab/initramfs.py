@@ -20,6 +20,31 @@ _CFLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
 #: Debian packages that compile programs of the guest.
 COMPILER = ("gcc", "libc6-dev")
 _LDFLAGS = ("-static", "-s")
+# Warnings in public sources are not ours to repair.
+_OUTSIDE_CFLAGS = ("-std=gnu99", "-O2", "-w")
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Sources of a public program that are compiled into a program of guest/; they stay where they are.
+
+    `folder` has the C files `sources` and their headers, which the program of guest/ may include. `flags` are for
+    these sources only: they replace names such as malloc by those of the program.
+    """
+
+    folder: Path
+    sources: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """Hash the sources, the headers and the flags. Raises BuildError for a file that cannot be read."""
+        digest = hashlib.sha256(" ".join((*_OUTSIDE_CFLAGS, *self.flags)).encode())
+        try:
+            for path in [*(self.folder / name for name in self.sources), *sorted(self.folder.glob("*.h"))]:
+                digest.update(path.read_bytes())
+        except OSError as error:
+            raise BuildError(f"{error.filename}: {error.strerror}") from error
+        return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -56,22 +81,42 @@ def encode_config(config: GuestConfig) -> bytes:
     return b"".join(os.fsencode(f"{key}={value}") + b"\0" for key, value in records)
 
 
-def compile_static(name: str, *sources: str) -> Path:
+def compile_static(name: str, *sources: str, outside: Outside | None = None) -> Path:
     """Compile C files of guest/ (default: NAME.c) into a static program in build/, unless it is up
     to date.
 
-    Raises MissingError without a compiler, and BuildError with the compiler's messages.
+    `outside` are sources that are compiled into it. Raises MissingError without a compiler, and BuildError with the
+    compiler's messages.
     """
     folder = repo_root() / "guest"
     paths = [folder / source for source in sources or (f"{name}.c",)]
     digest = hashlib.sha256()
     for path in paths:
         digest.update(_digest(path).encode())
+    if outside:
+        digest.update(outside.digest().encode())
     target = build_dir() / "guest" / f"{name}-{digest.hexdigest()[:16]}"
     if not stored.is_kept(target):
         require_packages(COMPILER, f"compile {name} for the guest")
-        _gcc(target, [*_LDFLAGS, *map(str, map(_compile_object, paths))])
+        if outside:
+            _compile_with(target, paths, outside)
+        else:
+            _gcc(target, [*_LDFLAGS, *map(str, map(_compile_object, paths))])
     return target
+
+
+def _compile_with(target: Path, paths: Sequence[Path], outside: Outside) -> None:
+    """Compile a program with sources from elsewhere; only the first file of guest/ sees their headers."""
+    first, *others = paths
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        made = [Path(scratch) / f"{Path(name).stem}-outside.o" for name in outside.sources]
+        for name, target_object in zip(outside.sources, made, strict=True):
+            words = [*_OUTSIDE_CFLAGS, *outside.flags, "-c", str(outside.folder / name)]
+            _gcc(target_object, words)
+        own = Path(scratch) / f"{first.stem}.o"
+        _gcc(own, [*_CFLAGS, "-I", str(outside.folder), "-c", str(first)])
+        _gcc(target, [*_LDFLAGS, *map(str, [own, *made, *map(_compile_object, others)]), "-lm"])
 
 
 def copy_script(name: str) -> Path:

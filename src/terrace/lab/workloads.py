@@ -4,6 +4,7 @@
 `python3 -m terrace.lab.workloads NAME` prints the path of the compiled program.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from types import MappingProxyType
 
 from terrace.errors import MissingError, TerraceError, UsageError
 from terrace.host import require_packages
-from terrace.lab.initramfs import compile_static, copy_script
+from terrace.lab.initramfs import Outside, compile_static, copy_script
 from terrace.words import did_you_mean
 
 _COMMON = ("wl_options.c", "wl_arena.c", "wl_sample.c", "wl_run.c", "wl_json.c")
@@ -27,12 +28,42 @@ _PYTHON = Path("/usr/bin/python3")
 
 
 @dataclass(frozen=True)
+class Public:
+    """A public program that is compiled into a workload. The user gives its sources; they are not part of Terrace.
+
+    `variable` is the environment variable with their folder, `home` the address of the program, `below` the folder
+    of the sources in its repository.
+    """
+
+    variable: str
+    home: str
+    below: str
+    sources: tuple[str, ...]
+    flags: tuple[str, ...]
+
+    def find(self, name: str) -> Outside:
+        """Find the sources. Raises UsageError if the variable is not set or the folder does not have them."""
+        given = os.environ.get(self.variable)
+        if not given:
+            raise UsageError(
+                f"workload {name} needs its sources ({self.home}): give their folder with --{name} DIR or "
+                f"{self.variable}"
+            )
+        root = Path(given)
+        for folder in (root / self.below, root):
+            if all((folder / source).is_file() for source in self.sources):
+                return Outside(folder, self.sources, self.flags)
+        raise UsageError(f"{given}: no {self.below}/{self.sources[0]} there: these are not the sources of {self.home}")
+
+
+@dataclass(frozen=True)
 class Program:
     """One workload: `latency`: its result has latency_ns; `copies`: it has that option.
 
     `script` is a file of guest/ that it runs in interpreters; they own the memory, and there is no
     arena. `processes` is the option with the number of processes that map the arena: they take
     memory before the measured part, so the program itself makes fast memory short (--leave).
+    `public` is the program from elsewhere that is compiled into it.
     """
 
     name: str
@@ -42,10 +73,14 @@ class Program:
     copies: bool = False
     script: str = ""
     processes: str = ""
+    public: Public | None = None
 
     def compile(self) -> Path:
-        """Compile the static program, if necessary. Raises MissingError or BuildError."""
-        return compile_static(self.name, f"{self.name}.c", *self.sources, *_COMMON)
+        """Compile the static program, if necessary. Raises MissingError, BuildError, and UsageError without the
+        sources of a public program.
+        """
+        outside = self.public.find(self.name) if self.public else None
+        return compile_static(self.name, f"{self.name}.c", *self.sources, *_COMMON, outside=outside)
 
     def words(self) -> tuple[str, ...]:
         """Get the first options of its command line. Raises MissingError without an interpreter."""
@@ -75,9 +110,17 @@ _PROGRAMS = (
     ),
 )
 WORKLOADS: Mapping[str, Program] = MappingProxyType({program.name: program for program in _PROGRAMS})
+XSBENCH = Public(
+    variable="TERRACE_XSBENCH",
+    home="https://github.com/ANL-CESAR/XSBench",
+    below="openmp-threading",
+    sources=("Simulation.c", "GridInit.c", "XSutils.c", "Materials.c"),
+    flags=("-Dmalloc=xs_malloc", "-Dcalloc=xs_calloc", "-Dfree=xs_free"),
+)
+_PUBLIC = (Program("xsbench", "XSBench itself, from sources that the user gives", public=XSBENCH),)
 _INTERPRETED = (Program("pyheap", "lookups in dicts of Python, in the interpreters' memory", script="pyheap.py"),)
 ALL_WORKLOADS: Mapping[str, Program] = MappingProxyType(
-    {**WORKLOADS, **{program.name: program for program in _INTERPRETED}}
+    {**WORKLOADS, **{program.name: program for program in (*_INTERPRETED, *_PUBLIC)}}
 )
 
 
@@ -126,7 +169,7 @@ def _python_version() -> str:
 def main(words: list[str]) -> int:
     """Print the paths of the programs of these names."""
     try:
-        for name in words or list(ALL_WORKLOADS):
+        for name in words or [name for name, program in ALL_WORKLOADS.items() if not program.public]:
             print(compile_ballast() if name == "ballast" else find_workload(name).compile())
     except TerraceError as error:
         print(f"workloads: {error}", file=sys.stderr)
