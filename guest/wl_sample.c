@@ -166,7 +166,7 @@ void wl_print_vmstat(const struct wl_counters *before, const struct wl_counters 
 {
 	static const char * const wanted[] = { "pgpromote_", "pgdemote_", "pgmigrate_", "numa_hint",
 					       "numa_pte_updates", "numa_pages_migrated", "mtier_",
-					       "nr_tlb_", "numa_follow_", "pgfault " };
+					       "nr_tlb_", "tlb_defer_", "numa_follow_", "pgfault " };
 	const char *comma = "";
 
 	printf("  \"vmstat\": {");

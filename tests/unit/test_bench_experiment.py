@@ -16,7 +16,7 @@ from terrace.bench.cells import KERNEL_SHARE, Beside, Cell
 from terrace.bench.session import flavours_of
 from terrace.errors import UsageError
 from terrace.lab import qemu
-from terrace.lab.topology import MIB
+from terrace.lab.topology import MIB, load_topology
 from terrace.paths import repo_root
 
 WIDE = (
@@ -154,6 +154,14 @@ def test_the_experiments_of_this_repository_can_be_read() -> None:
         ("seeds = [1, 2]", "seeds = [1]\nthread = 1", "unknown key 'thread'"),
         ("seeds = [1, 2]", "seeds = [1]\nthreads = 0", "threads: 0"),
         ("seeds = [1, 2]", "seeds = [1]\nthreads = '8'", "threads: '8'"),
+        (
+            "seeds = [1, 2]",
+            "seeds = [1]\nthreads = 'cpus'",
+            "threads: 'cpus' is the number of CPUs of each cell; it needs",
+        ),
+        ("seeds = [1, 2]", "seeds = [1]\ncpus = 4", "cpus: 4 is not a list"),
+        ("seeds = [1, 2]", "seeds = [1]\ncpus = [4, 0]", "cpus: 0 is not from 1 (nodes with CPUs) to 64"),
+        ("seeds = [1, 2]", "seeds = [1]\ncpus = [65]", "cpus: 65 is not from"),
         ("seeds = [1, 2]", "seeds = []", "seeds"),
         ("seeds = [1, 2]", "seeds = [true]", "seeds"),
         ("seeds = [1, 2]", "seeds = [1, 1]", "names something twice"),
@@ -207,6 +215,21 @@ def test_an_experiment_that_is_not_there_is_refused(tmp_path: Path) -> None:
         experiment.load(f"{tmp_path}/x")
     (tmp_path / "bench.toml").write_text(TEXT)
     assert experiment.load(str(tmp_path)).name == tmp_path.name
+
+
+def test_a_machine_may_have_several_numbers_of_cpus_for_the_same_cores() -> None:
+    item = parse_text(TEXT.replace("seeds = [1, 2]", "seeds = [1]\ncpus = [4, 8]\nthreads = 'cpus'"))
+    cells = item.cells()
+    assert [cell.cpus for cell in cells] == [4] * 5 + [8] * 5
+    assert [cell.threads for cell in cells] == [cell.cpus for cell in cells]
+    assert len({cell.name for cell in cells}) == len(cells)
+    machine = cells[-1].machine()
+    base = load_topology(item.topology)
+    assert machine.cpus == 8
+    assert machine.cpus * machine.model.cores_per_cpu == base.cpus * base.model.cores_per_cpu
+    assert [cell.cpus for cell in experiment.select(cells, cpus=[8])] == [8] * 5
+    assert cells[0].key()["cpus"] == 4
+    assert "cpus" not in parse_text(TEXT).cells()[0].key()
 
 
 def test_cells_are_picked_and_bounds_stay_with_every_dram() -> None:

@@ -62,7 +62,7 @@ class Cell:
 
     `dram` is the fast memory left to the load, as a part of its size; None: more than it needs.
     `kernel` is the flavour for any policy; "" for the policy's own. `pin`: each thread has a CPU of
-    itself.
+    itself. `cpus` virtual CPUs stand for the cores of the topology; 0: as many as it has.
     """
 
     experiment: str
@@ -80,6 +80,7 @@ class Cell:
     pin: bool = True
     burst: Burst | None = None
     beside: Beside | None = None
+    cpus: int = 0
 
     @property
     def flavour(self) -> str:
@@ -90,7 +91,8 @@ class Cell:
     def name(self) -> str:
         """The name within its experiment, also the name of its file."""
         again = f"-rep{self.repetition}" if self.repetition > 1 else ""
-        return f"{format_size(self.size)}-{dram_word(self.dram)}-{self.policy}-seed{self.seed}{again}"
+        cpus = f"-{self.cpus}cpus" if self.cpus else ""
+        return f"{format_size(self.size)}-{dram_word(self.dram)}{cpus}-{self.policy}-seed{self.seed}{again}"
 
     @property
     def fast_bytes(self) -> int | None:
@@ -109,6 +111,8 @@ class Cell:
     def machine(self) -> Topology:
         """Get its machine."""
         base = load_topology(self.topology)
+        if self.cpus:
+            base = base.with_vcpus(self.cpus)
         if self.fast_bytes is None:
             return base.with_memory_scale(max(1.0, self.size / _SIZE_FOR_PLAIN_MACHINE))
         nodes = list(base.nodes)
@@ -121,7 +125,7 @@ class Cell:
     def key(self) -> dict[str, Any]:
         """Get the values that identify this cell, as they are written into its result."""
         found = {**asdict(self), "dram": dram_text(self.dram), "options": dict(self.options)}
-        for name in ("kernel", "burst", "beside"):
+        for name in ("kernel", "burst", "beside", "cpus"):
             if not found[name]:
                 del found[name]
         if self.pin:

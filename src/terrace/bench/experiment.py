@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from terrace.bench.policies import EVEN, POLICIES, machine_kind
 from terrace.errors import UsageError
 from terrace.files import parse_toml
 from terrace.lab.qemu import require_host_memory
-from terrace.lab.topology import MIB, Topology, load_topology
+from terrace.lab.topology import MAX_CPUS, MIB, Topology, load_topology
 from terrace.lab.workloads import WORKLOADS, find_workload
 from terrace.paths import repo_root
 from terrace.units import format_size, parse_size
@@ -24,7 +25,9 @@ from terrace.words import did_you_mean
 STARTS = ("slow", "first-touch")
 # Reports for machines on which every node has CPUs.
 EVEN_REPORTS = ("follow", "nodes")
-REPORTS = ("policies", "scale", *EVEN_REPORTS)
+REPORTS = ("policies", "scale", "deferral", *EVEN_REPORTS)
+# `threads` of bench.toml: as many as the cell has CPUs.
+EACH_CPU = "cpus"
 # "" is the flavour of each policy; the other kernel can run all policies.
 KERNELS = ("", "terrace")
 _NEEDED = ("purpose", "expected", "workload", "sizes", "policies", "seeds")
@@ -32,6 +35,7 @@ _DEFAULTS: dict[str, Any] = {
     "found": "",
     "dram": [SPARE],
     "threads": 2,
+    "cpus": [],
     "repetitions": 1,
     "topology": "bench-dram-cxl",
     "start": "slow",
@@ -59,7 +63,7 @@ _KEYS = (*_NEEDED, *_DEFAULTS)
 
 @dataclass(frozen=True)
 class Experiment:
-    """One bench.toml, checked."""
+    """One bench.toml, checked. `threads` is 0 for as many as a cell has CPUs; `cpus` is empty for the machine's own."""
 
     name: str
     folder: Path
@@ -82,6 +86,7 @@ class Experiment:
     pin: bool = True
     burst: Burst | None = None
     beside: Beside | None = None
+    cpus: tuple[int, ...] = ()
 
     @property
     def file(self) -> Path:
@@ -94,14 +99,12 @@ class Experiment:
         A bound without a limit of fast memory (all-dram, all-slow) is one cell for all of `dram`.
         """
         found = []
-        for repetition in range(1, self.repetitions + 1):
-            for seed in self.seeds:
-                for size in sorted(self.sizes):
-                    for dram in self.dram:
-                        found += [self._cell(size, dram, name, seed, repetition) for name in self.policies]
+        for repetition, seed, cpus in product(range(1, self.repetitions + 1), self.seeds, self.cpus or (0,)):
+            for size, dram in product(sorted(self.sizes), self.dram):
+                found += [self._cell(size, dram, cpus, name, seed, repetition) for name in self.policies]
         return list(dict.fromkeys(found))
 
-    def _cell(self, size: int, dram: Fraction | None, policy: str, seed: int, repetition: int) -> Cell:
+    def _cell(self, size: int, dram: Fraction | None, cpus: int, policy: str, seed: int, repetition: int) -> Cell:
         bound = POLICIES[policy].limit in ("fast", "slow")
         return Cell(
             experiment=self.name,
@@ -111,7 +114,7 @@ class Experiment:
             policy=policy,
             seed=seed,
             repetition=repetition,
-            threads=self.threads,
+            threads=self.threads or cpus,
             topology=self.topology,
             start=self.start,
             options=self._options(size),
@@ -119,6 +122,7 @@ class Experiment:
             pin=self.pin,
             burst=self.burst,
             beside=self.beside,
+            cpus=cpus,
         )
 
     def _options(self, size: int) -> Options:
@@ -215,7 +219,7 @@ class _Reader:
             policies=policies,
             seeds=tuple(self._list("seeds", int)),
             repetitions=self._number("repetitions", 1, 100),
-            threads=self._number("threads", 1, 64),
+            threads=self._threads(),
             topology=topology.name,
             start=start,
             options=self._options(sizes),
@@ -225,7 +229,26 @@ class _Reader:
             pin=self._flag("pin"),
             burst=burst,
             beside=self._beside(start),
+            cpus=self._cpus(topology),
         )
+
+    def _threads(self) -> int:
+        """Get the number of threads; 0: as many as a cell has CPUs."""
+        if self.table["threads"] != EACH_CPU:
+            return self._number("threads", 1, 64)
+        if not self.table["cpus"]:
+            raise self.error("threads", f"'{EACH_CPU}' is the number of CPUs of each cell; it needs the key cpus")
+        return 0
+
+    def _cpus(self, machine: Topology) -> tuple[int, ...]:
+        """Read the numbers of CPUs; none: that of the machine."""
+        if self.table["cpus"] == []:
+            return ()
+        found = self._list("cpus", int)
+        if strange := [count for count in found if not len(machine.cpu_nodes) <= count <= MAX_CPUS]:
+            least = len(machine.cpu_nodes)
+            raise self.error("cpus", f"{strange[0]} is not from {least} (nodes with CPUs) to {MAX_CPUS}")
+        return tuple(found)
 
     def _text(self, key: str) -> str:
         value = self.table[key]
@@ -435,6 +458,7 @@ def select(
     policies: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
     dram: Sequence[str] | None = None,
+    cpus: Sequence[int] | None = None,
 ) -> Iterator[Cell]:
     """Select the cells of a command line; bounds without a limit of fast memory belong to every `dram`."""
     for cell in cells:
@@ -443,6 +467,8 @@ def select(
         if policies and cell.policy not in policies:
             continue
         if seeds and cell.seed not in seeds:
+            continue
+        if cpus and cell.cpus not in cpus:
             continue
         bound = POLICIES[cell.policy].limit in ("fast", "slow")
         if dram and not bound and dram_text(cell.dram) not in dram:

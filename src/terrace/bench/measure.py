@@ -158,6 +158,7 @@ def _document(job: Job, kernel: Kernel, command: str, result: dict[str, Any], re
             "topology": machine.name,
             "memory": [node.memory for node in machine.nodes],
             "cpus": machine.cpus,
+            **({} if machine.model.cores_per_cpu == 1 else {"cores_per_cpu": machine.model.cores_per_cpu}),
             "qemu": qemu_version(),
         },
         "command": command,

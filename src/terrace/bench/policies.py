@@ -91,6 +91,11 @@ def _terrace(_machine: Topology) -> Settings:
     return [DEMOTION, (_BALANCING, "0"), rate, (f"{folder}/enabled", "1")]
 
 
+def _deferring(settings: Callable[[Topology], Settings]) -> Callable[[Topology], Settings]:
+    """The same, with deferred TLB flushes: pages that nobody can write to migrate without an interrupt."""
+    return lambda machine: [("/sys/kernel/mm/tlb_defer/mode", "quarantine"), *settings(machine)]
+
+
 def _follow(lazy: bool, level: int = 0) -> Callable[[Topology], Settings]:
     """Automatic NUMA migration; `level` is that of migration on faults."""
     folder = f"/sys/fs/cgroup/{CGROUP}"
@@ -217,6 +222,21 @@ _TABLE = (
         _terrace,
         scanners=("kmtierd",),
     ),
+    Policy(
+        "stock-2-tuned-defer",
+        "the Terrace kernel, numa_balancing=2 tuned as in stock-2-tuned, TLB flushes of migrated pages deferred",
+        "terrace",
+        _deferring(_stock(2)),
+        scanners=("numa_scan",),
+        before=_tuned,
+    ),
+    Policy(
+        "terrace-defer",
+        "the Terrace kernel, promotion on, numa_balancing=0, TLB flushes of migrated pages deferred",
+        "terrace",
+        _deferring(_terrace),
+        scanners=("kmtierd",),
+    ),
     Policy("all-slow", "bound: all memory on slow memory", "stock", _nothing, limit="slow"),
     Policy("even", "bound: the load's pages on all nodes in turn", "terrace", _nothing, limit="even", machines=(EVEN,)),
     Policy(
@@ -244,5 +264,7 @@ COLOURS = {
     "stock-2-tuned": "#d9b36c",
     "damon": "#c2a11a",
     "terrace": "#1b7f5c",
+    "stock-2-tuned-defer": "#8a6a1c",
+    "terrace-defer": "#5fb894",
     "all-slow": "#a33a3a",
 }

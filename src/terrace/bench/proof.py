@@ -7,6 +7,7 @@ The proof uses the counters of the guest's kernel over the measured part. Every 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from terrace.bench.deferral import JUDGED
 from terrace.bench.policies import POLICIES
 from terrace.errors import TerraceError
 
@@ -61,6 +62,16 @@ def _windows(seen: Evidence) -> str:
     return "" if seen.count("mtier_looks") else "promotion scanned nothing (mtier_looks 0)"
 
 
+def _defers(scans: Problem) -> Problem:
+    """Besides scanning, it judged migrated pages: can their flush wait? Whether one did wait is a result."""
+
+    def problem(seen: Evidence) -> str:
+        judged = sum(count for name, count in seen.vmstat.items() if name in JUDGED)
+        return scans(seen) or ("" if judged else "of no migrated page was it judged whether its flush can wait")
+
+    return problem
+
+
 def _follows(seen: Evidence) -> str:
     return "" if seen.count("numa_follow_tasks") else "no memory followed a task (numa_follow_tasks 0)"
 
@@ -112,6 +123,8 @@ PROOFS: Mapping[str, Problem] = {
     "stock-2-tuned": _early_hint_scan,
     "damon": _kdamond,
     "terrace": _windows,
+    "stock-2-tuned-defer": _defers(_early_hint_scan),
+    "terrace-defer": _defers(_windows),
     "all-slow": _all_slow,
     "even": _even,
     "copies": _copies,

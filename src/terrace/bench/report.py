@@ -89,7 +89,7 @@ def has_picture(item: Experiment, documents: Sequence[Document]) -> bool:
     """Whether there is a picture: not for smoke tests, without results, or if no memory is the fast one."""
     return (
         not item.tolerance
-        and item.report not in experiment.EVEN_REPORTS
+        and item.report not in (*experiment.EVEN_REPORTS, "deferral")
         and any(group.by_policy for group in tables.groups(item, documents))
     )
 
@@ -179,7 +179,7 @@ def _setup(item: Experiment, documents: Sequence[Document]) -> str:
 
 
 def _command(item: Experiment) -> str:
-    words = [item.workload, f"--threads {item.threads}"]
+    words = [item.workload, f"--threads {item.threads or 'N'}"]
     for name, value in item.options:
         given = _value(value)
         words.append(f"--{name}" if given is None else f"--{name} {given}")

@@ -3,8 +3,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from typing import Any
 
+from terrace.bench import deferral
 from terrace.bench.cells import SPARE
 from terrace.bench.experiment import EVEN_REPORTS, Experiment
 from terrace.bench.policies import POLICIES
@@ -22,16 +25,20 @@ class Group:
 
     size: int
     dram: str
+    cpus: int = 0
     by_policy: dict[str, list[Document]] = field(default_factory=dict)
     tiers: bool = True
 
     @property
     def title(self) -> str:
         """Format the parameters common to its results."""
+        size = format_size(self.size)
+        if self.cpus:
+            size = f"{self.cpus} CPUs, {size}"
         if not self.tiers:
-            return format_size(self.size)
+            return size
         spare = "DRAM to spare" if self.dram == SPARE else f"DRAM for {self.dram} of it"
-        return f"{format_size(self.size)}, {spare}"
+        return f"{size}, {spare}"
 
     def good(self, policy: str) -> list[Document]:
         """Get its measured cells."""
@@ -70,16 +77,19 @@ def groups(experiment: Experiment, documents: Sequence[Document]) -> list[Group]
     known = {cell.name for cell in experiment.cells()}
     mine = [document for document in documents if document["cell"] in known]
     found = []
-    for size in sorted(experiment.sizes):
+    for cpus, size in product(experiment.cpus or (0,), sorted(experiment.sizes)):
         for dram in (SPARE if part is None else str(part) for part in experiment.dram):
-            group = Group(size, dram, tiers=experiment.report not in EVEN_REPORTS)
+            group = Group(size, dram, cpus, tiers=experiment.report not in EVEN_REPORTS)
             for policy in experiment.policies:
                 wanted = SPARE if _is_bound(policy) else dram
                 group.by_policy[policy] = [
                     document
                     for document in mine
-                    if (document["key"]["size"], document["key"]["dram"], document["key"]["policy"])
-                    == (size, wanted, policy)
+                    if (
+                        *(document["key"][name] for name in ("size", "dram", "policy")),
+                        document["key"].get("cpus", 0),
+                    )
+                    == (size, wanted, policy, cpus)
                 ]
             own = [policy for policy, cells in group.by_policy.items() if cells and not _is_bound(policy)]
             if own or (dram == SPARE and any(group.by_policy.values())):
@@ -270,8 +280,42 @@ NODES_COLUMNS = (
     _plain("kernel M insns", "kernel_insns", ",.0f", 1e-6),
     _plain("clock", "clock_ratio", ".2f"),
 )
+
+
+def _computed(head: str, compute: Callable[[Document], float | None], form: str, scale: float = 1.0) -> Column:
+    return Column(head, lambda group, docs: show(average([compute(doc) for doc in docs]), form, scale, len(docs)))
+
+
+def _per_page(head: str, amount: Callable[[Document], float]) -> Column:
+    """Get a number for a thousand migrated pages."""
+    return _computed(head, lambda doc: deferral.per_page(doc, amount(doc)), ",.1f", 1000)
+
+
+DEFERRAL_COLUMNS = (
+    Column("n", lambda group, docs: str(len(docs))),
+    _computed("time s", time_of, ".3f"),
+    _plain("moved", "moved_pages", ",.0f"),
+    _per_page("sent /1000", deferral.sent),
+    _per_page("received /1000", deferral.received),
+    _per_page("flushes /1000", deferral.flushes),
+    *(_per_page(f"sent by {who} /1000", partial(deferral.sent_by, who=who)) for who in deferral.SENDERS),
+    _computed("waited %", deferral.waited, ".1f", 100),
+    _computed("writable %", partial(deferral.refused, why="refused_write"), ".1f", 100),
+    _computed("pending %", partial(deferral.refused, why="refused_pending"), ".1f", 100),
+    _computed("clean batches %", deferral.clean_batches, ".1f", 100),
+    _computed("dTLB misses M", partial(deferral.app_misses, level="dtlb"), ",.1f", 1e-6),
+    _computed("STLB misses M", partial(deferral.app_misses, level="stlb"), ",.1f", 1e-6),
+    _plain("kernel M insns", "kernel_insns", ",.0f", 1e-6),
+    *(_computed(f"time s, {cost.name}", partial(deferral.time_with, cost=cost), ".3f") for cost in deferral.COSTS),
+)
 # Columns by the report of bench.toml.
-BY_REPORT = {"policies": COLUMNS, "scale": COLUMNS, "follow": FOLLOW_COLUMNS, "nodes": NODES_COLUMNS}
+BY_REPORT = {
+    "policies": COLUMNS,
+    "scale": COLUMNS,
+    "deferral": DEFERRAL_COLUMNS,
+    "follow": FOLLOW_COLUMNS,
+    "nodes": NODES_COLUMNS,
+}
 
 
 def rows(group: Group, columns: Sequence[Column] = COLUMNS) -> list[list[str]]:

@@ -2,6 +2,7 @@
 """terrace bench: run experiments, report and compare their results, validate the timing model."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,7 @@ from terrace.cli.linux import add_linux
 from terrace.errors import UsageError
 from terrace.host import cpu_count
 from terrace.kernel.build import build, find_built, prepare_all
+from terrace.lab.workloads import XSBENCH
 from terrace.output import format_duration, say
 from terrace.paths import measured, repo_root, require_checkout, writable
 from terrace.units import format_size, parse_size, parse_time_ns, whole_number
@@ -37,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--dram", metavar="PART,…", help="only these of its amounts of DRAM (spare, 1/2)")
     run.add_argument("--policies", metavar="NAME,…", help="only these of its policies")
     run.add_argument("--seeds", metavar="N,…", help="only these of its seeds")
+    run.add_argument("--cpus", metavar="N,…", help="only these of its numbers of CPUs")
+    run.add_argument(
+        "--xsbench", type=Path, metavar="DIR", help="the sources of XSBench, for the workload of that name"
+    )
     run.add_argument("--again", action="store_true", help="also measure cells that have results")
     run.add_argument("--within", metavar="T", help="start no cell after T (10min); run again to go on")
     run.add_argument("--results", type=Path, metavar="DIR", help="put the results there (bench/NAME/results)")
@@ -129,6 +135,9 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.xsbench:
+        # The workers, which are processes, compile it as well.
+        os.environ[XSBENCH.variable] = str(args.xsbench.resolve())
     chosen = [experiment.load(name) for name in args.names]
     if args.results and len(chosen) > 1:
         raise UsageError("--results DIR is for one experiment at a time")
@@ -195,6 +204,7 @@ def _pick(item: Experiment, args: argparse.Namespace) -> list[Cell]:
             policies=args.policies.split(",") if args.policies else None,
             seeds=_numbers(args.seeds) if args.seeds else None,
             dram=args.dram.split(",") if args.dram else None,
+            cpus=_numbers(args.cpus, "--cpus") if args.cpus else None,
         )
     )
     if not cells:
@@ -260,5 +270,5 @@ def _verdict(picked: Sequence[tuple[Experiment, list[Cell], Path]], left: bool) 
     return shown, broken
 
 
-def _numbers(text: str) -> list[int]:
-    return [whole_number("--seeds", 0, (1 << 32) - 1)(word) for word in text.split(",")]
+def _numbers(text: str, option: str = "--seeds") -> list[int]:
+    return [whole_number(option, 0, (1 << 32) - 1)(word) for word in text.split(",")]
