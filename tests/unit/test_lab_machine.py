@@ -8,7 +8,7 @@ import pytest
 from terrace.cli import lab
 from terrace.lab.initramfs import CpioEntry, GuestConfig, cpio_archive, encode_config
 from terrace.lab.machine import Machine, qemu_argv
-from terrace.lab.run import GuestResult, guest_environment
+from terrace.lab.run import GuestResult, Limits, beat_ms, guest_environment
 from terrace.lab.topology import load_topology, topology_names
 from terrace.paths import repo_root
 
@@ -65,6 +65,14 @@ def test_the_flavour_says_how_many_threads(words: list[str], thread: str, capsys
     lab.add_arguments(parser)
     assert lab.main(parser.parse_args(["run", "--dry-run", *words, "--", "true"])) == 0
     assert f"-accel tcg,thread={thread} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cpus", [0, 1, 2, 4, 8, 16, 64])
+def test_a_model_of_many_cpus_beats_before_it_seems_to_hang(cpus: int) -> None:
+    """A run of xsbench on 4 CPUs was taken for a hang: 2 s of it, the period then, took more than 300 s."""
+    host_s = beat_ms(cpus, counts=True) / 1e3 * max(1, cpus) * 40
+    assert host_s < Limits().scaled(5.0).hang_s * 0.6
+    assert beat_ms(0, counts=False) == 1000
 
 
 def test_kvm() -> None:
