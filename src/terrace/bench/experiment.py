@@ -47,7 +47,7 @@ _DEFAULTS: dict[str, Any] = {
     "burst": {},
     "beside": {},
 }
-# The defaults of [beside] and of guest/crowd.c are the same.
+# The same defaults as in guest/crowd.c.
 _BESIDE: dict[str, Any] = {
     "idle": 0,
     "ranges": 40,
@@ -397,7 +397,7 @@ class _Reader:
         )
 
     def _beside(self, start: str) -> Beside | None:
-        """Read the table [beside], if the file has one."""
+        """Read the table of other users of the machine, if the file has one."""
         table = self.table["beside"]
         if not isinstance(table, dict):
             raise self.error("beside", "write it as a table [beside]")
