@@ -390,7 +390,8 @@ def test_the_module_prints_where_a_program_is(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_sources_have_no_warnings() -> None:
-    sources = sorted(map(str, (repo_root() / "guest").glob("*.c")))
+    # xsbench.c needs headers from elsewhere: test_xsbench.py has the same test for it.
+    sources = sorted(str(path) for path in (repo_root() / "guest").glob("*.c") if path.name != "xsbench.c")
     words = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *sources]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ import pytest
 
 from terrace.errors import BuildError, UsageError
 from terrace.lab.workloads import XSBENCH, find_workload
+from terrace.paths import repo_root
 
 # As much of XSBench's interface as guest/xsbench.c uses. All nuclides of a material are those with its number.
 HEADER = """
@@ -106,6 +107,12 @@ def test_it_is_compiled_with_the_sources_and_has_its_tables_in_the_arena(sources
     assert one["checksum"] == three["checksum"] != run(program, "--seed", "2")["checksum"]
     assert (4 << 20) - (256 << 10) < one["grid"]["bytes"] <= 4 << 20
     assert find_workload("xsbench").compile() == program
+
+
+def test_our_part_has_no_warnings(sources: Path) -> None:
+    words = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", str(sources)]
+    done = subprocess.run([*words, str(repo_root() / "guest/xsbench.c")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["result", "table"])
