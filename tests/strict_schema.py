@@ -7,6 +7,8 @@ documents contain exactly the fields that are documented.
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import Any
 
 import jsonschema
@@ -39,5 +41,12 @@ def strict(schema: Any) -> Any:
 
 def validate(document: Any, schema: Any) -> None:
     """Raise jsonschema.ValidationError when a document differs from its schema or has a field that it does not name."""
+    _validator(json.dumps(schema)).validate(document)
+
+
+@functools.cache
+def _validator(text: str) -> jsonschema.Draft202012Validator:
+    """Check a schema and make it strict once, though hundreds of documents follow it."""
+    schema = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator(strict(schema)).validate(document)
+    return jsonschema.Draft202012Validator(strict(schema))

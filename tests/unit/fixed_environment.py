@@ -9,7 +9,9 @@ kept.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -33,6 +35,20 @@ _PYTHON_IGNORES = {signal.SIGPIPE, signal.SIGXFSZ}
 _home: tempfile.TemporaryDirectory[str] | None = None
 
 
+def _python_first(home: Path) -> Path:
+    """Make a folder for PATH whose `python3` is the interpreter of the tests itself.
+
+    The first one of PATH may be a shim of a version manager, which starts bash several times before Python: half of the
+    time of each `./terrace`. A script, not a link: an environment that ./terrace makes must not name this folder.
+    """
+    folder = home / "bin"
+    folder.mkdir(exist_ok=True)
+    python = folder / "python3"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(os.path.realpath(sys.executable))} "$@"\n')
+    python.chmod(0o755)
+    return folder
+
+
 def fix() -> None:
     """Give this process, and so all that it starts, the environment of the tests."""
     global _home
@@ -43,6 +59,7 @@ def fix() -> None:
         if name not in KEPT and not name.startswith(KEPT_PREFIX):
             del os.environ[name]
     # Without a folder of its own matplotlib writes into HOME.
+    os.environ["PATH"] = f"{_python_first(Path(_home.name))}:{os.environ.get('PATH', os.defpath)}"
     os.environ.update(FIXED, HOME=_home.name, TERRACE_CACHE=cache, MPLCONFIGDIR=f"{cache}/matplotlib")
     time.tzset()
     os.umask(UMASK)

@@ -14,8 +14,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from ops_golden import run
 from ops_tree import Tree, build, cxl, dram
@@ -421,7 +421,7 @@ files = st.fixed_dictionaries({}, optional=known).map(lambda one: "".join(f"{k} 
 
 
 @given(st.lists(files, min_size=1, max_size=5), st.booleans())
-@hypothesis_settings(max_examples=60, deadline=None)
+@examples(60)
 def test_after_any_files_it_is_as_the_last_one_says(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], auto: bool
 ) -> None:

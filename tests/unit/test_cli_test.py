@@ -166,6 +166,11 @@ def test_no_kernel_is_built_that_there_is_no_time_for(
     assert built == ["debug"]
 
 
+def one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unit group starts pytest once, as with one CPU, and not a second time for tests by the clock."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+
+
 def test_pytest_leaves_out_what_left_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "tests/unit"
     folder.mkdir(parents=True)
@@ -178,6 +183,7 @@ def test_pytest_leaves_out_what_left_the_gate(tmp_path: Path, monkeypatch: pytes
         "def test_by_the_clock(): assert False\n"
     )
     monkeypatch.setattr(host_groups, "repo_root", lambda: tmp_path)
+    one_run(monkeypatch)
     left = "tests/unit/test_x.py::test_by_the_clock"
     gate = list(host_groups.run_pytest("unit", "tests/unit", lambda name: True, True, without=[left]))
     assert [(r.name, r.status) for r in gate] == [("tests/unit/test_x.py::test_same_examples", "pass")]
@@ -214,6 +220,7 @@ def test_tests_by_the_clock_run_alone_and_the_others_share_the_cpus(
 def test_no_test_at_all_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tests/unit").mkdir(parents=True)
     monkeypatch.setattr(host_groups, "repo_root", lambda: tmp_path)
+    one_run(monkeypatch)
     [only] = host_groups.run_pytest("unit", "tests/unit", lambda name: True, True)
     assert (only.name, only.status) == ("pytest", "fail") and "pytest ended with" in only.detail
 
@@ -230,6 +237,7 @@ def test_the_temporary_trees_of_tests_are_removed(tmp_path: Path, monkeypatch: p
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(host_groups, "repo_root", lambda: tmp_path)
+    one_run(monkeypatch)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     monkeypatch.setenv("TMPDIR", str(temporary))
     found = list(host_groups.run_pytest("unit", "tests/unit", lambda name: True, True))

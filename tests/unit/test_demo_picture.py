@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from examples import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -100,7 +101,7 @@ def _look(figure: Figure) -> None:
     _each_line_has_one_label(figure)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.tuples(_RUNS, _RUNS, _RUNS, _RUNS), st.floats(0.5, 12))
 # The demo itself: the name of the steep line does not fit between the line and the axis.
 @example((_IDLE, _IDLE, (3.75, 0.2, 1.0, 159_000_000), (0.1, 0.4, 1.0, 78_700_000)), 4.7)
@@ -124,7 +125,7 @@ def _look_quick(figure: Figure) -> None:
     assert len(figure.axes) == 1 and "terrace" in seen and re.search("numa(b|_balancing)=2", seen)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.tuples(_RUNS, _RUNS), st.floats(0.5, 12))
 @example(((3.75, 0.2, 1.0, 159_000_000), (0.1, 0.4, 1.0, 78_700_000)), 4.7)
 @example((_IDLE, _IDLE), 2.0)

@@ -69,6 +69,7 @@ def test_a_new_field_is_allowed_to_others_and_noticed_by_us(kind: str) -> None:
     document = documents()[kind]
     schema = json.loads((repo_root() / f"docs/reference/schema/{kind}.schema.json").read_text())
     strict_schema.validate(document, schema)
+    for_others = jsonschema.Draft202012Validator(schema)
     noticed, maps = 0, set()
     for path in objects(document):
         more = copy.deepcopy(document)
@@ -79,7 +80,7 @@ def test_a_new_field_is_allowed_to_others_and_noticed_by_us(kind: str) -> None:
         except jsonschema.ValidationError:
             # A map with node numbers as keys or words as values, or an object with named fields, which may get more.
             if path[-1:] not in (("node_bytes_before",), ("node_bytes_after",), ("settings",), ("cgroups",)):
-                jsonschema.validate(more, schema)
+                for_others.validate(more)
                 noticed += 1
     assert noticed > 10
     # Maps with free names as keys, whose values are numbers.

@@ -19,16 +19,15 @@ from fractions import Fraction
 from math import floor
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from examples import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from terrace.policy.weights import shortest_round
 
 REPO = Path(__file__).parents[2]
-SETTINGS = settings(
-    database=None, deadline=None, max_examples=150, stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow]
-)
+SETTINGS = settings(examples(150), stateful_step_count=30)
 
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trace_fake
+from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from ops_golden import check, run
@@ -355,6 +356,7 @@ def test_no_text_breaks_the_reader(lines: list[str]) -> None:
         assert event.name in {name.partition(":")[2] for name in EVENTS}
 
 
+@examples(100)
 @given(st.lists(st.sampled_from(trace_fake.events()), max_size=40))
 def test_events_in_any_order_make_a_page(events: list[Event]) -> None:
     summary = summarize(Recording(trace_fake.head(events=len(events)), events))

@@ -14,7 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from test_ops_top import machine
 
@@ -39,7 +40,7 @@ def characters(*texts: object) -> Counter[str]:
     return Counter(char for text in texts for char in str(text) if not char.isspace())
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(tables(), st.integers(40, 200))
 def test_no_line_is_longer_than_the_terminal_and_no_text_is_lost(
     table: tuple[list[list[object]], list[str]], limit: int

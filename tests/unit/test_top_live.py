@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from ops_tree import build, cxl, dram
 
@@ -267,7 +268,7 @@ def looks(draw_: st.DrawFn) -> Look:
 STEPS = st.lists(st.one_of(PRESSES, SIZES, looks()), max_size=25)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(STEPS, st.sampled_from(("utf-8", "ascii")))
 def test_no_key_look_or_size_breaks_the_screen(steps: list[str | tuple[int, int] | Look], encoding: str) -> None:
     state, (width, height) = State(Want(), 2.0, least=20), (80, 24)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from ops_tree import PAGE
 
@@ -113,7 +114,7 @@ MACHINE = st.dictionaries(st.integers(3, 40), PROCESS, max_size=12)
 SLOW = st.sampled_from((set(), {1}, {1, 2}))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(MACHINE, st.integers(1, 8), SLOW)
 def test_the_lines_are_those_with_most_on_slow_nodes_of_all(
     processes: dict[int, Process], most: int, slow: set[int]
@@ -143,7 +144,7 @@ ORDERS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(MACHINE, st.integers(1, 8), SLOW, ORDERS)
 def test_every_order_has_the_same_first_lines_as_when_all_are_walked(
     processes: dict[int, Process], most: int, slow: set[int], order: Order
