@@ -15,17 +15,10 @@
 #define TURN_MS		60000
 #define BUSY		(32 * MT_MB)
 #define LARGE		(256 * MT_MB)
-#define SMALL		(64 * MT_PAGE)
+#define SMALL		(384 * MT_PAGE)
+#define SMALL_MS	50
 
-/* A process with memory on the slow node that does nothing. */
-static void hold_slow(void *arg)
-{
-	(void)arg;
-	if (mt_place(SMALL, mt_slow_node()))
-		pause();
-}
-
-/* A process that uses this size of memory there. */
+/* A process that uses this size of memory on the slow node. */
 static void use_slow(void *size)
 {
 	char *p = mt_place((size_t)size, mt_slow_node());
@@ -36,10 +29,24 @@ static void use_slow(void *size)
 	}
 }
 
-/* Get the time it will be charged when it runs again; the processes above sleep. */
+/* The same with little memory, now and then. An idle process need not be sampled. */
+static void use_some(void *arg)
+{
+	char *p = mt_place(SMALL, mt_slow_node());
+
+	(void)arg;
+	while (p) {
+		mt_touch(p, SMALL, false);
+		mt_nap(SMALL_MS);
+	}
+}
+
+/* Get the time of scans that it is charged, now and when it runs again. */
 static long long owes(pid_t pid)
 {
-	return ns_sched(pid, "remote_debt_ns");
+	long long debt = ns_sched(pid, "remote_debt_ns");
+
+	return debt < 0 ? debt : debt + ns_sched(pid, "remote_charged_ns");
 }
 
 /*
@@ -70,7 +77,7 @@ static int delay(void)
 		return ret;
 	mt_set("scan/delay_ms", DELAY_MS);
 	start = mt_now_ms();
-	pid = mt_spawn(hold_slow, NULL);
+	pid = mt_spawn(use_some, NULL);
 	seen = MT_WAIT(owes(pid) > 0, TURN_MS);
 	ms = mt_now_ms() - start;
 	mt_kill(pid);
@@ -93,7 +100,7 @@ static int born_meanwhile(void)
 	if (ret)
 		return ret;
 	for (i = 0; i < N; i++) {
-		pid[i] = mt_spawn(hold_slow, NULL);
+		pid[i] = mt_spawn(use_some, NULL);
 		MT_ASSERT(MT_WAIT(owes(pid[i]) > 0, TURN_MS),
 			  "new process %d was never looked at", i);
 	}
@@ -117,7 +124,7 @@ static int fair(void)
 	int ret, i, left = N;
 
 	for (i = 0; i < N; i++)
-		pid[i] = mt_spawn(hold_slow, NULL);
+		pid[i] = mt_spawn(use_some, NULL);
 	ret = looks_go_on(LARGE, &busy);
 	if (ret)
 		return ret;

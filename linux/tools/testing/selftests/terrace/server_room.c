@@ -299,10 +299,12 @@ static int bound(void)
  * struct reader - a thread that reads a part of a file again and again
  * @fd: the file
  * @size: bytes from its start
+ * @rest_ms: time to sleep after each round
  */
 struct reader {
 	int fd;
 	size_t size;
+	unsigned int rest_ms;
 	volatile bool stop;
 	volatile unsigned long rounds;
 	pthread_t thread;
@@ -315,16 +317,19 @@ static void *reader(void *arg)
 	while (!r->stop) {
 		read_part(r->fd, 0, r->size);
 		r->rounds++;
+		if (r->rest_ms)
+			mt_nap(r->rest_ms);
 	}
 	return NULL;
 }
 
 #define IN_USE		(128 * MT_MB)
 
-/* Part of the page cache is read all the time: the rest makes room. */
-static int in_use(void)
+/* Part of the page cache is read again and again: the rest makes room. */
+static int in_use_with(unsigned int rest_ms)
 {
-	struct reader r = { .fd = sparse_file("used", CACHE), .size = IN_USE };
+	struct reader r = { .fd = sparse_file("used", CACHE), .size = IN_USE,
+			    .rest_ms = rest_ms };
 	struct mt_toucher t;
 	long long took;
 	size_t cached;
@@ -340,8 +345,10 @@ static int in_use(void)
 	cached = fill_by_reads(r.fd, IN_USE, CACHE - IN_USE);
 	MT_ASSERT(cached < CACHE - IN_USE, "DRAM cannot be filled");
 	mt_set("scan/delay_ms", 0);
-	mt_snap(&before);
 	MT_ASSERT(!pthread_create(&r.thread, NULL, reader, &r), "no thread");
+	/* Read once, it is not in use yet. */
+	MT_ASSERT(MT_WAIT(r.rounds > 2, BESIDE_MS), "the file is not read");
+	mt_snap(&before);
 	mt_touch_start(&t, p, HOT);
 	mt_on();
 	took = found_ms(p, HOT, BESIDE_MS);
@@ -360,6 +367,19 @@ static int in_use(void)
 	return MT_PASS;
 }
 
+static int in_use(void)
+{
+	return in_use_with(0);
+}
+
+/* So that each page is read every 0.5 to 0.9 s; kmtierd looks again after 0.25 s. */
+#define IN_USE_REST_MS	400
+
+static int in_use_later(void)
+{
+	return in_use_with(IN_USE_REST_MS);
+}
+
 #define RARE		(32 * MT_MB)
 /* Between two uses of the slow memory; the file is read in less. */
 #define RARE_MS		800
@@ -374,7 +394,7 @@ static int used_more(void)
 	struct reader r = { .fd = sparse_file("more", CACHE) };
 	struct mt_toucher t = { .size = RARE, .step = MT_PAGE, .rest_ms = RARE_MS, .cpu = -1 };
 	const size_t leave = 96 * MT_MB;
-	long long looked;
+	long long looked, bursts;
 	long stayed, up;
 	size_t size;
 	char *hog;
@@ -400,9 +420,13 @@ static int used_more(void)
 	looked = mt_since(&before, "mtier_look_ptes");
 	r.stop = true;
 	pthread_join(r.thread, NULL);
+	mt_snap(&before);
+	bursts = mt_burst_value("bursts");
 	t.rest_ms = 1;
 	found = found_ms(t.p, RARE, FOUND_MS) >= 0;
 	tell("used less", t.p, found);
+	mt_note("%lld bursts scanned %lld pages", mt_burst_value("bursts") - bursts,
+		mt_since(&before, "mtier_look_ptes"));
 	mt_touch_stop(&t);
 	mt_off();
 	mt_note("%zu MiB were read %lu times, the slow memory was used %lu times; %ld pages of it",
@@ -438,6 +462,11 @@ static int in_use_mglru(void)
 	return with_mglru(in_use);
 }
 
+static int in_use_later_mglru(void)
+{
+	return with_mglru(in_use_later);
+}
+
 int main(void)
 {
 	static const struct mt_check checks[] = {
@@ -450,6 +479,8 @@ int main(void)
 		MT_CHECK("tmpfs that is bound to DRAM stays", bound),
 		MT_CHECK("page cache that is read again and again stays", in_use),
 		MT_CHECK("the same with MGLRU", in_use_mglru),
+		MT_CHECK("page cache that is read every half a second or more stays", in_use_later),
+		MT_CHECK("that too with MGLRU", in_use_later_mglru),
 		MT_CHECK("page cache that is used more than slow memory stays", used_more),
 	};
 
