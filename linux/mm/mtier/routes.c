@@ -240,8 +240,10 @@ static void mtier_pool_room(struct mtier_pool *pool)
 	struct mtier_unmapped_room room = { .age_ns = U64_MAX };
 	int nid;
 
-	for_each_node_mask(nid, pool->nodes)
+	for_each_node_mask(nid, pool->nodes) {
+		mtier_unmapped_count(nid);
 		mtier_unmapped_room(nid, &room);
+	}
 	pool->spare = room.pages;
 	pool->whole = min(room.whole, room.pages);
 	pool->spare_ns = room.age_ns;

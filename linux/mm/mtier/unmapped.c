@@ -18,6 +18,10 @@
  * the pages to promote. If these are accessed less than that, the blocks are left alone,
  * and get older: later they allow the promotion of pages that are accessed less.
  *
+ * The pages of a block that were not used are counted when it may leave, and again each
+ * time that it is twice as old, so that plans rely on no other room. A block of which all
+ * pages were used is marked anew with its next visit.
+ *
  * Page cache can be used again and again in a longer time than a block is old: a file
  * that is read from start to end once a second, e.g. So a page leaves after
  * MTIER_UNMAPPED_AGE_NS at the earliest. A page that was used once at most, as far as the
@@ -62,6 +66,8 @@
 /* Longest time to mark pages at once, and the part of a CPU that this may take. */
 #define MTIER_UNMAPPED_NS	(4 * NSEC_PER_MSEC)
 #define MTIER_UNMAPPED_PARTS	50
+/* Longest time to count pages at once. */
+#define MTIER_UNMAPPED_COUNT_NS	NSEC_PER_MSEC
 /*
  * Part of a node that has to be unmapped page cache. With less, the search for a page costs
  * as much as its migration.
@@ -75,8 +81,10 @@
  * @pfn: first frame that is not checked yet
  * @end: end of the block
  * @ns: time at which the pages were marked
+ * @count_ns: time at which the pages were counted last; first that of the mark
  * @age_ns: age at which its pages can leave
- * @nr: number of marked pages that can leave at that age; 0 if the block is done
+ * @nr: number of marked pages that can leave at that age, without those that were used by
+ *	@count_ns; 0 if the block is done
  * @left: number of pages that leave, of those checked so far
  * @full: all of its frames were marked, and it may leave as a whole
  */
@@ -84,6 +92,7 @@ struct mtier_unmapped_block {
 	unsigned long pfn;
 	unsigned long end;
 	u64 ns;
+	u64 count_ns;
 	u64 age_ns;
 	unsigned int nr;
 	unsigned int left;
@@ -204,6 +213,7 @@ static void mtier_unmapped_record(struct mtier_unmapped *u, unsigned long pfn,
 				  unsigned int nr, unsigned int once)
 {
 	struct mtier_unmapped_block *b;
+	u64 now_ns = ktime_get_ns();
 	bool soon = once > nr / 2;
 
 	if (!nr)
@@ -212,7 +222,8 @@ static void mtier_unmapped_record(struct mtier_unmapped *u, unsigned long pfn,
 	*b = (struct mtier_unmapped_block) {
 		.pfn = pfn,
 		.end = pfn + MTIER_BLOCK_PAGES,
-		.ns = ktime_get_ns(),
+		.ns = now_ns,
+		.count_ns = now_ns,
 		.age_ns = soon ? MTIER_UNMAPPED_ONCE_NS : MTIER_UNMAPPED_AGE_NS,
 		.nr = soon ? once : nr,
 	};
@@ -314,13 +325,128 @@ void mtier_unmapped_mark(int nid, unsigned long want)
 	u->next_ns = now_ns + (local_clock() - start_ns) * MTIER_UNMAPPED_PARTS;
 }
 
-/* ---- room ---- */
+/* ---- blocks ---- */
 
 static struct mtier_unmapped_block *mtier_unmapped_block(struct mtier_unmapped *u,
 							 unsigned int i)
 {
 	return &u->block[(u->first + i) % MTIER_UNMAPPED_BLOCKS];
 }
+
+/* Check whether a block is old enough for its pages to leave, with the time @now_ns. */
+static bool mtier_unmapped_due(const struct mtier_unmapped_block *b, u64 now_ns)
+{
+	return b->nr && now_ns - b->ns >= b->age_ns;
+}
+
+/*
+ * Check whether a folio of a block was not used since it was marked. Used twice before, it
+ * has to be marked for the longer time.
+ */
+static bool mtier_unmapped_ready(const struct mtier_unmapped_block *b, struct folio *folio)
+{
+	return mtier_unmapped_unused(folio) &&
+	       (b->age_ns >= MTIER_UNMAPPED_AGE_NS || mtier_unmapped_once(folio));
+}
+
+static void mtier_unmapped_learn(u32 *mean, unsigned int nr, unsigned int of)
+{
+	u32 share = min(nr, of) * MTIER_Q16 / of;
+
+	*mean = max(DIV_ROUND_UP(7 * *mean + share, 8), MTIER_UNMAPPED_SHARE);
+}
+
+/* Remove the blocks that are done, from the oldest on. */
+static void mtier_unmapped_trim(struct mtier_unmapped *u)
+{
+	while (u->nr && !mtier_unmapped_block(u, 0)->nr) {
+		u->first = (u->first + 1) % MTIER_UNMAPPED_BLOCKS;
+		u->nr--;
+	}
+}
+
+static void mtier_unmapped_done(struct mtier_unmapped *u,
+				struct mtier_unmapped_block *b)
+{
+	mtier_unmapped_learn(&u->share, b->left, b->nr);
+	u->pages -= b->nr;
+	b->nr = 0;
+}
+
+/* ---- counts ---- */
+
+/* Check whether a block can leave, and is twice as old as it was when it was counted. */
+static bool mtier_unmapped_old_count(const struct mtier_unmapped_block *b, u64 now_ns)
+{
+	return mtier_unmapped_due(b, now_ns) &&
+	       now_ns - b->ns >= 2 * (b->count_ns - b->ns);
+}
+
+/* Count the pages of a block that are not checked yet, and were not used. */
+static unsigned int mtier_unmapped_unused_of(const struct mtier_unmapped_block *b, int nid)
+{
+	unsigned long pfn, nr, unused = 0;
+	struct folio *folio;
+	struct page *page;
+
+	for (pfn = b->pfn; pfn < b->end; pfn += nr) {
+		nr = 1;
+		page = pfn_to_online_page(pfn);
+		folio = page ? mtier_unmapped_get(page, nid) : NULL;
+		if (!folio)
+			continue;
+		nr = folio_nr_pages(folio);
+		unused += mtier_unmapped_ready(b, folio) ? nr : 0;
+		folio_put(folio);
+	}
+	return min(unused, MTIER_BLOCK_PAGES);
+}
+
+/* Leave out the pages of a block that were used: of those not checked yet, @unused were not. */
+static void mtier_unmapped_recount(struct mtier_unmapped *u,
+				   struct mtier_unmapped_block *b, unsigned int unused)
+{
+	unsigned int nr = min(b->nr, b->left + unused);
+
+	u->pages -= b->nr - nr;
+	b->nr = nr;
+	b->full &= nr == MTIER_BLOCK_PAGES;
+	if (nr && nr == b->left)
+		mtier_unmapped_done(u, b);
+}
+
+/**
+ * mtier_unmapped_count() - Count the marked page cache of a node that was not used.
+ * @nid: the node
+ *
+ * For blocks that can leave. Each call takes little time, and pages are marked later for
+ * it. The oldest blocks come first.
+ *
+ * Context: kmtierd; may sleep.
+ */
+void mtier_unmapped_count(int nid)
+{
+	struct mtier_unmapped *u = mtier_unmapped[nid];
+	u64 start_ns = local_clock(), now_ns = ktime_get_ns();
+	unsigned int i;
+
+	if (!u)
+		return;
+	for (i = 0; i < u->nr && local_clock() - start_ns < MTIER_UNMAPPED_COUNT_NS; i++) {
+		struct mtier_unmapped_block *b = mtier_unmapped_block(u, i);
+
+		if (!mtier_unmapped_old_count(b, now_ns))
+			continue;
+		b->count_ns = now_ns;
+		mtier_unmapped_recount(u, b, mtier_unmapped_unused_of(b, nid));
+		cond_resched();
+	}
+	mtier_unmapped_trim(u);
+	u->next_ns = max(u->next_ns, now_ns) +
+		     (local_clock() - start_ns) * MTIER_UNMAPPED_PARTS;
+}
+
+/* ---- room ---- */
 
 /*
  * Get the age from which on blocks count. The more time the blocks are given, the longer
@@ -366,22 +492,12 @@ void mtier_unmapped_room(int nid, struct mtier_unmapped_room *room)
 
 /* ---- demotion ---- */
 
-/* Check whether a block is old enough for its pages to leave, with the time @now_ns. */
-static bool mtier_unmapped_due(const struct mtier_unmapped_block *b, u64 now_ns)
-{
-	return b->nr && now_ns - b->ns >= b->age_ns;
-}
-
-/*
- * Check whether a folio of a block may be demoted, and was not used since it was marked.
- * Used twice, it has to be marked for the longer time.
- */
+/* Check whether a folio of a block may be demoted, and was not used. */
 static bool mtier_unmapped_leaves(struct mtier_move *mv,
 				  const struct mtier_unmapped_block *b,
 				  struct folio *folio)
 {
-	return mtier_unmapped_unused(folio) &&
-	       (b->age_ns >= MTIER_UNMAPPED_AGE_NS || mtier_unmapped_once(folio)) &&
+	return mtier_unmapped_ready(b, folio) &&
 	       !mtier_folio_protected(folio, &mv->guard.memcg) &&
 	       mtier_file_allows(folio, mv->target);
 }
@@ -431,30 +547,6 @@ static bool mtier_unmapped_all(struct mtier_move *mv,
 		folio_put(folio);
 	}
 	return leaves;
-}
-
-static void mtier_unmapped_learn(u32 *mean, unsigned int nr, unsigned int of)
-{
-	u32 share = min(nr, of) * MTIER_Q16 / of;
-
-	*mean = max(DIV_ROUND_UP(7 * *mean + share, 8), MTIER_UNMAPPED_SHARE);
-}
-
-/* Remove the blocks that are done, from the oldest on. */
-static void mtier_unmapped_trim(struct mtier_unmapped *u)
-{
-	while (u->nr && !mtier_unmapped_block(u, 0)->nr) {
-		u->first = (u->first + 1) % MTIER_UNMAPPED_BLOCKS;
-		u->nr--;
-	}
-}
-
-static void mtier_unmapped_done(struct mtier_unmapped *u,
-				struct mtier_unmapped_block *b)
-{
-	mtier_unmapped_learn(&u->share, b->left, b->nr);
-	u->pages -= b->nr;
-	b->nr = 0;
 }
 
 /* Add a block as a whole to an empty batch, if there is one. */

@@ -20,6 +20,7 @@ struct mtier_unmapped_room {
 };
 
 void mtier_unmapped_mark(int nid, unsigned long want);
+void mtier_unmapped_count(int nid);
 void mtier_unmapped_room(int nid, struct mtier_unmapped_room *room);
 void mtier_unmapped_gather(struct mtier_move *mv, bool whole);
 void mtier_unmapped_stop(void);

@@ -226,6 +226,72 @@ static void room_is_what_left_before(struct kunit *test)
 	mtier_unmapped[UNMAPPED_NODE] = NULL;
 }
 
+/* Used pages are no room, and a block of which all were used is over. */
+static void a_count_leaves_out_what_was_used(struct kunit *test)
+{
+	struct mtier_unmapped *u = unmapped_state(test);
+	struct mtier_unmapped_block *b, *next;
+
+	unmapped_block(u, MTIER_BLOCK_PAGES, 1500);
+	unmapped_block(u, 400, 1500);
+	b = mtier_unmapped_block(u, 0);
+	next = mtier_unmapped_block(u, 1);
+	mtier_unmapped_recount(u, b, 500);
+	KUNIT_EXPECT_EQ(test, unmapped_room().pages, 500 + 400);
+	KUNIT_EXPECT_EQ(test, unmapped_room().whole, 0);
+	/* More than were marked are no room. */
+	mtier_unmapped_recount(u, next, MTIER_BLOCK_PAGES);
+	KUNIT_EXPECT_EQ(test, u->pages, 500 + 400);
+	/* What left counts for the share, and only that. */
+	b->left = 100;
+	mtier_unmapped_recount(u, b, 0);
+	KUNIT_EXPECT_EQ(test, b->nr, 0);
+	KUNIT_EXPECT_EQ(test, u->share, MTIER_Q16);
+	mtier_unmapped_recount(u, next, 0);
+	KUNIT_EXPECT_EQ(test, next->nr, 0);
+	KUNIT_EXPECT_EQ(test, u->share, MTIER_Q16);
+	KUNIT_EXPECT_EQ(test, u->pages, 0);
+	mtier_unmapped_trim(u);
+	KUNIT_EXPECT_EQ(test, u->nr, 0);
+	mtier_unmapped[UNMAPPED_NODE] = NULL;
+}
+
+static void a_block_is_counted_at_each_double_age(struct kunit *test)
+{
+	struct mtier_unmapped *u = unmapped_state(test);
+	struct mtier_unmapped_block *b = unmapped_block_once(u, 400, 0, 0);
+	const u64 at = b->ns, age = MTIER_UNMAPPED_AGE_NS;
+
+	KUNIT_EXPECT_FALSE(test, mtier_unmapped_old_count(b, at + age - 1));
+	KUNIT_EXPECT_TRUE(test, mtier_unmapped_old_count(b, at + age));
+	b->count_ns = at + age;
+	KUNIT_EXPECT_FALSE(test, mtier_unmapped_old_count(b, at + 2 * age - 1));
+	KUNIT_EXPECT_TRUE(test, mtier_unmapped_old_count(b, at + 2 * age));
+	b->nr = 0;
+	KUNIT_EXPECT_FALSE(test, mtier_unmapped_old_count(b, at + 2 * age));
+	mtier_unmapped[UNMAPPED_NODE] = NULL;
+}
+
+/* Memory of the node, of which a test knows one page. */
+static void what_is_used_after_its_mark_is_not_counted(struct kunit *test)
+{
+	struct file *file = map_file_make(test);
+	struct folio *folio = unmapped_folio(test, file);
+	struct mtier_unmapped_block b = {
+		.pfn = folio_pfn(folio), .end = folio_pfn(folio) + 1,
+		.age_ns = MTIER_UNMAPPED_AGE_NS, .nr = 1,
+	};
+	int nid = folio_nid(folio);
+
+	mtier_unmapped_tag(folio);
+	KUNIT_EXPECT_EQ(test, mtier_unmapped_unused_of(&b, nid), 1);
+	KUNIT_EXPECT_EQ(test, mtier_unmapped_unused_of(&b, nid + 1), 0);
+	folio_mark_accessed(folio);
+	KUNIT_EXPECT_EQ(test, mtier_unmapped_unused_of(&b, nid), 0);
+	folio_put(folio);
+	fput(file);
+}
+
 static struct kunit_case unmapped_cases[] = {
 	KUNIT_CASE(page_cache_that_is_mapped_is_left_out),
 	KUNIT_CASE(locked_page_cache_is_left_out),
@@ -235,6 +301,9 @@ static struct kunit_case unmapped_cases[] = {
 	KUNIT_CASE(what_was_used_once_counts_soon),
 	KUNIT_CASE(a_page_is_used_once_until_it_is_used_again),
 	KUNIT_CASE(room_is_what_left_before),
+	KUNIT_CASE(a_count_leaves_out_what_was_used),
+	KUNIT_CASE(a_block_is_counted_at_each_double_age),
+	KUNIT_CASE(what_is_used_after_its_mark_is_not_counted),
 	{ }
 };
 

@@ -197,8 +197,8 @@ static int tmpfs_huge(void)
 static int kept(int fd, size_t cached, int (*hold)(int fd, size_t size), void (*let)(void))
 {
 	struct mt_toucher t;
-	long long held, freed;
-	bool bursts, found;
+	long long held, freed, took;
+	bool bursts;
 	char *p;
 
 	MT_NEED(fd >= 0, "no file");
@@ -218,10 +218,10 @@ static int kept(int fd, size_t cached, int (*hold)(int fd, size_t size), void (*
 	bursts = mt_bursts_pass(4);
 	held = mt_burst_value("unmapped");
 	let();
-	found = found_ms(p, HOT, FOUND_MS) >= 0;
+	took = found_ms(p, HOT, FOUND_MS);
 	freed = mt_burst_value("unmapped");
 	mt_touch_stop(&t);
-	tell("kept", p, found);
+	tell("kept", p, took);
 	mt_off();
 	mt_note("while it was kept %lld pages that nobody maps left, then %lld", held,
 		freed - held);
@@ -229,7 +229,7 @@ static int kept(int fd, size_t cached, int (*hold)(int fd, size_t size), void (*
 	MT_ASSERT(bursts, "no bursts");
 	/* Of the system's own files. */
 	MT_ASSERT(held < PAGES(HOT) / 8, "%lld pages left", held);
-	MT_ASSERT(found && freed - held > PAGES(HOT) / 2, "the rest did not leave later");
+	MT_ASSERT(took >= 0 && freed - held > PAGES(HOT) / 2, "the rest did not leave later");
 	return MT_PASS;
 }
 
@@ -394,11 +394,10 @@ static int used_more(void)
 	struct reader r = { .fd = sparse_file("more", CACHE) };
 	struct mt_toucher t = { .size = RARE, .step = MT_PAGE, .rest_ms = RARE_MS, .cpu = -1 };
 	const size_t leave = 96 * MT_MB;
-	long long looked, bursts;
+	long long looked, bursts, took;
 	long stayed, up;
 	size_t size;
 	char *hog;
-	bool found;
 
 	MT_NEED(r.fd >= 0, "no file");
 	MT_NEED(!mt_write(DEMOTION, "1"), "no demotion");
@@ -423,8 +422,8 @@ static int used_more(void)
 	mt_snap(&before);
 	bursts = mt_burst_value("bursts");
 	t.rest_ms = 1;
-	found = found_ms(t.p, RARE, FOUND_MS) >= 0;
-	tell("used less", t.p, found);
+	took = found_ms(t.p, RARE, FOUND_MS);
+	tell("used less", t.p, took);
 	mt_note("%lld bursts scanned %lld pages", mt_burst_value("bursts") - bursts,
 		mt_since(&before, "mtier_look_ptes"));
 	mt_touch_stop(&t);
@@ -437,7 +436,7 @@ static int used_more(void)
 	close(r.fd);
 	MT_ASSERT(looked > PAGES(RARE), "%lld pages were scanned", looked);
 	MT_ASSERT(up < PAGES(RARE) / 10, "page cache that is used more was demoted");
-	MT_ASSERT(found, "page cache that is not used does not make room");
+	MT_ASSERT(took >= 0, "page cache that is not used does not make room");
 	return MT_PASS;
 }
 
