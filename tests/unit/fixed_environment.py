@@ -58,8 +58,8 @@ def fix() -> None:
     for name in list(os.environ):
         if name not in KEPT and not name.startswith(KEPT_PREFIX):
             del os.environ[name]
-    # Without a folder of its own matplotlib writes into HOME.
     os.environ["PATH"] = f"{_python_first(Path(_home.name))}:{os.environ.get('PATH', os.defpath)}"
+    # Without a folder of its own matplotlib writes into HOME.
     os.environ.update(FIXED, HOME=_home.name, TERRACE_CACHE=cache, MPLCONFIGDIR=f"{cache}/matplotlib")
     time.tzset()
     os.umask(UMASK)

@@ -29,9 +29,9 @@ SMALL = replace(HOSTS["L"], name="small", setting=Setting(16384, 400.0, 5.0), ru
 SMALL_4096 = replace(SMALL, setting=Setting(4096, 100.0, 4.0))
 SMALL_LOOKS = replace(SMALL, name="small-looks", look_ns=HOSTS["D"].look_ns)
 NOOK = replace(SMALL_LOOKS, name="nook", setting=Setting(32768, 400.0, 10.0), run_s=30.0, rate_s=32768.0)
-SHORT = replace(SMALL_4096, name="short", run_s=5.0)
+BRIEF = replace(SMALL_4096, name="brief", run_s=5.0)
 SLOW = replace(HOSTS["S"], name="slow", setting=Setting(16384, 12.0, 50.0), run_s=80.0, rate_s=1024.0)
-TESTED = (SMALL, SMALL_LOOKS, SHORT, NOOK, SLOW)
+TESTED = (SMALL, SMALL_LOOKS, BRIEF, NOOK, SLOW)
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def figures(load: str, policy: str = "place", host: str = "small", dram: float =
 
 @functools.cache
 def _figures(cell: Cell) -> Figures:
-    """Simulate what several tests ask for once."""
+    """Run a cell once, though several tests use its figures."""
     return run(cell)
 
 
@@ -60,7 +60,7 @@ def test_pages_used_alike_stay(dram: float) -> None:
 
 
 def test_pages_used_alike_one_after_the_other_stay() -> None:
-    """A burst finds where the program was, and its ranges tell that pages are used together."""
+    """The pages of a range are used together, so their use in a burst depends on the position of the program."""
     assert figures("pass").moves == 0
     assert figures("pass", "place-ranges").moves > 1e-4
 
@@ -181,7 +181,7 @@ def test_without_early_looks_heat_is_not_followed_as_long_as_it_pays() -> None:
 
 
 def test_a_run_is_the_same_each_time() -> None:
-    cell = Cell("short", "drift", 0.25, "place", 1)
+    cell = Cell("brief", "drift", 0.25, "place", 1)
     first, second = run(cell), run(cell)
     assert first == second and first.moves > 0
 

@@ -160,7 +160,7 @@ static void blocks_count_when_they_are_old(struct kunit *test)
 	mtier_unmapped[UNMAPPED_NODE] = NULL;
 }
 
-/* What was used once makes room soon; the rest of such a block does not. */
+/* Pages that were used once make room soon; the other pages of such a block do not. */
 static void what_was_used_once_counts_soon(struct kunit *test)
 {
 	struct mtier_unmapped *u = unmapped_state(test);
@@ -242,7 +242,7 @@ static void a_count_leaves_out_what_was_used(struct kunit *test)
 	/* More than were marked are no room. */
 	mtier_unmapped_recount(u, next, MTIER_BLOCK_PAGES);
 	KUNIT_EXPECT_EQ(test, u->pages, 500 + 400);
-	/* What left counts for the share, and only that. */
+	/* The share learns from pages that left, not from pages that were used. */
 	b->left = 100;
 	mtier_unmapped_recount(u, b, 0);
 	KUNIT_EXPECT_EQ(test, b->nr, 0);
@@ -272,7 +272,7 @@ static void a_block_is_counted_at_each_double_age(struct kunit *test)
 	mtier_unmapped[UNMAPPED_NODE] = NULL;
 }
 
-/* Memory of the node, of which a test knows one page. */
+/* A block of one page. */
 static void what_is_used_after_its_mark_is_not_counted(struct kunit *test)
 {
 	struct file *file = map_file_make(test);
