@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`make check` of the decision code, with the objects of another checkout in the same cache."""
+"""`make` for the decision code: the objects of another checkout in the same cache, and mutants that fit the code."""
 
 import os
+import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -47,3 +49,15 @@ def test_a_cache_with_a_space_is_refused_by_name_and_another_folder_serves(tmp_p
     assert "a cache/terrace/policy" in done.stderr and "make O=DIR" in done.stderr
     assert _objects(folder, tmp_path / "a cache", f"O={tmp_path}/out").returncode == 0
     assert not (tmp_path / "a").exists()
+
+
+def test_each_mutant_fits_one_place_of_the_code() -> None:
+    """`make mutants` takes minutes and is not a part of each run: what it breaks has to be there all the same."""
+    folder = repo_root() / PARTS[0]
+    files = re.findall(r"^[A-Z_]+ \?= \$\((MTIER|MEMPOLICY2)\)/(\w+\.c)$", (folder / "Makefile").read_text(), re.M)
+    paths = [repo_root() / "linux/mm" / part.lower() / name for part, name in files]
+    assert {path.name for path in paths} >= {"place.c", "pace.c", "bandwidth.c"}
+    sources = {path: path.read_text() for path in paths}
+    module = runpy.run_path(str(folder / "mutants.py"))
+    wrong = {mutant.name: nr for mutant in module["MUTANTS"] if (nr := module["places"](mutant, sources)) != 1}
+    assert not wrong, f"mutants that fit no place, or more than one: {wrong}"

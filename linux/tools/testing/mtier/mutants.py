@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant("judge by one look more", "((n - c) * q[same] + c * q[less]) / n", "q[same]"),
     Mutant(
         "one histogram for both",
-        "group_worth(p->hist[w->looks].pages[g], g, w)",
-        "group_worth(p->hist[w->looks].pages[0], g, w)",
+        "group_shares(p->hist[n].pages[g], n,",
+        "group_shares(p->hist[n].pages[0], n,",
     ),
     Mutant("a side unseen is known", "\tif (!all)\n\t\treturn false;", "\tif (!all)\n\t\tall = 1;"),
     Mutant("large samples overflow", "while (pages >> shift > SAMPLE_MAX)", "while (0)"),
@@ -163,7 +163,16 @@ MUTANTS = [
         "t.at_low[g] = is_large(g) ? 0 : min_t(u32, w->looks, MTIER_LOOKS_MOST);",
     ),
     Mutant("pages to promote make room", ".top = *top,", ".top = *low,"),
-    Mutant("the last tier does not count", "rank < MTIER_RANKS; rank++)", "rank < MTIER_RANKS - 1; rank++)"),
+    Mutant(
+        "the last tier does not count",
+        "for (rank = MTIER_LOW; rank < MTIER_RANKS; rank++)",
+        "for (rank = MTIER_LOW; rank < MTIER_RANKS - 1; rank++)",
+    ),
+    Mutant(
+        "ranges of the last tier are no evidence",
+        "rank < MTIER_RANKS; rank++) {",
+        "rank < MTIER_RANKS - 1; rank++) {",
+    ),
     Mutant(
         "counts of the last tier are lost",
         "g < top + MTIER_RANKS; g++)\n\t\tfor (c = 0; c <= looks; c++) {",
@@ -374,15 +383,20 @@ MUTANTS = [
 ]
 
 
+def places(mutant: Mutant, sources: dict[Path, str]) -> int:
+    """Count the places of `sources`, file to text, that the edit of a mutant fits."""
+    return sum(text.count(mutant.old) for text in sources.values())
+
+
 def verdict(mutant: Mutant, sources: dict[Path, str], out: Path, cc: list[str], objects: list[str]) -> str:
     """Build and test one mutant of `sources`, file to text.
 
     Returns what caught it, or "" if it survived.  Raises ValueError if its
     edit does not fit the source or the result does not compile.
     """
-    places = sum(text.count(mutant.old) for text in sources.values())
-    if places != 1:
-        raise ValueError(f"{mutant.name!r} matches {places} places of the source, wanted 1")
+    found = places(mutant, sources)
+    if found != 1:
+        raise ValueError(f"{mutant.name!r} matches {found} places of the source, wanted 1")
     stem = out / re.sub(r"\W+", "-", mutant.name)
     mutated = stem.with_suffix(".c")
     files = [str(mutated)]
