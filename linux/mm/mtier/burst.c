@@ -314,7 +314,8 @@ static u64 mtier_round_act(struct mtier_round *r)
 		/* With room, no pages have to be compared. */
 		if (!r->early || mtier_pool_free(&rs->pool[i]) >= MTIER_MOVED_LEAST)
 			gain_ns += mtier_round_pool(r, &rs->pool[i]);
-	r->late |= ktime_get_ns() - start_ns > mtier_burst.place.tau_ns;
+	r->late |= mtier_place_late(&mtier_burst.place, gain_ns,
+				    ktime_get_ns() - start_ns);
 	return gain_ns;
 }
 

@@ -173,6 +173,23 @@ bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns)
 	       mul_sat(gain_ns, looks + 1) < total_gain_ns;
 }
 
+/**
+ * mtier_place_late() - Check whether the next scan would be late.
+ * @p: state
+ * @gain_ns: gain of the exchanges after the last scan
+ * @took_ns: time that the plans and the exchanges took
+ *
+ * If they took longer than the scan interval, the burst ends. If no page migrated, it goes
+ * on: with a short interval, plans alone may take as long, and each burst would end before
+ * it had the scans that an exchange needs.
+ *
+ * Return: true if so.
+ */
+bool mtier_place_late(const struct mtier_place *p, u64 gain_ns, u64 took_ns)
+{
+	return gain_ns && took_ns > p->tau_ns;
+}
+
 /* Pages of each class, ranked by access probability, highest first. */
 struct ranking {
 	const struct mtier_worth *w;

@@ -285,6 +285,7 @@ void mtier_place_plan(const struct mtier_place *p,
 		      const struct mtier_counts *top, u64 limit,
 		      struct mtier_plan *plan);
 bool mtier_place_enough(u32 looks, u64 gain_ns, u64 total_gain_ns, u64 spent_ns);
+bool mtier_place_late(const struct mtier_place *p, u64 gain_ns, u64 took_ns);
 u64 mtier_place_tau_max_ns(const struct mtier_place_machine *m);
 u32 mtier_place_margin(const struct mtier_place *p,
 		       const struct mtier_place_machine *m,

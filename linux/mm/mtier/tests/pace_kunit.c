@@ -28,6 +28,17 @@ static void a_burst_ends_when_others_find_more(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, mtier_place_enough(3, U64_MAX, U64_MAX, U64_MAX));
 }
 
+static void only_a_burst_that_has_paid_is_late(struct kunit *test)
+{
+	static struct mtier_place p;
+
+	mtier_place_init(&p, &machine);
+	p.tau_ns = MS_NS;
+	KUNIT_EXPECT_FALSE(test, mtier_place_late(&p, 1, MS_NS));
+	KUNIT_EXPECT_TRUE(test, mtier_place_late(&p, 1, MS_NS + 1));
+	KUNIT_EXPECT_FALSE(test, mtier_place_late(&p, 0, SECOND_NS));
+}
+
 static void the_margin_is_the_last_with_room(struct kunit *test)
 {
 	struct mtier_place_machine m = machine;
@@ -440,6 +451,7 @@ static void looks_take_no_more_than_allowed(struct kunit *test)
 
 static struct kunit_case pace_cases[] = {
 	KUNIT_CASE(a_burst_ends_when_others_find_more),
+	KUNIT_CASE(only_a_burst_that_has_paid_is_late),
 	KUNIT_CASE(the_margin_is_the_last_with_room),
 	KUNIT_CASE(idle_pages_are_no_margin),
 	KUNIT_CASE(the_distance_follows_the_margin),

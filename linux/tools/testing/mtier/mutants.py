@@ -214,6 +214,8 @@ MUTANTS = [
         "return 0 && total_gain_ns > mul_sat(spent_ns, 2) &&",
     ),
     Mutant("a burst ends before it has paid", "return total_gain_ns > mul_sat(spent_ns, 2) &&", "return"),
+    Mutant("a long plan ends a burst", "return gain_ns && took_ns > p->tau_ns;", "return took_ns > p->tau_ns;"),
+    Mutant("no burst is late", "return gain_ns && took_ns > p->tau_ns;", "return 0 && p;"),
     Mutant("looks without end", "if (looks >= MTIER_LOOKS_MOST)", "if (0)"),
     Mutant("one move pays back", "2ULL * max_t(u32, m->move_ns, 1)", "max_t(u32, m->move_ns, 1)"),
     Mutant("what is free is no room", "add_sat(top, m->free)", "top"),

@@ -249,6 +249,7 @@ static void any_life_stays_within_bounds(struct kunit *test)
 		check_share(test, &m, p.share);
 		mtier_place_hurry(&p, &m);
 		check_share(test, &m, p.share);
+		(void)mtier_place_late(&p, rng_wild(&rng), rng_wild(&rng));
 		(void)mtier_place_enough(wild32(&rng), rng_wild(&rng),
 					 rng_wild(&rng), rng_wild(&rng));
 	}
