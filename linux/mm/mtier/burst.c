@@ -429,7 +429,7 @@ static u64 mtier_round_end(struct mtier_round *r)
 	mtier_seen_add(&b->seen, &r->seen);
 	mtier_machine_fixed(&r->seen);
 	mtier_machine_per_range(&r->watch, &r->seen);
-	mtier_place_looked(&b->machine, r->seen.spent_ns, r->seen.ptes);
+	mtier_machine_looked(&r->seen);
 	b->gain_ns = r->gain_ns;
 	b->spent_ns = r->seen.spent_ns;
 	b->margin = mtier_place_margin(&b->place, &b->machine, &b->worth);
@@ -492,6 +492,7 @@ static void mtier_burst_sweep(struct mtier_sample_sum *sum, bool asked)
 	b->seen.swept += did.swept;
 	b->seen.swept_ns += did.swept_ns;
 	b->seen.flushes += did.flushes;
+	b->seen.flushed_ns += did.flushed_ns;
 	b->in_use = sum->ranges[MTIER_LOW];
 	mutex_unlock(&mtier_burst_lock);
 }

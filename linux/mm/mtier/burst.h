@@ -143,6 +143,7 @@ struct mtier_sample_sum {
  * @looks: scans, including the first one of each burst
  * @ptes: pages whose entries were read; a huge page counts all of its base pages
  * @flushes: TLB flushes of an address space
+ * @flushed_ns: time that these took, for scans and sweeps
  * @mms: address spaces scanned, in all scans. A scan flushes each of them at most
  *	once, and once more for each other part that it maps memory of
  * @pages: pages sampled in the first scan of each burst, by tier
@@ -169,6 +170,7 @@ struct mtier_seen {
 	u64 looks;
 	u64 ptes;
 	u64 flushes;
+	u64 flushed_ns;
 	u64 mms;
 	u64 pages[MTIER_SIDES];
 	u64 fixed[MTIER_SIDES];
@@ -468,6 +470,7 @@ int mtier_swap_init(void);
 
 void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s);
 void mtier_machine_fixed(const struct mtier_seen *seen);
+void mtier_machine_looked(const struct mtier_seen *seen);
 void mtier_machine_per_range(const struct mtier_watch *watch,
 			     const struct mtier_seen *seen);
 void mtier_machine_read(struct mtier_place_machine *m, u64 pages);

@@ -8,6 +8,7 @@
  *
  * Locking: none; each list belongs to kmtierd.
  */
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 
@@ -24,8 +25,10 @@ void mtier_flush_now(struct mtier_flush *f, struct mtier_seen *seen)
 {
 	while (f->nr) {
 		struct mm_struct *mm = f->mm[--f->nr];
+		u64 start_ns = ktime_get_ns();
 
 		flush_tlb_mm(mm);
+		seen->flushed_ns += ktime_get_ns() - start_ns;
 		seen->flushes++;
 		mmdrop(mm);
 	}

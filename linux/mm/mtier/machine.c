@@ -66,6 +66,7 @@ void mtier_seen_add(struct mtier_seen *sum, const struct mtier_seen *s)
 	sum->looks += s->looks;
 	sum->ptes += s->ptes;
 	sum->flushes += s->flushes;
+	sum->flushed_ns += s->flushed_ns;
 	sum->mms += s->mms;
 	for (side = 0; side < MTIER_SIDES; side++) {
 		sum->pages[side] += s->pages[side];
@@ -126,6 +127,24 @@ void mtier_machine_per_range(const struct mtier_watch *watch,
 	now = div64_u64(seen->pages[MTIER_LOW] * MTIER_RANGE_PAGES, expected);
 	now = min_t(u64, now, 2 * MTIER_RANGE_PAGES);
 	mtier_burst.per_range = (mtier_burst.per_range + 1 + now) / 2;
+}
+
+/**
+ * mtier_machine_looked() - Learn from a burst what its scans cost.
+ * @seen: statistics of the burst
+ */
+void mtier_machine_looked(const struct mtier_seen *seen)
+{
+	struct mtier_place_cost cost = {
+		.ns = seen->spent_ns,
+		.ptes = seen->ptes,
+		.scans = seen->looks,
+		.flushes = seen->flushes,
+		.flush_ns = seen->flushed_ns,
+	};
+
+	lockdep_assert_held(&mtier_burst_lock);
+	mtier_place_looked(&mtier_burst.machine, &cost);
 }
 
 /**

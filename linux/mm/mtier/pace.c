@@ -20,6 +20,8 @@
  * emulator.
  */
 #define LOOK_MAX_NS	64000
+/* The same for a TLB flush: in an emulator, it waits until each CPU had its turn. */
+#define FLUSH_MAX_NS	(50 * 1000000U)
 
 #define TAU_START_NS	(10 * 1000000ULL)
 #define MARGIN		(MTIER_Q16 * 2 / 5)	/* 0.4 */
@@ -83,37 +85,54 @@ void mtier_place_hurry(struct mtier_place *p, const struct mtier_place_machine *
 	p->share = share_cap(m, true);
 }
 
-/**
- * mtier_place_looked() - Update the cost of the scan of a page.
- * @m: the machine; its @look_ns is updated
- * @ns: CPU time of the scans of a burst
- * @ptes: number of page table entries that all of these scans read
- *
- * The cost is a running mean, in which each burst is weighted by its entries. In a
- * small burst, most of the time is overhead of the scans. That overhead is part of
- * the cost.
- */
-void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes)
+/* Get the part of the CPU time of a burst that does not depend on its pages. */
+static u64 fixed_ns(const struct mtier_place_cost *cost)
 {
-	u64 now, weight = min_t(u64, ptes, MTIER_BURST_PAGES);
+	u32 scans = min_t(u32, cost->scans, cost->flushes);
+	u64 flush_ns = min_t(u64, cost->flush_ns, cost->ns);
 
-	if (!ptes)
+	return cost->flushes ? mul_u64_u64_div_u64(flush_ns, scans, cost->flushes) : 0;
+}
+
+/**
+ * mtier_place_looked() - Update the cost of scans.
+ * @m: the machine; its @look_ns and @flush_ns are updated
+ * @cost: CPU time of the scans of a burst
+ *
+ * A scan costs a TLB flush, however few pages it has, and a time for each page. Both are
+ * running means. For the time of a page, each burst is weighted by its entries. If a scan
+ * flushes several address spaces, all flushes but one count for the pages: with more
+ * pages, more address spaces are flushed.
+ */
+void mtier_place_looked(struct mtier_place_machine *m, const struct mtier_place_cost *cost)
+{
+	u64 now, weight = min_t(u64, cost->ptes, MTIER_BURST_PAGES);
+
+	if (!cost->ptes)
 		return;
-	now = clamp_t(u64, div64_u64(ns, ptes), 1, LOOK_MAX_NS);
+	now = clamp_t(u64, div64_u64(cost->ns - fixed_ns(cost), cost->ptes), 1, LOOK_MAX_NS);
 	m->look_ns = div_u64((u64)m->look_ns * (2 * MTIER_BURST_PAGES - weight) +
 			     now * weight + MTIER_BURST_PAGES, 2 * MTIER_BURST_PAGES);
+	if (!cost->flushes)
+		return;
+	now = min_t(u64, div_u64(cost->flush_ns, cost->flushes), FLUSH_MAX_NS);
+	m->flush_ns = m->flush_ns ? div_u64(3ULL * m->flush_ns + now + 2, 4) : now;
 }
 
 /*
- * Get the size of the smallest burst. The more a burst costs, the later the next one
- * begins. With a small share of a CPU, a burst is so small that a change is noticed
- * in time.
+ * Get the pages of a scan of the smallest burst. The more a burst costs, the later the
+ * next one begins. With a small share of a CPU, a burst is so small that a change is
+ * noticed in time. But half of its time, or more, is for pages and not for the flush:
+ * a smaller burst would find less for the same CPU time, and would not be over much
+ * sooner.
  */
-static u64 least_pages(const struct mtier_place *p, u64 look_ns)
+static u64 least_pages(const struct mtier_place *p, const struct mtier_place_machine *m)
 {
-	u64 cpu_ns = mul_sat(p->share, NOTICE_NS) >> Q16_BITS;
+	u64 scan_ns = div_u64(mul_sat(p->share, NOTICE_NS) >> Q16_BITS,
+			      MTIER_LOOKS_MOST + 1);
+	u64 pages_ns = max_t(u64, scan_ns - min_t(u64, scan_ns, m->flush_ns), m->flush_ns);
 
-	return clamp_t(u64, div64_u64(cpu_ns, (MTIER_LOOKS_MOST + 1) * look_ns),
+	return clamp_t(u64, div_u64(pages_ns, max_t(u32, m->look_ns, 1)),
 		       MTIER_NOTICE_PAGES, MTIER_BURST_PAGES);
 }
 
@@ -130,9 +149,9 @@ u64 mtier_place_pages(const struct mtier_place *p,
 		      const struct mtier_place_machine *m)
 {
 	u64 cpu_ns = mul_sat(p->share, p->tau_ns) >> Q16_BITS;
-	u64 look_ns = max_t(u32, m->look_ns, 1);
+	u64 pages_ns = cpu_ns - min_t(u64, cpu_ns, m->flush_ns);
 
-	return max_t(u64, div64_u64(cpu_ns, look_ns), least_pages(p, look_ns));
+	return max_t(u64, div_u64(pages_ns, max_t(u32, m->look_ns, 1)), least_pages(p, m));
 }
 
 /**
@@ -358,9 +377,14 @@ static u64 all_pages(const struct mtier_place_machine *m)
 	return pages;
 }
 
-/* Get the credit for @pages: CPU time of scans beyond the long-term share. */
-static u64 credit_of(u64 pages, u64 look_ns)
+/*
+ * Get the credit for @pages: CPU time of scans beyond the long-term share, for bursts of
+ * MTIER_BURST_PAGES.
+ */
+static u64 credit_of(u64 pages, const struct mtier_place_machine *m)
 {
+	u64 look_ns = max_t(u64, (u64)m->look_ns + m->flush_ns / MTIER_BURST_PAGES, 1);
+
 	return mul_sat(mul_sat(pages, look_ns), CREDIT_LOOKS);
 }
 
@@ -399,10 +423,9 @@ void mtier_place_paid(struct mtier_place *p,
 		      const struct mtier_place_machine *m, u64 passed_ns,
 		      u64 spent_ns)
 {
-	u64 look_ns = max_t(u32, m->look_ns, 1);
 	u64 all = all_pages(m), new = come_into_use(p, all, passed_ns);
-	s64 cap = min_t(u64, credit_of(all, look_ns), S64_MAX / 4);
-	s64 brought = min_t(u64, credit_of(new, look_ns), S64_MAX / 4);
+	s64 cap = min_t(u64, credit_of(all, m), S64_MAX / 4);
+	s64 brought = min_t(u64, credit_of(new, m), S64_MAX / 4);
 	s64 saved = min_t(u64, mul_sat(passed_ns, SHARE_LONG) >> Q16_BITS, S64_MAX / 4);
 	s64 spent = min_t(u64, spent_ns, S64_MAX / 4);
 	s64 credit = clamp_t(s64, p->credit_ns, -cap, cap) + saved - spent;

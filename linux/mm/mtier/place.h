@@ -142,7 +142,9 @@ struct mtier_worth {
  * @spare_ns: time for which none of these was used
  * @latency_ns: extra latency of an access to the slow tier; 0 for the usual value
  * @move_ns: CPU time of the migration of a single page
- * @look_ns: CPU time of the scan of a page, MTIER_LOOK_NS at first
+ * @look_ns: CPU time of the scan of a page, without @flush_ns; MTIER_LOOK_NS at first
+ * @flush_ns: CPU time that a scan takes however few pages it has, that of a TLB flush; 0
+ *	at first
  * @share_most: Q16 limit of the share of one CPU for scans; 0 for the usual 25 %
  */
 struct mtier_place_machine {
@@ -154,7 +156,24 @@ struct mtier_place_machine {
 	u32 latency_ns;
 	u32 move_ns;
 	u32 look_ns;
+	u32 flush_ns;
 	u32 share_most;
+};
+
+/**
+ * struct mtier_place_cost - CPU time of the scans of a burst
+ * @ns: CPU time of all scans
+ * @ptes: number of page table entries that they have read
+ * @scans: number of scans
+ * @flushes: number of TLB flushes of an address space
+ * @flush_ns: part of @ns that the flushes took
+ */
+struct mtier_place_cost {
+	u64 ns;
+	u64 ptes;
+	u32 scans;
+	u32 flushes;
+	u64 flush_ns;
 };
 
 /**
@@ -267,7 +286,7 @@ struct mtier_plan {
 
 void mtier_place_init(struct mtier_place *p, const struct mtier_place_machine *m);
 void mtier_place_hurry(struct mtier_place *p, const struct mtier_place_machine *m);
-void mtier_place_looked(struct mtier_place_machine *m, u64 ns, u64 ptes);
+void mtier_place_looked(struct mtier_place_machine *m, const struct mtier_place_cost *cost);
 u64 mtier_place_pages(const struct mtier_place *p,
 		      const struct mtier_place_machine *m);
 u64 mtier_place_slow_pages(const struct mtier_place_machine *m);

@@ -166,9 +166,9 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 	u32 left[MTIER_AUDIT_AGES], i;
 
 	mutex_lock(&mtier_burst_lock);
-	seq_printf(m, "tau_ns %llu\nshare_q16 %u\nlook_ns %u\nmargin_q16 %u\n",
+	seq_printf(m, "tau_ns %llu\nshare_q16 %u\nlook_ns %u\nflush_ns %u\nmargin_q16 %u\n",
 		   b->place.tau_ns, b->place.share, b->machine.look_ns,
-		   b->margin);
+		   b->machine.flush_ns, b->margin);
 	seq_printf(m, "gain_ns %llu\nspent_ns %llu\nwhy %s\n", b->gain_ns,
 		   b->spent_ns, mtier_plan_word(b));
 	seq_printf(m, "bursts %llu\nlooks %llu\nptes %llu\nmms %llu\nflushes %llu\n",
@@ -187,8 +187,8 @@ static int mtier_bursts_show(struct seq_file *m, void *unused)
 			   b->place.audit[i].foretold >> 16, i, left[i]);
 	seq_printf(m, "taken %llu\npromoted %llu\ndemoted %llu\nunmapped %llu\n",
 		   s->taken, s->promoted, s->demoted, s->unmapped);
-	seq_printf(m, "all_spent_ns %llu\nall_moved_ns %llu\nmove_ns %u\n",
-		   s->spent_ns, s->moved_ns, b->machine.move_ns);
+	seq_printf(m, "all_spent_ns %llu\nall_flushed_ns %llu\nall_moved_ns %llu\nmove_ns %u\n",
+		   s->spent_ns, s->flushed_ns, s->moved_ns, b->machine.move_ns);
 	mutex_unlock(&mtier_burst_lock);
 	return 0;
 }

@@ -34,7 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     jobs = whole_number("--jobs", 1, 1024)
-    parser.add_argument("--hosts", metavar="NAME,…", help="L: 256 MiB, busy; S: 64 GiB; D: L with dear looks (L,S)")
+    parser.add_argument(
+        "--hosts",
+        metavar="NAME,…",
+        help="L: 256 MiB, busy; S: 64 GiB; D: L with dear looks; E: L with dear flushes (L,S)",
+    )
     parser.add_argument("--loads", metavar="NAME,…", help="only these")
     parser.add_argument("--dram", metavar="PART,…", help="DRAM for these parts of the load (1/8,1/4,1/2)")
     parser.add_argument("--policies", metavar="NAME,…", help="who decides (static,informed,place)")

@@ -85,7 +85,20 @@ class Machine(c.Structure):
         ("latency_ns", c.c_uint32),
         ("move_ns", c.c_uint32),
         ("look_ns", c.c_uint32),
+        ("flush_ns", c.c_uint32),
         ("share_most", c.c_uint32),
+    ]
+
+
+class Cost(c.Structure):
+    """struct mtier_place_cost"""
+
+    _fields_ = [
+        ("ns", c.c_uint64),
+        ("ptes", c.c_uint64),
+        ("scans", c.c_uint32),
+        ("flushes", c.c_uint32),
+        ("flush_ns", c.c_uint64),
     ]
 
 
@@ -153,7 +166,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mtier_place_tau_max_ns": (c.c_uint64, (_machine,)),
     "mtier_place_margin": (c.c_uint32, (_place, _machine, _worth)),
     "mtier_place_steer": (None, (_place, _machine, c.c_uint32, c.c_bool)),
-    "mtier_place_looked": (None, (_machine, c.c_uint64, c.c_uint64)),
+    "mtier_place_looked": (None, (_machine, c.POINTER(Cost))),
     "mtier_place_rest_ns": (c.c_uint64, (_place, _machine, c.c_uint64, c.c_uint64, c.c_uint64)),
     "mtier_place_paid": (None, (_place, _machine, c.c_uint64, c.c_uint64)),
     "mtier_place_audit": (None, (_place, c.c_uint64, c.c_uint32, c.c_uint32, c.c_int32)),
@@ -242,9 +255,10 @@ class Decision:
         """Get the time until the next scan."""
         return int(self._lib.mtier_place_pause_ns(self.state, random))
 
-    def looked(self, spent_ns: int, pages: int) -> None:
-        """Report the time of the scans of a burst, for their total number of pages: the cost of a scan."""
-        self._lib.mtier_place_looked(self.machine, spent_ns, pages)
+    def looked(self, spent_ns: int, pages: int, scans: int, flush_ns: int = 0) -> None:
+        """Report the cost of the scans of a burst: their time, the pages of all of them, and the time of a flush."""
+        cost = Cost(ns=spent_ns, ptes=pages, scans=scans, flushes=scans, flush_ns=scans * flush_ns)
+        self._lib.mtier_place_looked(self.machine, cost)
 
     def look(self, looks: int, counts: Counts, ranges: RangeCounts | None) -> None:
         """Add the result of a scan, and update the estimates of the counts.

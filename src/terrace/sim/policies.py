@@ -49,6 +49,7 @@ PARTS = {
     "audit": "forecasts are believed, never checked",
     "early": "no pair is looked at so soon that few are found: those that all looks find are taken for used once",
     "flush": "no TLB flush after bits were cleared",
+    "fixed": "the time of a TLB flush is taken for that of the pages of the burst",
     "sweep": "all ranges are taken for used: none is swept before any is drawn",
 }
 
@@ -177,7 +178,8 @@ class Bursts:
         self._judge(audited, extra_hits, looks)
         if sample.drawn_low:
             self._per_range = (self._per_range + 1 + seen_low // sample.drawn_low) // 2
-        decision.looked(spent, len(world.watched) * (looks + 1))
+        flush_ns = 0 if "fixed" in self.without else world.host.flush_ns
+        decision.looked(spent, len(world.watched) * (looks + 1), looks + 1, flush_ns)
         return decision.end(gain, spent, round((world.now_s - start_s) * 1e9))
 
     def _choose(self) -> Sample:

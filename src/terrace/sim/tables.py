@@ -13,12 +13,13 @@ from terrace.sim.runs import Cell, Figures
 from terrace.sim.world import HOSTS
 
 Results = Mapping[Cell, Figures]
-#: Loads of each host: 64 GiB take long, so S has only loads that depend on size, D only those that
+#: Loads of each host: 64 GiB take long, so S has only loads that depend on size, D and E only those that
 #: change. Loads with contiguous hot pages run only on request.
 USUAL = {
     "L": tuple(name for name in LOADS if name not in ("blocks", "nook")),
     "S": ("uniform", "zipf0.99", "phase25", "drift", "stream", "short", "light"),
     "D": ("uniform", "zipf0.99", "phase25", "phase10", "drift", "log"),
+    "E": ("uniform", "zipf0.99", "phase25", "phase10", "drift", "log"),
 }
 DRAM = (0.125, 0.25, 0.5)
 POLICIES = ("static", "informed", "place")

@@ -21,7 +21,7 @@ class Host:
     """A machine: one simulated page represents `scale` pages of it.
 
     `rate_s`: simulated pages that may be promoted in a second. `look_ns`: CPU time of the scan of a page of the
-    machine.
+    machine; `flush_ns`: CPU time that a scan takes however few pages it has.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Host:
     rate_s: float
     run_s: float
     look_ns: int = LOOK_NS
+    flush_ns: int = 0
 
 
 #: A small busy process, and a large one of 64 GiB, with one page in 64 simulated.
@@ -39,6 +40,8 @@ HOSTS = {
 }
 # A scan takes as long as in the lab, which has slow CPUs.
 HOSTS["D"] = replace(HOSTS["L"], name="D", look_ns=100)
+# A TLB flush takes as long as in an emulator, or in a VM whose CPUs do not run all the time.
+HOSTS["E"] = replace(HOSTS["L"], name="E", flush_ns=2_000_000)
 #: Hosts that are simulated by default.
 USUAL_HOSTS = ("L", "S")
 
@@ -134,8 +137,8 @@ class World:
         return int(self._budget)
 
     def looked(self, pages: int) -> int:
-        """Charge the CPU time of the scan of some pages; returns ns."""
-        spent = pages * self.host.scale * self.host.look_ns
+        """Charge the CPU time of a scan of some pages; returns ns."""
+        spent = pages * self.host.scale * self.host.look_ns + self.host.flush_ns
         self.tally.looks_ns += spent
         return spent
 

@@ -225,41 +225,128 @@ static void a_burst_is_as_small_as_lets_the_next_one_come(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 18768ULL);
 }
 
-/* The cost of a look after @times bursts of MTIER_BURST_PAGES, at @ns for each page. */
-static u32 looked(u32 first, u32 ns, u32 times)
+/*
+ * A flush of 50 us costs as much as 1250 pages of 40 ns, so that many are scanned, however
+ * small the share; with the time for more, it is spent on pages.
+ */
+static void a_burst_is_larger_if_flushes_are_dear(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	mtier_place_init(&p, &m);
+	p.share = 123;
+	p.tau_ns = MS_NS;
+	m.look_ns = 40;
+	m.flush_ns = 10000;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (83414ULL - 10000) / 40);
+	m.flush_ns = 50000;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 1250ULL);
+	m.flush_ns = 100000;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 2500ULL);
+	m.flush_ns = U32_MAX;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), (u64)MTIER_BURST_PAGES);
+	/* A quarter of 10 ms, less a flush. */
+	p.share = MTIER_Q16 / 4;
+	p.tau_ns = 10 * MS_NS;
+	m.flush_ns = 500000;
+	KUNIT_EXPECT_EQ(test, mtier_place_pages(&p, &m), 50000ULL);
+}
+
+/* The cost of scans after @times bursts of @ptes entries, at @ns for each of them. */
+static u32 looked(u32 first, u64 ns, u64 ptes, u32 times)
 {
 	struct mtier_place_machine m = { .look_ns = first };
+	struct mtier_place_cost cost = { .ns = ns * ptes, .ptes = ptes, .scans = 4 };
 
 	while (times--)
-		mtier_place_looked(&m, (u64)ns * MTIER_BURST_PAGES,
-				   MTIER_BURST_PAGES);
+		mtier_place_looked(&m, &cost);
 	return m.look_ns;
 }
 
 static void what_a_look_costs_is_measured(struct kunit *test)
 {
+	struct mtier_place_cost none = { .ns = SECOND_NS }, all = { .ptes = U64_MAX };
+	const u64 burst = MTIER_BURST_PAGES;
+	struct mtier_place_machine m = machine;
+
+	KUNIT_EXPECT_EQ(test, looked(MTIER_LOOK_NS, 20, burst, 1), 210U);
+	/* 20 times too much or too little at first: gone after ten bursts. */
+	KUNIT_EXPECT_LE(test, looked(400, 20, burst, 10), 22U);
+	KUNIT_EXPECT_GE(test, looked(20, 400, burst, 10), 398U);
+	KUNIT_EXPECT_EQ(test, looked(0, 0, burst, 1), 1U);
+	KUNIT_EXPECT_EQ(test, looked(0, 1000000, burst, 20), 64000U);
+	KUNIT_EXPECT_EQ(test, looked(U32_MAX, 0, burst, 1), 1U << 31);
+	mtier_place_looked(&m, &none);
+	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns);
+	mtier_place_looked(&m, &all);
+	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns / 2 + 1);
+	/* A burst counts by its entries: eight of an eighth as much as a whole one. */
+	KUNIT_EXPECT_EQ(test, looked(400, 40, burst / 8, 1), 378U);
+	KUNIT_EXPECT_LE(test, looked(400, 40, burst / 8, 16), 175U);
+	KUNIT_EXPECT_GE(test, looked(400, 40, burst / 8, 16), 160U);
+}
+
+/* Scans of @ptes entries in all, each with @flushes of 2 ms, and 40 ns for each entry. */
+static void flushed(struct mtier_place_machine *m, u64 ptes, u32 flushes)
+{
+	const u32 scans = 4;
+	struct mtier_place_cost cost = {
+		.ptes = ptes,
+		.scans = scans,
+		.flushes = flushes * scans,
+		.flush_ns = flushes * scans * 2 * MS_NS,
+	};
+	u32 i;
+
+	cost.ns = cost.flush_ns + 40 * ptes;
+	for (i = 0; i < 200; i++)
+		mtier_place_looked(m, &cost);
+}
+
+static void a_flush_makes_no_page_dear(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	const u32 two = 2 * 2 * MS_NS / MTIER_BURST_PAGES;
+
+	/* Whatever the size of the burst. The mean rounds down by up to 1. */
+	flushed(&m, 4 * MTIER_NOTICE_PAGES, 1);
+	KUNIT_EXPECT_GE(test, m.look_ns, 39U);
+	KUNIT_EXPECT_LE(test, m.look_ns, 40U);
+	KUNIT_EXPECT_EQ(test, m.flush_ns, (u32)(2 * MS_NS));
+	flushed(&m, 4 * MTIER_BURST_PAGES, 1);
+	KUNIT_EXPECT_GE(test, m.look_ns, 39U);
+	KUNIT_EXPECT_LE(test, m.look_ns, 40U);
+	/* Of three address spaces, each with a flush, two come with their pages. */
+	flushed(&m, 4 * MTIER_BURST_PAGES, 3);
+	KUNIT_EXPECT_GE(test, m.look_ns, 39U + two);
+	KUNIT_EXPECT_LE(test, m.look_ns, 40U + two);
+	KUNIT_EXPECT_EQ(test, m.flush_ns, (u32)(2 * MS_NS));
+}
+
+static void the_cost_of_a_flush_is_measured(struct kunit *test)
+{
+	struct mtier_place_cost cost = { .ptes = 1, .scans = 9, .flushes = 2 };
 	struct mtier_place_machine m = machine;
 	u32 i;
 
-	KUNIT_EXPECT_EQ(test, looked(MTIER_LOOK_NS, 20, 1), 210U);
-	/* 20 times too much or too little at first: gone after ten bursts. */
-	KUNIT_EXPECT_LE(test, looked(400, 20, 10), 22U);
-	KUNIT_EXPECT_GE(test, looked(20, 400, 10), 398U);
-	KUNIT_EXPECT_EQ(test, looked(0, 0, 1), 1U);
-	KUNIT_EXPECT_EQ(test, looked(0, 1000000, 20), 64000U);
-	KUNIT_EXPECT_EQ(test, looked(U32_MAX, 0, 1), 1U << 31);
-	mtier_place_looked(&m, SECOND_NS, 0);
-	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns);
-	mtier_place_looked(&m, 0, U64_MAX);
-	KUNIT_EXPECT_EQ(test, m.look_ns, machine.look_ns / 2 + 1);
-	/* A burst counts by its entries: eight of an eighth as much as a whole one. */
-	m.look_ns = 400;
-	mtier_place_looked(&m, 40 * MTIER_BURST_PAGES / 8, MTIER_BURST_PAGES / 8);
-	KUNIT_EXPECT_EQ(test, m.look_ns, 378U);
-	for (i = 1; i < 16; i++)
-		mtier_place_looked(&m, 40 * MTIER_BURST_PAGES / 8, MTIER_BURST_PAGES / 8);
-	KUNIT_EXPECT_LE(test, m.look_ns, 175U);
-	KUNIT_EXPECT_GE(test, m.look_ns, 160U);
+	/* The first one counts as it is, and the next ones for a quarter. */
+	cost.flush_ns = 2 * 80000;
+	mtier_place_looked(&m, &cost);
+	KUNIT_EXPECT_EQ(test, m.flush_ns, 80000U);
+	cost.flush_ns = 2 * 40000;
+	mtier_place_looked(&m, &cost);
+	KUNIT_EXPECT_EQ(test, m.flush_ns, 70000U);
+	/* A burst without a flush says nothing. */
+	cost = (struct mtier_place_cost) { .ns = SECOND_NS, .ptes = 1, .scans = 9 };
+	mtier_place_looked(&m, &cost);
+	KUNIT_EXPECT_EQ(test, m.flush_ns, 70000U);
+	/* One that took a second has waited for something else. */
+	cost = (struct mtier_place_cost) { .ptes = 1, .flushes = 1, .flush_ns = SECOND_NS };
+	for (i = 0; i < 100; i++)
+		mtier_place_looked(&m, &cost);
+	KUNIT_EXPECT_LE(test, m.flush_ns, (u32)(50 * MS_NS));
+	KUNIT_EXPECT_GE(test, m.flush_ns, (u32)(49 * MS_NS));
 }
 
 /* Spent 1 ms in a burst of 100 ms. */
@@ -336,6 +423,17 @@ static void credit_is_used_up(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 65536 * 20);
 	mtier_place_paid(&p, &machine, 0, U64_MAX);
 	KUNIT_EXPECT_EQ(test, p.credit_ns, -16LL * 65536 * 20);
+}
+
+/* A burst of MTIER_BURST_PAGES has a flush in each scan. */
+static void credit_is_for_flushes_too(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+
+	m.flush_ns = 10 * MTIER_BURST_PAGES;
+	mtier_place_init(&p, &m);
+	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 65536 * (20 + 10));
 }
 
 /* New memory pays no debt made before it came. It brings credit once. */
@@ -459,10 +557,14 @@ static struct kunit_case pace_cases[] = {
 	KUNIT_CASE(pauses_vary_by_a_quarter),
 	KUNIT_CASE(a_burst_is_as_large_as_it_may_cost),
 	KUNIT_CASE(a_burst_is_as_small_as_lets_the_next_one_come),
+	KUNIT_CASE(a_burst_is_larger_if_flushes_are_dear),
 	KUNIT_CASE(what_a_look_costs_is_measured),
+	KUNIT_CASE(a_flush_makes_no_page_dear),
+	KUNIT_CASE(the_cost_of_a_flush_is_measured),
 	KUNIT_CASE(looks_follow_what_they_find),
 	KUNIT_CASE(a_rest_is_a_second_at_most),
 	KUNIT_CASE(credit_is_used_up),
+	KUNIT_CASE(credit_is_for_flushes_too),
 	KUNIT_CASE(new_memory_brings_credit),
 	KUNIT_CASE(who_comes_and_goes_brings_nothing),
 	KUNIT_CASE(what_was_in_use_is_forgotten_slowly),

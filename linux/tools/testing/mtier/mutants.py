@@ -255,8 +255,8 @@ MUTANTS = [
     Mutant("no jitter", "((tau / 2) * (random >> Q16_BITS) >> Q16_BITS)", "tau / 4 + 0 * random"),
     Mutant(
         "no least burst",
-        "return max_t(u64, div64_u64(cpu_ns, look_ns), least_pages(p, look_ns));",
-        "return div64_u64(cpu_ns, look_ns) + 0 * least_pages(p, look_ns);",
+        "max_t(u32, m->look_ns, 1)), least_pages(p, m));",
+        "max_t(u32, m->look_ns, 1)), 0 * least_pages(p, m));",
     ),
     Mutant(
         "as small as at rest at any share",
@@ -273,13 +273,27 @@ MUTANTS = [
         "       MTIER_NOTICE_PAGES, MTIER_BURST_PAGES);",
         "       MTIER_BURST_PAGES, MTIER_BURST_PAGES);",
     ),
-    Mutant("a look of the burst is free", "(MTIER_LOOKS_MOST + 1) * look_ns)", "MTIER_LOOKS_MOST * look_ns)"),
+    Mutant("a look of the burst is free", "\t\t\t      MTIER_LOOKS_MOST + 1);", "\t\t\t      MTIER_LOOKS_MOST);"),
+    Mutant("a flush takes no time", "scan_ns - min_t(u64, scan_ns, m->flush_ns)", "scan_ns"),
+    Mutant("a long flush for few pages", "min_t(u64, scan_ns, m->flush_ns), m->flush_ns);", "0, 0 * m->flush_ns);"),
+    Mutant("a flush takes no time of a large burst", "cpu_ns - min_t(u64, cpu_ns, m->flush_ns)", "cpu_ns"),
+    Mutant("pages pay for the flush", "cost->ns - fixed_ns(cost)", "cost->ns - 0 * fixed_ns(cost)"),
+    Mutant("all flushes are one", "min_t(u32, cost->scans, cost->flushes)", "cost->flushes"),
+    Mutant("the first flush is a quarter", "m->flush_ns = m->flush_ns ? div", "m->flush_ns = 1 ? div"),
+    Mutant("the last flush is the mean", "div_u64(3ULL * m->flush_ns + now + 2, 4) : now", "now : now"),
+    Mutant("no flush is a short flush", "\tif (!cost->flushes)\n\t\treturn;", ""),
+    Mutant("flushes cost as long as they waited", "cost->flushes), FLUSH_MAX_NS);", "cost->flushes), U32_MAX);"),
+    Mutant("credit is for bursts without a flush", "m->flush_ns / MTIER_BURST_PAGES, 1)", "0, 1)"),
     Mutant(
         "a small burst counts as a whole one",
-        "weight = min_t(u64, ptes, MTIER_BURST_PAGES)",
+        "weight = min_t(u64, cost->ptes, MTIER_BURST_PAGES)",
         "weight = MTIER_BURST_PAGES",
     ),
-    Mutant("a large burst counts without end", "weight = min_t(u64, ptes, MTIER_BURST_PAGES)", "weight = ptes"),
+    Mutant(
+        "a large burst counts without end",
+        "weight = min_t(u64, cost->ptes, MTIER_BURST_PAGES)",
+        "weight = cost->ptes",
+    ),
     Mutant(
         "the last look is the mean",
         "m->look_ns = div_u64((u64)m->look_ns * (2 * MTIER_BURST_PAGES - weight) +\n"
@@ -287,7 +301,9 @@ MUTANTS = [
         "m->look_ns = now + 0 * weight;",
     ),
     Mutant(
-        "looks cost as long as they waited", "clamp_t(u64, div64_u64(ns, ptes), 1, LOOK_MAX_NS)", "div64_u64(ns, ptes)"
+        "looks cost as long as they waited",
+        "clamp_t(u64, div64_u64(cost->ns - fixed_ns(cost), cost->ptes), 1, LOOK_MAX_NS)",
+        "div64_u64(cost->ns - fixed_ns(cost), cost->ptes)",
     ),
     Mutant("look more for nothing", "share /= 2;", ";"),
     Mutant("more than allowed", "m->share_most ?: SHARE_MAX", "SHARE_MAX + 0 * m->share_most"),

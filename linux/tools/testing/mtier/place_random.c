@@ -62,7 +62,19 @@ static void wild_machine(struct rng *rng, struct mtier_place_machine *m)
 		.latency_ns = wild32(rng),
 		.move_ns = wild32(rng),
 		.look_ns = wild32(rng),
+		.flush_ns = wild32(rng),
 		.share_most = rng_chance(rng, 0.5) ? 0 : wild32(rng),
+	};
+}
+
+static void wild_cost(struct rng *rng, struct mtier_place_cost *cost)
+{
+	*cost = (struct mtier_place_cost) {
+		.ns = rng_wild(rng),
+		.ptes = rng_wild(rng),
+		.scans = wild32(rng),
+		.flushes = wild32(rng),
+		.flush_ns = rng_wild(rng),
 	};
 }
 
@@ -222,6 +234,7 @@ static void any_life_stays_within_bounds(struct kunit *test)
 		struct mtier_counts seen;
 		struct mtier_place p;
 		struct mtier_evidence e;
+		struct mtier_place_cost cost;
 		u64 spent_ns = rng_wild(&rng);
 
 		wild_machine(&rng, &m);
@@ -238,7 +251,8 @@ static void any_life_stays_within_bounds(struct kunit *test)
 		check_factor(test, &p);
 		mtier_place_fade(&p);
 		check_factor(test, &p);
-		mtier_place_looked(&m, rng_wild(&rng), rng_wild(&rng));
+		wild_cost(&rng, &cost);
+		mtier_place_looked(&m, &cost);
 		KUNIT_EXPECT_GE(test, mtier_place_pages(&p, &m),
 				(u64)MTIER_NOTICE_PAGES);
 		(void)mtier_place_pause_ns(&p, wild32(&rng));
