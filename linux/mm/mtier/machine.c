@@ -170,6 +170,7 @@ void mtier_machine_read(struct mtier_place_machine *m, u64 pages)
 	mtier_machine_in_use(m, pages);
 	m->free = mtier_pool_free(&fast);
 	m->share_most = READ_ONCE(mtier_conf.cpu_percent) * MTIER_Q16 / 100;
+	m->observe = READ_ONCE(mtier_conf.observe);
 	if (!m->move_ns)
 		m->move_ns = MTIER_MOVE_NS;
 	if (!m->look_ns)

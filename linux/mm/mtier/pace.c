@@ -34,6 +34,7 @@
 #define SHARE_LONG	1966		/* 3 % */
 #define SHARE_MAX	16384		/* 25 % */
 #define CREDIT_LOOKS	16		/* scans of every page */
+#define SAVED_PARTS	32		/* one part of the gain, about 3 % */
 /* Time in which a change shall be noticed, however expensive scans are. */
 #define NOTICE_NS	(400 * 1000000ULL)
 /* Time until memory that was in use is forgotten; share of new pages that is much. */
@@ -444,7 +445,9 @@ void mtier_place_paid(struct mtier_place *p,
  * @burst_ns: duration of the last burst
  *
  * The share grows while scans pay, and shrinks while they do not. It always suffices
- * to notice a change.
+ * to notice a change. Scans may take a part of the CPU time that they save, which uses up
+ * no credit. So they keep up with a load that changes all the time, on a machine where a
+ * scan of all pages takes long.
  *
  * Return: ns from the end of the burst to the start of the next; at most one second,
  * or the time that the limit of CPU time requires.
@@ -454,9 +457,11 @@ u64 mtier_place_rest_ns(struct mtier_place *p,
 			u64 spent_ns, u64 burst_ns)
 {
 	u32 most, share = p->share;
-	u64 period, longest;
+	u64 period, longest, paid_ns = 0;
 
-	mtier_place_paid(p, m, burst_ns, spent_ns);
+	if (!m->observe)
+		paid_ns = min_t(u64, spent_ns, gain_ns / SAVED_PARTS);
+	mtier_place_paid(p, m, burst_ns, spent_ns - paid_ns);
 	most = share_cap(m, p->credit_ns > 0);
 	if (gain_ns > mul_sat(spent_ns, 16))
 		share = most;

@@ -146,6 +146,7 @@ struct mtier_worth {
  * @flush_ns: CPU time that a scan takes however few pages it has, that of a TLB flush; 0
  *	at first
  * @share_most: Q16 limit of the share of one CPU for scans; 0 for the usual 25 %
+ * @observe: no page migrates, so scans save no CPU time
  */
 struct mtier_place_machine {
 	u64 pages[MTIER_GROUPS];
@@ -158,6 +159,7 @@ struct mtier_place_machine {
 	u32 look_ns;
 	u32 flush_ns;
 	u32 share_most;
+	bool observe;
 };
 
 /**

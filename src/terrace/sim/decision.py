@@ -87,6 +87,7 @@ class Machine(c.Structure):
         ("look_ns", c.c_uint32),
         ("flush_ns", c.c_uint32),
         ("share_most", c.c_uint32),
+        ("observe", c.c_bool),
     ]
 
 

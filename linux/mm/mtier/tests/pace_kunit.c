@@ -436,6 +436,44 @@ static void credit_is_for_flushes_too(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.credit_ns, 16LL * 65536 * (20 + 10));
 }
 
+/* One part in 32 of the gain pays for scans; what they take beyond that uses up credit. */
+static void scans_are_paid_from_what_they_save(struct kunit *test)
+{
+	static struct mtier_place p;
+	s64 credit_ns;
+
+	mtier_place_init(&p, &machine);
+	credit_ns = p.credit_ns;
+	mtier_place_rest_ns(&p, &machine, 32 * MS_NS, 3 * MS_NS, 0);
+	KUNIT_EXPECT_EQ(test, credit_ns - p.credit_ns, (s64)(2 * MS_NS));
+	/* More gain than that adds nothing. */
+	mtier_place_rest_ns(&p, &machine, U64_MAX, 3 * MS_NS, 0);
+	KUNIT_EXPECT_EQ(test, credit_ns - p.credit_ns, (s64)(2 * MS_NS));
+	mtier_place_rest_ns(&p, &machine, 0, MS_NS, 0);
+	KUNIT_EXPECT_EQ(test, credit_ns - p.credit_ns, (s64)(3 * MS_NS));
+	/* Without credit, they may take more than 3 % again after a while that paid. */
+	mtier_place_paid(&p, &machine, 0, 30 * MS_NS);
+	KUNIT_EXPECT_LT(test, p.credit_ns, 0LL);
+	mtier_place_rest_ns(&p, &machine, 32 * MS_NS, MS_NS, MS_NS);
+	KUNIT_EXPECT_EQ(test, p.share, 1966U);
+	mtier_place_rest_ns(&p, &machine, 1600 * MS_NS, 50 * MS_NS, 1000 * MS_NS);
+	KUNIT_EXPECT_GT(test, p.credit_ns, 0LL);
+	KUNIT_EXPECT_EQ(test, p.share, MTIER_Q16 / 4);
+}
+
+static void scans_save_nothing_while_nothing_moves(struct kunit *test)
+{
+	struct mtier_place_machine m = machine;
+	static struct mtier_place p;
+	s64 credit_ns;
+
+	m.observe = true;
+	mtier_place_init(&p, &m);
+	credit_ns = p.credit_ns;
+	mtier_place_rest_ns(&p, &m, SECOND_NS, MS_NS, 0);
+	KUNIT_EXPECT_EQ(test, credit_ns - p.credit_ns, (s64)MS_NS);
+}
+
 /* New memory pays no debt made before it came. It brings credit once. */
 static void new_memory_brings_credit(struct kunit *test)
 {
@@ -542,7 +580,7 @@ static void looks_take_no_more_than_allowed(struct kunit *test)
 	m.share_most = MTIER_Q16 / 2;
 	mtier_place_rest_ns(&p, &m, SECOND_NS, 1, SECOND_NS);
 	KUNIT_EXPECT_EQ(test, p.share, m.share_most);
-	p.credit_ns = 0;
+	p.credit_ns = -(s64)MS_NS;
 	mtier_place_rest_ns(&p, &m, SECOND_NS, MS_NS, MS_NS);
 	KUNIT_EXPECT_EQ(test, p.share, 1966U);
 }
@@ -565,6 +603,8 @@ static struct kunit_case pace_cases[] = {
 	KUNIT_CASE(a_rest_is_a_second_at_most),
 	KUNIT_CASE(credit_is_used_up),
 	KUNIT_CASE(credit_is_for_flushes_too),
+	KUNIT_CASE(scans_are_paid_from_what_they_save),
+	KUNIT_CASE(scans_save_nothing_while_nothing_moves),
 	KUNIT_CASE(new_memory_brings_credit),
 	KUNIT_CASE(who_comes_and_goes_brings_nothing),
 	KUNIT_CASE(what_was_in_use_is_forgotten_slowly),

@@ -64,6 +64,7 @@ static void wild_machine(struct rng *rng, struct mtier_place_machine *m)
 		.look_ns = wild32(rng),
 		.flush_ns = wild32(rng),
 		.share_most = rng_chance(rng, 0.5) ? 0 : wild32(rng),
+		.observe = rng_chance(rng, 0.5),
 	};
 }
 
