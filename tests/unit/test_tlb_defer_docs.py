@@ -68,7 +68,7 @@ def test_every_file_is_in_the_abi_and_in_the_guide() -> None:
     source = (ROOT / "linux/mm/tlb_defer/sysfs.c").read_text()
     names = re.findall(r"^static struct tlb_defer_knob (\w+)_knob =", source, re.MULTILINE)
     names += re.findall(r"^static struct kobj_attribute (\w+)_attr =", source, re.MULTILINE)
-    assert len(names) == 5
+    assert len(names) == 6
     for name in names:
         assert f"What:\t\t/sys/kernel/mm/tlb_defer/{name}\n" in ABI.read_text()
         assert f"``{name}``" in ADMIN.read_text()

@@ -14,6 +14,7 @@
 
 struct folio;
 struct mm_struct;
+struct vm_area_struct;
 
 #ifdef CONFIG_TLB_DEFER
 
@@ -26,6 +27,7 @@ struct mm_struct;
  * @writable: number of writable ones among them
  * @seen: number of entries that __tlb_defer_flight_table() has checked
  * @noted: the flight is registered in @mm
+ * @protect: its writable entries stay write-protected
  * @epoch: mm->tlb_defer.epoch at that time
  * @cpus: CPUs that may hold translations of the entries
  * @waits_for: generation until which old frames are kept, or 0
@@ -42,6 +44,7 @@ struct tlb_defer_flight {
 	unsigned int writable;
 	unsigned int seen;
 	bool noted;
+	bool protect;
 	u32 epoch;
 	struct arch_tlbflush_unmap_batch cpus;
 	u64 waits_for;
@@ -54,6 +57,7 @@ void __tlb_defer_flight_begin(struct tlb_defer_flight *flight,
 void __tlb_defer_flight_table(struct tlb_defer_flight *flight);
 bool __tlb_defer_flight_seal(struct tlb_defer_flight *flight);
 void __tlb_defer_flight_flushed(struct tlb_defer_flight *flight);
+bool __tlb_defer_flight_protects(struct vm_area_struct *vma);
 void __tlb_defer_flight_keep(struct tlb_defer_flight *flight,
 			     struct folio *src);
 unsigned int __tlb_defer_flight_end(struct tlb_defer_flight *flight);
@@ -123,6 +127,21 @@ static inline void tlb_defer_flight_flushed(struct tlb_defer_flight *flight)
 }
 
 /**
+ * tlb_defer_flight_protects() - Check whether an entry stays write-protected
+ * @flight: the flight, which was flushed
+ * @vma: VMA of the entry; its page table lock is held
+ *
+ * Return: true if a writable entry of a migrated page becomes read-only.
+ */
+static inline bool
+tlb_defer_flight_protects(const struct tlb_defer_flight *flight,
+			  struct vm_area_struct *vma)
+{
+	return flight->mm && flight->protect &&
+	       __tlb_defer_flight_protects(vma);
+}
+
+/**
  * tlb_defer_flight_keep() - Keep an old frame until its flush (C)
  * @flight: its flight
  * @src: old page; it has no reference and is on no list
@@ -159,6 +178,7 @@ struct tlb_defer_flight { };
 #define tlb_defer_flight_table(flight)			((void)(flight))
 #define tlb_defer_flight_seal(flight)			((void)(flight), false)
 #define tlb_defer_flight_flushed(flight)		((void)(flight))
+#define tlb_defer_flight_protects(flight, vma)		((void)(flight), false)
 #define tlb_defer_flight_keep(flight, src)		((void)(flight), false)
 #define tlb_defer_flight_end(flight)			((void)(flight), 0)
 

@@ -27,6 +27,8 @@ struct tlb_defer_collected;
  * @of_batch: folios of the current batch to add to @aside, unless there are too
  *	many
  * @nr_aside: number of folios in @of_batch
+ * @moves_again: pages that migrate for this reason are likely to migrate again
+ * @protect: entries of the current batch stay write-protected
  * @may_set_aside: the current batch can set aside another folio
  * @all_in: no further folio is set aside
  * @collected: cleared entries that are not flushed, or NULL if there never were
@@ -53,6 +55,8 @@ struct tlb_defer_batch {
 	struct list_head aside;
 	struct list_head of_batch;
 	unsigned int nr_aside;
+	bool moves_again;
+	bool protect;
 	bool may_set_aside;
 	bool all_in;
 	bool deferred;

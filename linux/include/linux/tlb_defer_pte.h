@@ -6,6 +6,7 @@
 #ifndef _LINUX_TLB_DEFER_PTE_H
 #define _LINUX_TLB_DEFER_PTE_H
 
+#include <linux/mm_types.h>
 #include <linux/pgtable.h>
 #include <linux/tlb_defer.h>
 #include <asm/tlbflush.h>
@@ -22,6 +23,11 @@ enum tlb_defer_when {
 enum tlb_defer_when __tlb_defer_entry(struct folio *folio, struct mm_struct *mm,
 				      pte_t pte);
 void __tlb_defer_collect(struct mm_struct *mm, unsigned long address);
+bool __tlb_defer_protects(struct vm_area_struct *vma, const struct folio *src,
+			  const struct folio *dst);
+bool __tlb_defer_hint_protects(struct vm_area_struct *vma,
+			       const struct folio *folio);
+void __tlb_defer_stored(struct mm_struct *mm);
 
 /**
  * tlb_defer_entry() - Decide about an entry that is about to be cleared
@@ -54,6 +60,49 @@ static inline bool tlb_defer_collect(enum tlb_defer_when when,
 		return false;
 	__tlb_defer_collect(mm, address);
 	return true;
+}
+
+/**
+ * tlb_defer_protects() - Check whether the entry of a migrated page stays write-protected
+ * @vma: VMA of the entry; the caller holds its page table lock
+ * @src: old folio
+ * @dst: new folio, or @src if it did not migrate
+ *
+ * Return: true if a writable entry of @src becomes a read-only entry of @dst, so that its
+ * next migration can be deferred.
+ */
+static inline bool tlb_defer_protects(struct vm_area_struct *vma,
+				      const struct folio *src,
+				      const struct folio *dst)
+{
+	return tlb_defer_on() && __tlb_defer_protects(vma, src, dst);
+}
+
+/**
+ * tlb_defer_hint_protects() - Check whether a hint fault leaves an entry write-protected
+ * @vmf: the fault, which migrates nothing; its page table lock is held
+ * @folio: the folio that the entry maps, or NULL
+ *
+ * Return: true if the entry does not become writable.
+ */
+static inline bool tlb_defer_hint_protects(const struct vm_fault *vmf,
+					   const struct folio *folio)
+{
+	return tlb_defer_on() && !(vmf->flags & FAULT_FLAG_WRITE) &&
+	       __tlb_defer_hint_protects(vmf->vma, folio);
+}
+
+/**
+ * tlb_defer_reuse() - Flush deferred entries before an entry becomes writable (A2)
+ * @mm: address space; the caller holds the page table lock of the entry
+ */
+static inline void tlb_defer_reuse(struct mm_struct *mm)
+{
+	if (!tlb_defer_on())
+		return;
+	__tlb_defer_flush_mm(mm, TLB_DEFER_SITE_WRITE);
+	if (READ_ONCE(mm->tlb_defer.protect.used))
+		__tlb_defer_stored(mm);
 }
 
 /**
@@ -111,6 +160,9 @@ static inline void tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
 
 #define tlb_defer_entry(folio, mm, pte)		TLB_DEFER_NOW
 #define tlb_defer_collect(when, mm, address)	((void)(when), false)
+#define tlb_defer_protects(vma, src, dst)	false
+#define tlb_defer_hint_protects(vmf, folio)	false
+#define tlb_defer_reuse(mm)			do { } while (0)
 #define tlb_defer_follow(mm, pte, write)	do { } while (0)
 #define tlb_defer_swapin(mm, pte)		do { } while (0)
 #define tlb_defer_fork_begin(mm)		false

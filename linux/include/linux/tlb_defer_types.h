@@ -10,6 +10,26 @@
 #define TLB_DEFER_UNSEALED	U64_MAX
 
 /**
+ * struct tlb_defer_protect - entries of an address space that stay write-protected
+ * @resume: end of the time in which no entry stays write-protected, in jiffies; 0 for
+ *	none
+ * @saved: number of batches without a flush, which pay for @stored
+ * @stored: number of write faults on write-protected pages
+ * @shift: the next such time is 2 to the power of this times backoff_ms
+ * @used: an entry stayed write-protected since the end of that time
+ *
+ * @stored and @used are written under the page table lock of an entry, so some counts
+ * can be lost; all others are written under tlb_defer_lock. All are read without it.
+ */
+struct tlb_defer_protect {
+	unsigned long resume;
+	u32 saved;
+	u32 stored;
+	u8 shift;
+	bool used;
+};
+
+/**
  * struct tlb_defer_mm - state of deferred flushes of an address space
  * @gen: newest generation that one of its translations depends on, 0 for none, or
  *	TLB_DEFER_UNSEALED while a batch is registered
@@ -25,6 +45,7 @@
  *	before the mode
  * @batches: number of generations with translations of it
  * @forced: number of flushes forced by writes and unmaps
+ * @protect: entries that stay write-protected
  *
  * Protected by tlb_defer_lock; @gen and @epoch are also read without it.
  *
@@ -41,6 +62,7 @@ struct tlb_defer_mm {
 	u32 switched_on;
 	u16 batches;
 	u16 forced;
+	struct tlb_defer_protect protect;
 };
 
 #endif /* _LINUX_TLB_DEFER_TYPES_H */

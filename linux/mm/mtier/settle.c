@@ -88,7 +88,8 @@ int mtier_fast_copy(struct folio *dst, struct folio *src)
  * since the freeze. See remove_migration_ptes(). Returns false if the page was
  * unmapped (F5).
  */
-static bool mtier_fast_map(const struct mtier_fast_page *page, pte_t *ptep,
+static bool mtier_fast_map(const struct mtier_move *mv,
+			   const struct mtier_fast_page *page, pte_t *ptep,
 			   struct folio *to)
 {
 	struct vm_area_struct *vma = page->vma;
@@ -110,7 +111,9 @@ static bool mtier_fast_map(const struct mtier_fast_page *page, pte_t *ptep,
 		pte = pte_mksoft_dirty(pte);
 	else
 		pte = pte_clear_soft_dirty(pte);
-	if (is_writable_migration_entry(entry))
+	if (is_writable_migration_entry(entry) &&
+	    (to == page->src ||
+	     !tlb_defer_flight_protects(&mv->fast->defer, vma)))
 		pte = pte_mkwrite(pte, vma);
 	else if (pte_swp_uffd_wp(old))
 		pte = pte_mkuffd_wp(pte);
@@ -139,7 +142,7 @@ static void mtier_fast_restore(struct mtier_move *mv,
 
 	folio_ref_unfreeze(src, 1);
 	ptep = mtier_table_at(&table, page);
-	mapped = ptep && mtier_fast_map(page, ptep, src);
+	mapped = ptep && mtier_fast_map(mv, page, ptep, src);
 	mtier_table_leave(&table);
 	folio_unlock(src);
 	if (mapped)
@@ -281,7 +284,7 @@ static unsigned int mtier_fast_map_all(struct mtier_move *mv,
 		pte_t *ptep = mtier_table_at(&table, &page[i]);
 
 		old[i] = page[i].src;
-		if (ptep && mtier_fast_map(&page[i], ptep, page[i].dst))
+		if (ptep && mtier_fast_map(mv, &page[i], ptep, page[i].dst))
 			page[mapped++] = page[i];
 		else
 			lost[nr_lost++] = page[i].dst;

@@ -64,6 +64,22 @@ static bool takes_the_frames(int reason)
 	}
 }
 
+/* Pages that a user moves, or compaction, are likely to stay where they are then. */
+static bool moves_again(int reason)
+{
+	switch (reason) {
+	case MR_NUMA_MISPLACED:
+	case MR_DAMON:
+	case MR_DEMOTION:
+#ifdef CONFIG_MTIER
+	case MR_TIER_PROMOTE:
+#endif
+		return true;
+	default:
+		return false;
+	}
+}
+
 /**
  * __tlb_defer_begin() - Start a migration
  * @batch: initialized by tlb_defer_begin(), without a current batch
@@ -81,6 +97,7 @@ void __tlb_defer_begin(struct tlb_defer_batch *batch, int reason,
 		.aside = LIST_HEAD_INIT(batch->aside),
 		.of_batch = LIST_HEAD_INIT(batch->of_batch),
 		.nid = NUMA_NO_NODE,
+		.moves_again = moves_again(reason),
 	};
 	current->tlb_defer = batch;
 }
@@ -368,6 +385,15 @@ static void settle(struct tlb_defer_batch *batch)
 	cpumask_clear(&c->cpus.cpumask);
 }
 
+/* Whether the next flush like the one that is due should be saved: see protect.c */
+static bool flush_is_worth_saving(const struct tlb_defer_batch *batch)
+{
+	const struct tlbflush_unmap_batch *now = &current->tlb_ubc;
+
+	return batch->moves_again && now->flush_required &&
+	       !tlb_defer_nobody_else(&now->arch.cpumask);
+}
+
 /**
  * __tlb_defer_settle() - End the unmap phase of a batch
  *
@@ -386,6 +412,7 @@ bool __tlb_defer_settle(void)
 		tlb_defer_fold(batch);
 	if (current->tlb_ubc.flush_required)
 		count_vm_event(TLB_DEFER_BATCH_FLUSHED);
+	batch->protect = flush_is_worth_saving(batch);
 	if (deferred)
 		settle(batch);
 	/* The next folio starts a new batch. */

@@ -149,6 +149,7 @@ u64 tlb_defer_seal(struct mm_struct *const *mms, unsigned int nr,
 			state->batches++;
 		}
 		state->sealed = gen;
+		tlb_defer_protect_saved(&state->protect);
 		close_locked(state);
 	}
 	spin_unlock(&tlb_defer_lock);
@@ -244,6 +245,24 @@ void tlb_defer_mm_flushed(struct mm_struct *mm, u32 epoch)
 	} else if (state->batches > TLB_DEFER_FORGET) {
 		state->batches /= 2;
 		state->forced /= 2;
+	}
+	spin_unlock(&tlb_defer_lock);
+}
+
+/**
+ * tlb_defer_mm_stored() - Stop to leave entries write-protected, after too many stores
+ * @mm: address space
+ */
+void tlb_defer_mm_stored(struct mm_struct *mm)
+{
+	struct tlb_defer_protect *protect = &mm->tlb_defer.protect;
+
+	spin_lock(&tlb_defer_lock);
+	/* Another task may have done it. */
+	if (tlb_defer_protect_fails(protect)) {
+		tlb_defer_protect_stop(protect, jiffies,
+				       READ_ONCE(tlb_defer_conf.backoff_ms));
+		count_vm_event(TLB_DEFER_PROTECT_STOPS);
 	}
 	spin_unlock(&tlb_defer_lock);
 }

@@ -66,6 +66,7 @@ void __tlb_defer_flight_begin(struct tlb_defer_flight *flight,
 	flight->writable = 0;
 	flight->seen = 0;
 	flight->noted = false;
+	flight->protect = false;
 	cpumask_clear(&flight->cpus.cpumask);
 	INIT_LIST_HEAD(&flight->kept);
 	flight->nr_kept = 0;
@@ -151,6 +152,8 @@ void __tlb_defer_flight_flushed(struct tlb_defer_flight *flight)
 	flight->noted = false;
 	if (!flight->entries)
 		return;
+	flight->protect = flight->refused != TLB_DEFER_NO_NEED &&
+			  tlb_defer_may_protect(flight->mm);
 	trace_flight(flight);
 	count_refused(flight);
 }

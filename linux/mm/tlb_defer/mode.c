@@ -29,6 +29,7 @@ struct tlb_defer_conf tlb_defer_conf = {
 	.limit_ticks = 3,
 	.held_limit_bp = 50,
 	.backoff_ms = 1000,
+	.protect = 1,
 };
 
 static DEFINE_MUTEX(mode_mutex);

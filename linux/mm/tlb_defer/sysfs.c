@@ -102,6 +102,13 @@ static struct tlb_defer_knob backoff_ms_knob = {
 	.max = 60000,
 };
 
+static struct tlb_defer_knob protect_knob = {
+	.attr = __ATTR(protect, 0644, knob_show, knob_store),
+	.value = &tlb_defer_conf.protect,
+	.min = 0,
+	.max = 1,
+};
+
 static ssize_t held_kb_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
 {
@@ -116,6 +123,7 @@ static struct attribute *tlb_defer_attrs[] = {
 	&limit_ticks_knob.attr.attr,
 	&held_limit_bp_knob.attr.attr,
 	&backoff_ms_knob.attr.attr,
+	&protect_knob.attr.attr,
 	&held_kb_attr.attr,
 	NULL,
 };

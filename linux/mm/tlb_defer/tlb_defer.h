@@ -33,13 +33,15 @@ enum tlb_defer_why {
  * @limit_ticks: ticks after which CPUs that have not flushed are interrupted
  * @held_limit_bp: limit of deferred frames, in 1/10000 of the memory of their node
  * @backoff_ms: time without deferral for an address space after too many forced
- *	flushes
+ *	flushes, and without write-protection after too many stores
+ * @protect: migrated pages stay write-protected
  */
 struct tlb_defer_conf {
 	unsigned int mode;
 	unsigned int limit_ticks;
 	unsigned int held_limit_bp;
 	unsigned int backoff_ms;
+	unsigned int protect;
 };
 
 extern struct tlb_defer_conf tlb_defer_conf;
@@ -55,6 +57,7 @@ void tlb_defer_hold(struct list_head *folios, int nid, long pages, u64 gen);
 bool tlb_defer_mm_done(struct mm_struct *mm);
 u32 tlb_defer_mm_flush(struct mm_struct *mm);
 void tlb_defer_mm_flushed(struct mm_struct *mm, u32 epoch);
+void tlb_defer_mm_stored(struct mm_struct *mm);
 void tlb_defer_flush_all(enum tlb_defer_why why);
 void tlb_defer_flush_unsealed(enum tlb_defer_why why);
 long tlb_defer_room(int nid);
@@ -137,6 +140,26 @@ bool tlb_defer_put_aside(struct tlb_defer_batch *batch);
 bool tlb_defer_writer_came(struct tlb_defer_batch *batch,
 			   struct address_space *next);
 unsigned int tlb_defer_refusal(enum vm_event_item end);
+
+/* ---- protect.c ---- */
+
+/*
+ * Stores that a batch without a flush pays for: an interrupt of one CPU takes at least as
+ * long as so many write faults.
+ */
+#define TLB_DEFER_STORES_PAID	4
+/* Stores that are not paid for yet, until an address space stops */
+#define TLB_DEFER_STORES_OWED	512
+/* From this number on, the counts of older batches and stores are halved. */
+#define TLB_DEFER_SAVED_FORGET	1024
+/* Longest time without write-protection: backoff_ms times 2 to the power of this */
+#define TLB_DEFER_PROTECT_SHIFT	6
+
+bool tlb_defer_may_protect(struct mm_struct *mm);
+void tlb_defer_protect_saved(struct tlb_defer_protect *protect);
+bool tlb_defer_protect_fails(const struct tlb_defer_protect *protect);
+void tlb_defer_protect_stop(struct tlb_defer_protect *protect,
+			    unsigned long now, unsigned int ms);
 
 /* ---- x86.c ---- */
 

@@ -107,6 +107,7 @@ KNOBS: tuple[Knob, ...] = (
     _defer("limit_ticks", "ticks", 3, 1, 100, "when CPUs that have not flushed by themselves are interrupted"),
     _defer("held_limit_bp", "bp", 50, 0, 1000, "most frames of a node that wait, in 1/10000 of its memory"),
     _defer("backoff_ms", "ms", 1000, 0, 60_000, "time without deferral for a process after too many forced flushes"),
+    _defer("protect", "", 1, 0, 1, "pages that tiering has moved stay write-protected, to wait the next time"),
     Knob(
         "weights.auto",
         f"{WEIGHTS}/auto",

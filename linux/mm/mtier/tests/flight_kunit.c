@@ -124,7 +124,32 @@ static void with_a_writable_page_none_waits(struct kunit *test)
 	flight_expect_flushed(test, TLB_DEFER_REFUSED_WRITE, 1);
 	KUNIT_EXPECT_EQ(test, exact_event(TLB_DEFER_JOINED),
 			joined + FAST_PAGES - 1);
+}
+
+/* Flushed, a page stays write-protected, so that it can be deferred the next time. */
+static void a_flushed_page_stays_protected(struct kunit *test)
+{
+	unsigned long protected = exact_event(TLB_DEFER_PROTECTED);
+	struct fast_scene *s = test->priv;
+
+	flight_write_protect(s, 1);
+	flight_expect_flushed(test, TLB_DEFER_REFUSED_WRITE, 1);
+	KUNIT_EXPECT_FALSE(test, pte_write(fast_pte(s, 0)));
+	KUNIT_EXPECT_TRUE(test, PageAnonExclusive(pte_page(fast_pte(s, 0))));
+	KUNIT_EXPECT_EQ(test, exact_event(TLB_DEFER_PROTECTED), protected + 1);
+}
+
+static void after_too_many_stores_it_is_writable(struct kunit *test)
+{
+	unsigned long protected = exact_event(TLB_DEFER_PROTECTED);
+	struct fast_scene *s = test->priv;
+
+	current->mm->tlb_defer.protect.resume = (jiffies + 60 * HZ) | 1;
+	flight_write_protect(s, 1);
+	flight_expect_flushed(test, TLB_DEFER_REFUSED_WRITE, 1);
+	current->mm->tlb_defer.protect.resume = 0;
 	KUNIT_EXPECT_TRUE(test, pte_write(fast_pte(s, 0)));
+	KUNIT_EXPECT_EQ(test, exact_event(TLB_DEFER_PROTECTED), protected);
 }
 
 /* D2: somebody has write-protected them, and not flushed yet. */
@@ -279,6 +304,8 @@ static void what_comes_after_a_flush_is_noted_again(struct kunit *test)
 static struct kunit_case mtier_flight_cases[] = {
 	KUNIT_CASE(read_only_pages_wait),
 	KUNIT_CASE(with_a_writable_page_none_waits),
+	KUNIT_CASE(a_flushed_page_stays_protected),
+	KUNIT_CASE(after_too_many_stores_it_is_writable),
 	KUNIT_CASE(while_a_flush_is_pending_none_waits),
 	KUNIT_CASE(without_room_none_waits),
 	KUNIT_CASE(nobody_is_interrupted_and_none_waits),

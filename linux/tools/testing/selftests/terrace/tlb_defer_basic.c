@@ -50,6 +50,7 @@ static int knobs(void)
 		{ "limit_ticks", "1", "100", "0", "101" },
 		{ "held_limit_bp", "0", "1000", "-1", "1001" },
 		{ "backoff_ms", "0", "60000", "-1", "60001" },
+		{ "protect", "0", "1", "-1", "2" },
 	};
 	size_t i;
 	int ret;
