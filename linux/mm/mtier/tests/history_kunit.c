@@ -133,6 +133,7 @@ static void a_tier_can_be_left_out(struct kunit *test)
 	static struct mtier_place p;
 
 	mtier_evidence_add(&e, MTIER_TOP, chance, LOOKS);
+	mtier_evidence_add(&e, MTIER_LOW, chance, LOOKS);
 	add_ranges(&counts, &e, MTIER_TOP, 2, 512, 0);
 	add_ranges(&counts, &e, MTIER_LOW, 2, 512, 0);
 	mtier_evidence_drop(&e, MTIER_TOP);
@@ -140,11 +141,38 @@ static void a_tier_can_be_left_out(struct kunit *test)
 	mtier_place_look(&p, LOOKS, &counts, &e);
 	KUNIT_EXPECT_EQ(test, p.alone[LOOKS].pages_q8[MTIER_TOP][0], 0ULL);
 	KUNIT_EXPECT_EQ(test, p.alone[LOOKS].pages_q8[MTIER_TOP][1], 0ULL);
-	KUNIT_EXPECT_EQ(test, p.alone[LOOKS].pages_q8[MTIER_LOW][0], 2ULL * 512 * Q8);
-	KUNIT_EXPECT_EQ(test, p.together.pages, 512ULL);
+	KUNIT_EXPECT_EQ(test, p.alone[LOOKS].pages_q8[MTIER_LOW][0], (2ULL * 512 + 64) * Q8);
+	KUNIT_EXPECT_EQ(test, p.alone[LOOKS].pages_q8[MTIER_LOW][1], 192ULL * Q8);
+	KUNIT_EXPECT_EQ(test, p.together.pages, 2ULL * 512);
 }
 
-static void evidence_fades_as_counts_do(struct kunit *test)
+/* Each tier has a different number of idle ranges, and of ranges with accesses. */
+static void each_tier_has_its_own_evidence(struct kunit *test)
+{
+	const u32 chance[MTIER_LOOKS_MOST + 1] = { 64, 192, 192, 64 };
+	struct mtier_counts counts = { };
+	struct mtier_evidence e = { };
+	static struct mtier_place p;
+	u32 rank, i;
+
+	for (rank = MTIER_TOP; rank < MTIER_RANKS; rank++)
+		for (i = 0; i <= rank; i++) {
+			mtier_evidence_add(&e, rank, chance, LOOKS);
+			add_ranges(&counts, &e, rank, 1, 512, 0);
+		}
+	mtier_place_init(&p, &machine);
+	mtier_place_look(&p, LOOKS, &counts, &e);
+	for (rank = MTIER_TOP; rank < MTIER_RANKS; rank++) {
+		const u64 *pages_q8 = p.alone[LOOKS].pages_q8[rank];
+
+		KUNIT_EXPECT_EQ(test, e.unsure_ranges[rank], rank + 1);
+		KUNIT_EXPECT_EQ(test, pages_q8[0], (rank + 1ULL) * (512 + 64) * Q8);
+		KUNIT_EXPECT_EQ(test, pages_q8[1], (rank + 1ULL) * 192 * Q8);
+	}
+}
+
+/* Add the same burst again and again, with pages of tier @rank only. */
+static void fade(struct kunit *test, u32 rank)
 {
 	struct mtier_counts counts = { };
 	struct mtier_evidence e = { };
@@ -152,16 +180,16 @@ static void evidence_fades_as_counts_do(struct kunit *test)
 	const u32 chance[MTIER_LOOKS_MOST + 1] = { 64, 192, 192, 64 };
 	u32 i, c;
 
-	mtier_evidence_add(&e, MTIER_LOW, chance, LOOKS);
-	memcpy(counts.pages[MTIER_LOW], chance, sizeof(chance));
+	mtier_evidence_add(&e, rank, chance, LOOKS);
+	memcpy(counts.pages[rank], chance, sizeof(chance));
 	mtier_place_init(&p, &machine);
 	for (i = 0; i < 200; i++)
 		mtier_place_look(&p, LOOKS, &counts, &e);
 	for (c = 0; c <= LOOKS; c++) {
-		u64 pages = p.hist[LOOKS].pages[MTIER_LOW][c];
+		u64 pages = p.hist[LOOKS].pages[rank][c];
 
-		KUNIT_EXPECT_GE(test, p.alone[LOOKS].pages_q8[MTIER_LOW][c], pages * Q8);
-		KUNIT_EXPECT_LE(test, p.alone[LOOKS].pages_q8[MTIER_LOW][c], (pages + 16) * Q8);
+		KUNIT_EXPECT_GE(test, p.alone[LOOKS].pages_q8[rank][c], pages * Q8);
+		KUNIT_EXPECT_LE(test, p.alone[LOOKS].pages_q8[rank][c], (pages + 16) * Q8);
 	}
 	KUNIT_EXPECT_LE(test, p.together.pages, (u64)MTIER_BURST_PAGES);
 	KUNIT_EXPECT_GE(test, p.together.pages, MTIER_BURST_PAGES * 9ULL / 10);
@@ -170,9 +198,17 @@ static void evidence_fades_as_counts_do(struct kunit *test)
 			(p.together.pages + 16) * Q8 * 3 / 4);
 	KUNIT_EXPECT_GE(test, p.together.within_q8, p.together.pages * Q8 * 3 / 4 * 9 / 10);
 	mtier_place_forget(&p);
-	KUNIT_EXPECT_EQ(test, p.hist[LOOKS].pages[MTIER_LOW][1], 0U);
-	KUNIT_EXPECT_EQ(test, p.alone[LOOKS].pages_q8[MTIER_LOW][1], 0ULL);
+	KUNIT_EXPECT_EQ(test, p.hist[LOOKS].pages[rank][1], 0U);
+	KUNIT_EXPECT_EQ(test, p.alone[LOOKS].pages_q8[rank][1], 0ULL);
 	KUNIT_EXPECT_EQ(test, p.together.pages, 0ULL);
+}
+
+static void evidence_fades_as_counts_do(struct kunit *test)
+{
+	u32 rank;
+
+	for (rank = MTIER_TOP; rank < MTIER_RANKS; rank++)
+		fade(test, rank);
 }
 
 /* Ranges that a burst scans on each tier: their number, by access count. */
@@ -233,6 +269,7 @@ static struct kunit_case mtier_history_cases[] = {
 	KUNIT_CASE(half_together_counts_by_its_correlation),
 	KUNIT_CASE(idle_ranges_are_like_the_others),
 	KUNIT_CASE(a_tier_can_be_left_out),
+	KUNIT_CASE(each_tier_has_its_own_evidence),
 	KUNIT_CASE(evidence_fades_as_counts_do),
 	KUNIT_CASE(few_ranges_are_no_evidence),
 	KUNIT_CASE(few_idle_ranges_are_not_certain),

@@ -76,6 +76,26 @@ MUTANTS = [
         ";",
     ),
     Mutant("a tier that is left out is unknown", "memset(e->unsure[rank], 0, sizeof(e->unsure[rank]));", ";"),
+    Mutant(
+        "to leave out a tier leaves out all",
+        "memset(e->alone.pages_q8[rank], 0, sizeof(e->alone.pages_q8[rank]));",
+        "memset(e->alone.pages_q8, 0, sizeof(e->alone.pages_q8));",
+    ),
+    Mutant(
+        "one evidence for all slower tiers",
+        "add_alone(e->alone.pages_q8[rank],",
+        "add_alone(e->alone.pages_q8[min_t(u32, rank, MTIER_LOW)],",
+    ),
+    Mutant(
+        "one number of idle ranges for all slower tiers",
+        "e->unsure_ranges[rank]++;",
+        "e->unsure_ranges[min_t(u32, rank, MTIER_LOW)]++;",
+    ),
+    Mutant(
+        "idle pages of all slower tiers together",
+        "e->unsure[rank][c] += pages[c];",
+        "e->unsure[min_t(u32, rank, MTIER_LOW)][c] += pages[c];",
+    ),
     Mutant("pages are never forgotten", "kept(t->pages, keep, most", "kept(t->pages, 1, 1"),
     Mutant("their variance is never forgotten", "kept(t->within_q8, keep, most", "kept(t->within_q8, 1, 1"),
     Mutant("chance is never forgotten", "kept(t->chance_q8, keep, most", "kept(t->chance_q8, 1, 1"),
@@ -177,6 +197,11 @@ MUTANTS = [
         "counts of the last tier are lost",
         "g < top + MTIER_RANKS; g++)\n\t\tfor (c = 0; c <= looks; c++) {",
         "g < top + MTIER_RANKS - 1; g++)\n\t\tfor (c = 0; c <= looks; c++) {",
+    ),
+    Mutant(
+        "counts of the last tier add up for ever",
+        "g < top + MTIER_RANKS; g++)\n\t\tfor (c = 0; c <= looks; c++)\n",
+        "g < top + MTIER_RANKS - 1; g++)\n\t\tfor (c = 0; c <= looks; c++)\n",
     ),
     Mutant("gain of one page for all", "nr * gain_ns", "gain_ns"),
     # place: forecasts
