@@ -164,6 +164,7 @@ def test_a_debian_for_the_lab_is_made_when_all_is_there(
 NEEDED = {
     "unit": ("make", "groff-base", "fdisk", "QEMU"),
     "policy": ("make",),
+    "policy-mutants": ("gcc", "make"),
     "patches": ("sparse",),
     "checks": ("gcc-aarch64-linux-gnu",),
     "configs": ("bison",),

@@ -16,7 +16,15 @@ from terrace.progress import Estimate
 from terrace.testing.bench_group import bench_names, run_bench
 from terrace.testing.debian_program import search_path
 from terrace.testing.gate import Gate
-from terrace.testing.host_groups import lint_checks, list_pytest, run_lint, run_policy, run_pytest
+from terrace.testing.host_groups import (
+    lint_checks,
+    list_pytest,
+    policy_mutant_names,
+    run_lint,
+    run_policy,
+    run_policy_mutants,
+    run_pytest,
+)
 from terrace.testing.journal import Journal
 from terrace.testing.kunit import KERNEL, KunitRun, kunit_names, policy_names, run_kunit
 from terrace.testing.mutants.read import check_mutants
@@ -37,7 +45,7 @@ _PATCH_CHECKS = ("hooks", "budget", "exports", "symbols", "kernel-doc", "abi", "
 # Checks that each mutant applies and names existing checks; not that they detect it.
 _MUTANTS = "mutants"
 # Groups that boot no kernel.
-_WITHOUT_KERNEL = ("lint", "unit", "policy", "patches", "packages", "configs", "checks")
+_WITHOUT_KERNEL = ("lint", "unit", "policy", "policy-mutants", "patches", "packages", "configs", "checks")
 
 
 @dataclass(frozen=True)
@@ -294,6 +302,12 @@ GROUPS = {
             lambda: [*_PATCH_CHECKS, _MUTANTS],
             _patches,
             in_gate=True,
+        ),
+        Group(
+            "policy-mutants",
+            "mutants of the decision code in user space",
+            policy_mutant_names,
+            lambda r: run_policy_mutants(r.wanted),
         ),
         Group("configs", "our code with other options on and off, and with modules", matrix.names, _configs),
         Group("lab", "the lab and the test runner themselves", lambda: list_pytest("tests/lab"), _lab),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The groups without a guest: unit tests (pytest), lint, and the decision code in user space."""
+"""The groups without a guest: unit tests (pytest), lint, the decision code in user space, and its mutants."""
 
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,8 @@ POLICY = Path("linux/tools/testing/mtier")
 _PYTEST_LIMIT_S = {"unit": 1500, "lab": 5400, "packages": 10800.0}
 _LIST_LIMIT_S = 600
 _TOOL_LIMIT_S = 600
+# Six minutes on two slow cores that do other work as well.
+_MUTANTS_LIMIT_S = 3600
 _LAST_WORDS_S = 60
 _TAIL_LINES = 40
 _PYTEST = (sys.executable, "-m", "pytest")
@@ -371,3 +374,54 @@ def run_policy(
     if report.problems or not results or (code and not failed):
         detail = "\n".join([f"make check ended with {code}", *report.problems, _tail(text)])
         yield TestResult(group, "make-check", "fail", detail, time.monotonic() - began, final=True)
+
+
+# ---- mutants of the decision code in user space ----
+
+# A line of mutants.py: the mutant, and the test cases that failed with it.
+_MUTANT = re.compile(r"(caught|SURVIVED) +(\S.*?)  +(\S.*)?$")
+
+
+def policy_mutant_names() -> list[str]:
+    """Get the names of the mutants of the decision code, in the order in which they run."""
+    return [mutant.name for mutant in runpy.run_path(str(repo_root() / POLICY / "mutants.py"))["MUTANTS"]]
+
+
+def run_policy_mutants(wanted: Selector, group: str = "policy-mutants") -> Iterator[TestResult]:
+    """Run `make mutants` of the decision code; each mutant is a test, and fails if all test cases pass."""
+    names = [name for name in policy_mutant_names() if wanted(f"{group}/{name}")]
+    if not names:
+        return
+    began = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory(prefix="terrace-test-") as scratch,
+        Progress("mutants of the decision code", len(names)) as progress,
+    ):
+        only = Path(scratch) / "only"
+        only.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+        words = ["make", "-s", "-C", str(repo_root() / POLICY), f"O={make_dir('policy')}", f"ONLY={only}", "mutants"]
+        code, text = _run(words, _MUTANTS_LIMIT_S, watch=_steps(progress))
+    lines = [(line, _MUTANT.match(line)) for line in text.splitlines()]
+    results = [_judge_mutant(group, match) for _, match in lines if match]
+    yield from results
+    failed = any(result.status == "fail" for result in results)
+    if len(results) != len(names) or (code and not failed):
+        others = _tail("\n".join(line for line, match in lines if not match))
+        detail = f"make mutants ended with {code}, after {len(results)} of {len(names)} mutants\n{others}"
+        yield TestResult(group, "make-mutants", "fail", detail, time.monotonic() - began, final=True)
+
+
+def _steps(progress: Progress) -> Callable[[str], None]:
+    """Update a progress from the lines of mutants.py."""
+
+    def watch(line: str) -> None:
+        if _MUTANT.match(line):
+            progress.step()
+
+    return watch
+
+
+def _judge_mutant(group: str, match: re.Match[str]) -> TestResult:
+    if match[1] == "caught":
+        return TestResult(group, match[2], "pass", f"caught by {match[3]}")
+    return TestResult(group, match[2], "fail", "survived: all test cases pass with it")

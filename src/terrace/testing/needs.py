@@ -36,7 +36,7 @@ def require_for(group: str, names: Sequence[str], *, builds: bool) -> None:
     """
     if not names:
         return
-    if group in ("unit", "policy"):
+    if group in ("unit", "policy", "policy-mutants"):
         require_packages(HOST_PACKAGES, "compile programs of the tests")
     if group == "unit":
         require_packages((*UNIT_PACKAGES, *DISK_PACKAGES), "read manuals, make disks")

@@ -339,7 +339,7 @@ MUTANTS = [
     Mutant("new memory brings nothing", "credit + brought, -cap", "credit + 0 * brought, -cap"),
     Mutant("without credit as with", "share_cap(m, p->credit_ns > 0)", "share_cap(m, true)"),
     Mutant(
-        "save without end",
+        "save credit without end",
         "p->credit_ns = clamp_t(s64, credit + brought, -cap, cap);",
         "p->credit_ns = credit + brought;",
     ),
@@ -470,19 +470,26 @@ def verdict(mutant: Mutant, sources: dict[Path, str], out: Path, cc: list[str], 
 
 
 def main() -> int:
-    """Test all mutants; print one line for each and the sum."""
+    """Test all mutants, or those of --only; print one line for each and the sum."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, required=True, action="append", help="a file to break")
     parser.add_argument("--out", type=Path, required=True, help="folder for what is built")
+    parser.add_argument("--only", type=Path, help="file with the names of the mutants to test, one a line")
     parser.add_argument("--cc", type=shlex.split, required=True, help="compiler with its options, one string")
     parser.add_argument("objects", nargs="+", help="compiled tests")
     args = parser.parse_args()
+    chosen = MUTANTS
+    if args.only:
+        names = args.only.read_text().splitlines()
+        if unknown := set(names) - {mutant.name for mutant in MUTANTS}:
+            parser.error(f"--only {args.only}: there is no mutant {min(unknown)!r}")
+        chosen = [mutant for mutant in MUTANTS if mutant.name in names]
 
     sources = {path: path.read_text() for path in args.source}
     args.out.mkdir(parents=True, exist_ok=True)
     survivors = 0
     with ThreadPoolExecutor(max_workers=2) as pool:
-        jobs = [(m, pool.submit(verdict, m, sources, args.out, args.cc, args.objects)) for m in MUTANTS]
+        jobs = [(m, pool.submit(verdict, m, sources, args.out, args.cc, args.objects)) for m in chosen]
         for mutant, job in jobs:
             try:
                 caught = job.result()
@@ -491,8 +498,8 @@ def main() -> int:
                 survivors += 1
                 continue
             survivors += not caught
-            print(f"{'caught  ' if caught else 'SURVIVED'}  {mutant.name:32}  {caught}")
-    print(f"{len(MUTANTS) - survivors} of {len(MUTANTS)} mutants caught")
+            print(f"{'caught  ' if caught else 'SURVIVED'}  {mutant.name:32}  {caught}", flush=True)
+    print(f"{len(chosen) - survivors} of {len(chosen)} mutants caught")
     return 1 if survivors else 0
 
 
