@@ -177,6 +177,7 @@ struct wl_worker {
 	uint64_t next, last;		/* operation numbers that are left to this thread */
 	uint64_t random;		/* a seeded state for wl_next() */
 	uint64_t ops, writes, checksum, wrong;
+	uint64_t checked;		/* sum of the results of every WL_CHECK_EVERY-th operation: wl_compute() */
 	uint64_t cpu_ns, elapsed_ns;
 	struct wl_histogram *latency;
 } __attribute__((aligned(64)));
@@ -226,6 +227,38 @@ static inline uint64_t wl_chunk(struct wl_worker *w, uint64_t *first)
 	w->ops += count;
 	return count;
 }
+
+/* ---- results that are computed again after the run ---- */
+
+#define WL_CHECK_EVERY	64u
+
+/* Compute the result of operation @op. It depends on nothing but @op, the options and @data. */
+typedef uint64_t wl_operation(const void *data, uint64_t op);
+
+/*
+ * Compute the results of all operations of thread @w. The checksum is their sum.
+ * Always inline: the compiler then knows @operation, and the measured loop has no indirect call.
+ */
+static inline __attribute__((always_inline)) void wl_compute(struct wl_worker *w, wl_operation *operation,
+							     const void *data)
+{
+	uint64_t first, n, sum = 0, checked = 0;
+
+	while ((n = wl_chunk(w, &first))) {
+		for (uint64_t i = first; i < first + n; i++) {
+			uint64_t value = operation(data, i);
+
+			sum += value;
+			if (i % WL_CHECK_EVERY == 0)
+				checked += value;
+		}
+	}
+	w->checksum = sum;
+	w->checked = checked;
+}
+
+/* Compute the checked results of each thread again; @wrong: what to report of a thread with another sum. */
+void wl_compute_again(wl_operation *operation, const void *data, const char *wrong);
 
 /* A barrier of all threads. */
 void wl_meet(void);

@@ -45,6 +45,20 @@ void wl_wrong(const char *format, ...)
 	funlockfile(stderr);
 }
 
+void wl_compute_again(wl_operation *operation, const void *data, const char *wrong)
+{
+	for (unsigned int t = 0; t < wl.threads; t++) {
+		const struct wl_worker *w = &wl_workers[t];
+		uint64_t first = w->next - w->ops, sum = 0;
+
+		first += (WL_CHECK_EVERY - first % WL_CHECK_EVERY) % WL_CHECK_EVERY;
+		for (uint64_t i = first; i < w->next; i += WL_CHECK_EVERY)
+			sum += operation(data, i);
+		if (sum != w->checked)
+			wl_wrong("thread %u's %s", t, wrong);
+	}
+}
+
 void wl_meet(void)
 {
 	pthread_barrier_wait(&meeting);

@@ -18,7 +18,6 @@
 #define NR_XS		5
 #define SMALL_REACTOR	68
 #define LOOKUPS		34
-#define CHECK_EVERY	64u
 /* Materials, densities, alignment: less than this for either reactor. */
 #define OTHER_TABLES	(128u << 10)
 /* A lookup advances the generator at most this often; a lookup itself takes two numbers. */
@@ -27,7 +26,7 @@
 static uint64_t nr_nuclides = SMALL_REACTOR;
 static Inputs in;
 static SimulationData tables;
-static uint64_t sum_before, used, sampled[WL_MAX_THREADS];
+static uint64_t sum_before, used;
 
 /* ---- allocations of XSBench, whose sources are compiled with these names for malloc() and so on ---- */
 
@@ -78,17 +77,18 @@ static void prepare(void)
 /* ---- lookups ---- */
 
 /* Follow one particle; the sum of the places of the largest cross section of each lookup, as XSBench has it. */
-static uint64_t follow(uint64_t particle)
+static uint64_t follow(const void *data, uint64_t particle)
 {
+	const SimulationData *t = data;
 	uint64_t seed = fast_forward_LCG(STARTING_SEED + wl.seed, particle * LOOKUPS * 2 * MOST_NUMBERS), sum = 0;
 
 	for (int i = 0; i < LOOKUPS; i++) {
 		double energy = LCG_random_double(&seed), xs[NR_XS] = { 0 };
 		int material = pick_mat(&seed), largest = 0, above_one = 0;
 
-		calculate_macro_xs(energy, material, in.n_isotopes, in.n_gridpoints, tables.num_nucs, tables.concs,
-				   tables.unionized_energy_array, tables.index_grid, tables.nuclide_grid, tables.mats,
-				   xs, in.grid_type, in.hash_bins, tables.max_num_nucs);
+		calculate_macro_xs(energy, material, in.n_isotopes, in.n_gridpoints, t->num_nucs, t->concs,
+				   t->unionized_energy_array, t->index_grid, t->nuclide_grid, t->mats,
+				   xs, in.grid_type, in.hash_bins, t->max_num_nucs);
 		for (int k = 0; k < NR_XS; k++) {
 			largest = xs[k] > xs[largest] ? k : largest;
 			above_one += xs[k] > 1.0;
@@ -102,33 +102,12 @@ static uint64_t follow(uint64_t particle)
 
 static void work(struct wl_worker *w)
 {
-	uint64_t first, n, sum = 0, some = 0;
-
-	while ((n = wl_chunk(w, &first))) {
-		for (uint64_t i = first; i < first + n; i++) {
-			uint64_t value = follow(i);
-
-			sum += value;
-			if (i % CHECK_EVERY == 0)
-				some += value;
-		}
-	}
-	w->checksum = sum;
-	sampled[w->id] = some;
+	wl_compute(w, follow, &tables);
 }
 
 static void verify(void)
 {
-	for (unsigned int t = 0; t < wl.threads; t++) {
-		const struct wl_worker *w = &wl_workers[t];
-		uint64_t first = w->next - w->ops, sum = 0;
-
-		first += (CHECK_EVERY - first % CHECK_EVERY) % CHECK_EVERY;
-		for (uint64_t i = first; i < w->next; i += CHECK_EVERY)
-			sum += follow(i);
-		if (sum != sampled[t])
-			wl_wrong("thread %u's lookups differ from the same ones after the run", t);
-	}
+	wl_compute_again(follow, &tables, "lookups differ from the same ones after the run");
 	if (wl_sum(wl_arena, used) != sum_before)
 		wl_wrong("a word of the tables changed, and the program does not write to them");
 }
@@ -136,7 +115,7 @@ static void verify(void)
 static void sabotage(const char *kind)
 {
 	if (!strcmp(kind, "result"))
-		sampled[0]++;
+		wl_workers[0].checked++;
 	else
 		((char *)tables.index_grid)[wl_below(wl_hash(99, 0), (uint64_t)tables.length_index_grid)] ^= 1;
 }

@@ -25,7 +25,6 @@
 #define NR_MATERIALS	12u
 #define MAX_NUCLIDES	355u
 #define LOOKUPS_OF_PARTICLE 34u
-#define CHECK_EVERY	64u
 #define ONE		(1ull << 32)
 
 struct point {
@@ -59,7 +58,6 @@ static struct tables all;		/* in the arena */
 static unsigned int copies;
 static char *copy_of[TG_MAX_NODES];	/* of the arena's used part; NULL without --copies, or without memory */
 static uint64_t sum_before;
-static uint64_t sampled[WL_MAX_THREADS];
 
 /* ---- tables ---- */
 
@@ -252,8 +250,9 @@ static inline uint64_t digest(uint64_t lookup, const uint64_t total[NR_XS])
 	return sum;
 }
 
-static uint64_t look_up(const struct tables *t, uint64_t lookup)
+static uint64_t look_up(const void *data, uint64_t lookup)
 {
+	const struct tables *t = data;
 	uint64_t total[NR_XS] = { 0 }, e;
 	const struct material *m = &t->materials[draw(lookup, &e)];
 	uint64_t u = search(t->energy, nr_union, 1, e);
@@ -270,13 +269,14 @@ static uint64_t look_up(const struct tables *t, uint64_t lookup)
 }
 
 /* The same by another way: no unionized grid. */
-static uint64_t look_up_slowly(uint64_t lookup)
+static uint64_t look_up_slowly(const void *data, uint64_t lookup)
 {
+	const struct tables *t = data;
 	uint64_t total[NR_XS] = { 0 }, e;
-	const struct material *m = &all.materials[draw(lookup, &e)];
+	const struct material *m = &t->materials[draw(lookup, &e)];
 
 	for (uint32_t i = 0; i < m->nr; i++) {
-		const struct point *p = all.grid + m->nuclide[i] * nr_points;
+		const struct point *p = t->grid + m->nuclide[i] * nr_points;
 		uint64_t at = search(&p->energy, nr_points, sizeof(*p) / 8, e);
 
 		if (at == nr_points - 1)
@@ -290,33 +290,13 @@ static void work(struct wl_worker *w)
 {
 	char *copy = copy_of[wl_node_here()];
 	const struct tables mine = copy ? tables_in(copy) : all;
-	uint64_t first, n, sum = 0, some = 0;
 
-	while ((n = wl_chunk(w, &first))) {
-		for (uint64_t i = first; i < first + n; i++) {
-			uint64_t value = look_up(&mine, i);
-
-			sum += value;
-			if (i % CHECK_EVERY == 0)
-				some += value;
-		}
-	}
-	w->checksum = sum;
-	sampled[w->id] = some;
+	wl_compute(w, look_up, &mine);
 }
 
 static void verify(void)
 {
-	for (unsigned int t = 0; t < wl.threads; t++) {
-		const struct wl_worker *w = &wl_workers[t];
-		uint64_t first = w->next - w->ops, sum = 0;
-
-		first += (CHECK_EVERY - first % CHECK_EVERY) % CHECK_EVERY;
-		for (uint64_t i = first; i < w->next; i += CHECK_EVERY)
-			sum += look_up_slowly(i);
-		if (sum != sampled[t])
-			wl_wrong("thread %u's lookups differ from those without the unionized grid", t);
-	}
+	wl_compute_again(look_up_slowly, &all, "lookups differ from those without the unionized grid");
 	if (wl_sum(wl_arena, used_bytes()) != sum_before)
 		wl_wrong("a word of the tables changed, and nothing writes to them");
 	for (int node = 0; node < TG_MAX_NODES; node++)
@@ -335,7 +315,7 @@ static void spoil_copies(void)
 static void sabotage(const char *kind)
 {
 	if (!strcmp(kind, "result"))
-		sampled[0]++;
+		wl_workers[0].checked++;
 	else if (!strcmp(kind, "copy"))
 		spoil_copies();
 	else
