@@ -45,12 +45,13 @@ def test_interrupts_are_counted_for_each_migrated_page_and_by_sender() -> None:
 
 def test_the_share_that_waited_is_of_all_that_were_judged() -> None:
     found = deferring()
-    assert deferral.waited(found) == 0.3
-    assert deferral.refused(found, "refused_write") == 0.6
-    assert deferral.refused(found, "refused_pending") == 0.0
+    assert deferral.share(found, "pages") == 0.3
+    assert deferral.share(found, "refused_write") == 0.6
+    assert deferral.share(found, "refused_pending") == 0.0
     assert deferral.clean_batches(found) == 0.75
     still = document("stock-2", 1.0)
-    assert (deferral.waited(still), deferral.refused(still, "joined"), deferral.clean_batches(still)) == (None,) * 3
+    assert [deferral.share(still, name) for name in ("pages", "joined")] == [None, None]
+    assert deferral.clean_batches(still) is None
 
 
 @pytest.mark.parametrize(

@@ -69,16 +69,15 @@ def per_page(document: Document, amount: float) -> float | None:
     return amount / moved if moved else None
 
 
-def waited(document: Document) -> float | None:
-    """Get the share of migrated pages whose flush waited, of those that were judged; None if none was."""
-    judged = sum(count(document, name) for name in JUDGED)
-    return count(document, "tlb_defer_pages") / judged if judged else None
+def judged(vmstat: Mapping[str, int]) -> int:
+    """Sum the counters of JUDGED, the number of migrated pages."""
+    return sum(int(vmstat.get(name, 0)) for name in JUDGED)
 
 
-def refused(document: Document, why: str) -> float | None:
-    """Get the share of judged pages with this reason, the end of a counter's name."""
-    judged = sum(count(document, name) for name in JUDGED)
-    return count(document, f"tlb_defer_{why}") / judged if judged else None
+def share(document: Document, name: str) -> float | None:
+    """Get the share of migrated pages in one of JUDGED, without `tlb_defer_`; None if there is no page in any."""
+    pages = judged(document["vmstat"])
+    return count(document, f"tlb_defer_{name}") / pages if pages else None
 
 
 def clean_batches(document: Document) -> float | None:

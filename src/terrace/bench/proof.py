@@ -7,7 +7,7 @@ The proof uses the counters of the guest's kernel over the measured part. Every 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from terrace.bench.deferral import JUDGED
+from terrace.bench.deferral import judged
 from terrace.bench.policies import POLICIES
 from terrace.errors import TerraceError
 
@@ -66,8 +66,8 @@ def _defers(scans: Problem) -> Problem:
     """Besides scanning, it judged migrated pages: can their flush wait? Whether one did wait is a result."""
 
     def problem(seen: Evidence) -> str:
-        judged = sum(count for name, count in seen.vmstat.items() if name in JUDGED)
-        return scans(seen) or ("" if judged else "of no migrated page was it judged whether its flush can wait")
+        none = "of no migrated page was it judged whether its flush can wait"
+        return scans(seen) or ("" if judged(seen.vmstat) else none)
 
     return problem
 
