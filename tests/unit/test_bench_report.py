@@ -44,6 +44,12 @@ def test_a_section_has_the_table_what_failed_and_what_is_missing() -> None:
     assert "## x" not in report.text([(experiment(), [])])
 
 
+def test_the_command_for_missing_cells_has_the_sources_of_a_public_program() -> None:
+    item = experiment(TEXT.replace('workload = "abench"', 'workload = "xsbench"'))
+    assert item.workload == "xsbench"
+    assert "`./terrace bench run x --xsbench DIR` measures the rest." in report.text([(item, full_set()[1:])])
+
+
 def test_the_line_through_costs_by_size() -> None:
     item = experiment(TEXT.replace('["32M"]', '["32M", "64M"]').replace('report = "policies"', ""))
     small = document("terrace", 1.0, scan_insns=1e6, kernel_insns=32e6)

@@ -9,6 +9,7 @@ from terrace.bench.experiment import Experiment
 from terrace.bench.policies import POLICIES
 from terrace.bench.scale import scale_text
 from terrace.bench.tables import Document, Group
+from terrace.lab.workloads import find_workload
 from terrace.units import format_size
 
 IMAGES = "images"
@@ -123,7 +124,8 @@ def _section(item: Experiment, documents: Sequence[Document]) -> str:
         lines += [f"![{item.name}: gap closed, and how it came to it]({picture_name(item)})", ""]
     whole = len(item.cells())
     if len(shown_cells(shown)) < whole:
-        rest = f"`./terrace bench run {item.name}` measures the rest"
+        words = ["./terrace bench run", item.name, find_workload(item.workload).sources_option]
+        rest = f"`{' '.join(filter(None, words))}` measures the rest"
         lines += [f"{len(shown_cells(shown))} of {whole} cells are measured; {rest}.", ""]
     for group in groups:
         lines += [f"### {item.name}: {group.title}", "", *_table(item, group), ""]

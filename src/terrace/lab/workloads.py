@@ -41,12 +41,16 @@ class Public:
     sources: tuple[str, ...]
     flags: tuple[str, ...]
 
+    def option(self, name: str) -> str:
+        """Get the option of `bench run` for the folder."""
+        return f"--{name} DIR"
+
     def find(self, name: str) -> Outside:
         """Find the sources. Raises UsageError if the variable is not set or the folder does not have them."""
         given = os.environ.get(self.variable)
         if not given:
             raise UsageError(
-                f"workload {name} needs its sources ({self.home}): give their folder with --{name} DIR or "
+                f"workload {name} needs its sources ({self.home}): give their folder with {self.option(name)} or "
                 f"{self.variable}"
             )
         root = Path(given)
@@ -81,6 +85,11 @@ class Program:
         """
         outside = self.public.find(self.name) if self.public else None
         return compile_static(self.name, f"{self.name}.c", *self.sources, *_COMMON, outside=outside)
+
+    @property
+    def sources_option(self) -> str:
+        """Get the option of `bench run` for the sources of a public program; "" for other programs."""
+        return self.public.option(self.name) if self.public else ""
 
     def words(self) -> tuple[str, ...]:
         """Get the first options of its command line. Raises MissingError without an interpreter."""
