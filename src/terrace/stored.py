@@ -32,7 +32,7 @@ def keep(fresh: Path, target: Path) -> None:
     """Move the finished file `fresh` to `target`, in a folder that is there, and remember its size and hash."""
     _sync(fresh)
     sums = {"files": {target.name: _sum(fresh)}}
-    with _locked(target.parent, fcntl.LOCK_EX):
+    with locked(target.parent, fcntl.LOCK_EX):
         files.replace(_beside(target), json.dumps(sums).encode())
         fresh.replace(target)
 
@@ -41,7 +41,7 @@ def is_kept(target: Path) -> bool:
     """Whether `target` is there as `keep` left it. A damaged one is reported with one line, to be built again."""
     if not target.exists():
         return False
-    with _locked(target.parent, fcntl.LOCK_SH):
+    with locked(target.parent, fcntl.LOCK_SH):
         # None: made by an older tool, and no reason for a line.
         if not _beside(target).exists():
             return False
@@ -143,8 +143,8 @@ def _sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, how: int) -> Iterator[None]:
-    """One at a time replaces a file and its sums; not where the file system has no locks."""
+def locked(folder: Path, how: int) -> Iterator[None]:
+    """Lock a folder, exclusively (LOCK_EX) or shared (LOCK_SH). On a file system without locks this has no effect."""
     number = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):

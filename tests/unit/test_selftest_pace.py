@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """The time left of a group of selftests."""
 
+from collections.abc import Callable
+from functools import partial
 from multiprocessing import get_context
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import pytest
 
+from terrace import files
 from terrace.testing import pace
 from terrace.testing.pace import Times, numbered
 
@@ -61,6 +65,56 @@ def test_a_long_file_is_reduced_to_the_last_time_of_each_program(
         Times("selftest", path).add("one", seconds)
     assert Times("selftest", path).expected(["one", "two"]) == {"one": 5, "two": 2}
     assert len(path.read_text().splitlines()) <= 3
+
+
+def _forked(work: Callable[[], None]) -> ForkProcess:
+    process = get_context("fork").Process(target=work, daemon=True)
+    process.start()
+    return process
+
+
+def test_a_line_that_another_run_adds_while_the_file_is_reduced_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "_MOST_LINES", 3)
+    path = tmp_path / "times"
+    other = Times("selftest", path)
+    path.write_text("".join(f'["selftest", "one", {seconds}]\n' for seconds in (1, 2, 3, 4)))
+    replacing = get_context("fork").Event()
+    replace = files.replace
+
+    def add() -> None:
+        if replacing.wait(10):
+            other.add("two", 7)
+
+    # Forked before the lock is taken: a child has a copy of the lock's file, which keeps the lock.
+    run = _forked(add)
+
+    def replace_late(target: Path, data: bytes) -> None:
+        replacing.set()
+        run.join(0.3)  # without a lock the other run adds its line to the old file now
+        replace(target, data)
+
+    monkeypatch.setattr(files, "replace", replace_late)
+    Times("selftest", path)
+    run.join(20)
+    assert run.exitcode == 0
+    assert Times("selftest", path).known == {"one": 4, "two": 7}
+
+
+def test_runs_at_the_same_time_lose_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_MOST_LINES", 5)
+    path = tmp_path / "times"
+
+    def add(program: str) -> None:
+        for seconds in range(1, 21):
+            Times("selftest", path).add(program, seconds)
+
+    programs = ("one", "two", "three")
+    for run in [_forked(partial(add, program)) for program in programs]:
+        run.join(30)
+        assert run.exitcode == 0
+    assert Times("selftest", path).known == dict.fromkeys(programs, 20)
 
 
 def test_a_run_that_is_unlike_the_next_keeps_no_times(tmp_path: Path) -> None:

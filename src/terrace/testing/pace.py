@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The time left of a group of selftests, from what each program took when it ran last."""
 
+import fcntl
 import json
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 
+from terrace import files, stored
 from terrace.paths import build_dir
 from terrace.progress import Estimate
 
@@ -40,28 +42,33 @@ class Times:
     def add(self, program: str, seconds: float) -> None:
         """Keep the time of a program for the next run."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # One write, since programs of several lanes may end at the same time.
-        with self.path.open("a", encoding="utf-8") as file:
+        # The lock: another process may replace the file between open() and write().
+        with stored.locked(self.path.parent, fcntl.LOCK_EX), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps([self.group, program, round(seconds, 3)]) + "\n")
 
     def _read(self) -> dict[tuple[str, str], float]:
+        found, lines = self._parse()
+        if lines > _MOST_LINES:
+            with stored.locked(self.path.parent, fcntl.LOCK_EX):
+                found, _ = self._parse()  # again: another process may have added lines before the lock
+                text = "".join(json.dumps([*key, seconds]) + "\n" for key, seconds in found.items())
+                files.replace(self.path, text.encode())
+        return found
+
+    def _parse(self) -> tuple[dict[tuple[str, str], float], int]:
+        """Get the last time of each program, by group and name, and the number of lines."""
         found: dict[tuple[str, str], float] = {}
         try:
             lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
-            return found
+            return found, 0
         for line in lines:
             try:
                 group, program, seconds = json.loads(line)
                 found[str(group), str(program)] = max(0.001, float(seconds))
             except (ValueError, TypeError):
                 continue
-        if len(lines) > _MOST_LINES:
-            text = "".join(json.dumps([*key, seconds]) + "\n" for key, seconds in found.items())
-            fresh = self.path.with_suffix(".new")
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(self.path)
-        return found
+        return found, len(lines)
 
 
 def numbered(note: Callable[[str], None], times: Times, programs: Sequence[str], keep: bool = True) -> Ended:
