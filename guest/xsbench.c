@@ -76,7 +76,12 @@ static void prepare(void)
 
 /* ---- lookups ---- */
 
-/* Follow one particle; the sum of the places of the largest cross section of each lookup, as XSBench has it. */
+/*
+ * Follow one particle; the sum of the places of the largest cross section of each lookup, as XSBench has it.
+ *
+ * XSBench multiplies ints for the seed of a particle.  Above 6,316,129 particles this overflows, and the seeds depend
+ * on the compiler and on OpenMP.  Here are 64 bits, as in a build of XSBench with gcc -O2 and without OpenMP.
+ */
 static uint64_t follow(const void *data, uint64_t particle)
 {
 	const SimulationData *t = data;
