@@ -25,8 +25,6 @@ enum tlb_defer_when __tlb_defer_entry(struct folio *folio, struct mm_struct *mm,
 void __tlb_defer_collect(struct mm_struct *mm, unsigned long address);
 bool __tlb_defer_protects(struct vm_area_struct *vma, const struct folio *src,
 			  const struct folio *dst);
-bool __tlb_defer_hint_protects(struct vm_area_struct *vma,
-			       const struct folio *folio);
 void __tlb_defer_stored(struct mm_struct *mm);
 
 /**
@@ -76,20 +74,6 @@ static inline bool tlb_defer_protects(struct vm_area_struct *vma,
 				      const struct folio *dst)
 {
 	return tlb_defer_on() && __tlb_defer_protects(vma, src, dst);
-}
-
-/**
- * tlb_defer_hint_protects() - Check whether a hint fault leaves an entry write-protected
- * @vmf: the fault, which migrates nothing; its page table lock is held
- * @folio: the folio that the entry maps, or NULL
- *
- * Return: true if the entry does not become writable.
- */
-static inline bool tlb_defer_hint_protects(const struct vm_fault *vmf,
-					   const struct folio *folio)
-{
-	return tlb_defer_on() && !(vmf->flags & FAULT_FLAG_WRITE) &&
-	       __tlb_defer_hint_protects(vmf->vma, folio);
 }
 
 /**
@@ -161,7 +145,6 @@ static inline void tlb_defer_fork_flush(struct mm_struct *mm, bool begun)
 #define tlb_defer_entry(folio, mm, pte)		TLB_DEFER_NOW
 #define tlb_defer_collect(when, mm, address)	((void)(when), false)
 #define tlb_defer_protects(vma, src, dst)	false
-#define tlb_defer_hint_protects(vmf, folio)	false
 #define tlb_defer_reuse(mm)			do { } while (0)
 #define tlb_defer_follow(mm, pte, write)	do { } while (0)
 #define tlb_defer_swapin(mm, pte)		do { } while (0)

@@ -3,6 +3,7 @@
 #ifndef _LINUX_TLB_DEFER_TYPES_H
 #define _LINUX_TLB_DEFER_TYPES_H
 
+#include <linux/compiler.h>
 #include <linux/limits.h>
 #include <linux/types.h>
 
@@ -30,6 +31,21 @@ struct tlb_defer_protect {
 };
 
 /**
+ * struct tlb_defer_hints - hint scans of an address space without a flush
+ * @gen: generation after which no CPU has a translation from before a scan, 0 for none, or
+ *	TLB_DEFER_UNSEALED during a scan
+ * @sealed: newest generation of a scan that has ended
+ * @scans: number of scans under way
+ *
+ * Protected by hints_lock (mm/tlb_defer/hint.c); @gen is also read without it.
+ */
+struct tlb_defer_hints {
+	u64 gen;
+	u64 sealed;
+	u32 scans;
+};
+
+/**
  * struct tlb_defer_mm - state of deferred flushes of an address space
  * @gen: newest generation that one of its translations depends on, 0 for none, or
  *	TLB_DEFER_UNSEALED while a batch is registered
@@ -46,6 +62,7 @@ struct tlb_defer_protect {
  * @batches: number of generations with translations of it
  * @forced: number of flushes forced by writes and unmaps
  * @protect: entries that stay write-protected
+ * @hints: hint scans without a flush
  *
  * Protected by tlb_defer_lock; @gen and @epoch are also read without it.
  *
@@ -63,6 +80,27 @@ struct tlb_defer_mm {
 	u16 batches;
 	u16 forced;
 	struct tlb_defer_protect protect;
+	struct tlb_defer_hints hints;
 };
+
+struct mm_struct;
+
+#ifdef CONFIG_TLB_DEFER
+bool __tlb_defer_hinted(struct mm_struct *mm);
+
+/*
+ * True if a CPU may have a translation from before a hint scan whose entry the scan has
+ * made inaccessible. A macro: used where struct mm_struct is complete.
+ */
+#define tlb_defer_hinted(mm)					\
+({								\
+	struct mm_struct *__mm = (mm);				\
+								\
+	unlikely(READ_ONCE(__mm->tlb_defer.hints.gen)) &&	\
+		__tlb_defer_hinted(__mm);			\
+})
+#else
+#define tlb_defer_hinted(mm)	false
+#endif
 
 #endif /* _LINUX_TLB_DEFER_TYPES_H */

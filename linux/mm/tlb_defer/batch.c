@@ -385,13 +385,17 @@ static void settle(struct tlb_defer_batch *batch)
 	cpumask_clear(&c->cpus.cpumask);
 }
 
-/* Whether the next flush like the one that is due should be saved: see protect.c */
-static bool flush_is_worth_saving(const struct tlb_defer_batch *batch)
+/*
+ * Whether entries stay write-protected: see protect.c. If no flush is due, hint faults
+ * have made the entries inaccessible before, and their writable bit costs nothing.
+ */
+static bool worth_protecting(const struct tlb_defer_batch *batch)
 {
 	const struct tlbflush_unmap_batch *now = &current->tlb_ubc;
 
-	return batch->moves_again && now->flush_required &&
-	       !tlb_defer_nobody_else(&now->arch.cpumask);
+	return batch->moves_again &&
+	       !(now->flush_required &&
+		 tlb_defer_nobody_else(&now->arch.cpumask));
 }
 
 /**
@@ -412,7 +416,7 @@ bool __tlb_defer_settle(void)
 		tlb_defer_fold(batch);
 	if (current->tlb_ubc.flush_required)
 		count_vm_event(TLB_DEFER_BATCH_FLUSHED);
-	batch->protect = flush_is_worth_saving(batch);
+	batch->protect = worth_protecting(batch);
 	if (deferred)
 		settle(batch);
 	/* The next folio starts a new batch. */

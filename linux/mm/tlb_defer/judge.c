@@ -289,6 +289,20 @@ enum tlb_defer_when judge(struct tlb_defer_batch *batch, struct folio *folio,
 	return why ? refuse(batch, folio, mm, why) : TLB_DEFER_LATER;
 }
 
+/*
+ * An entry that a hint scan has made inaccessible, and that a TLB may have writable: one
+ * flush for all entries of the scan. Returns whether no TLB has it now; not while a scan
+ * is under way, or another flush is pending.
+ */
+static bool hints_flushed(struct mm_struct *mm)
+{
+	if (READ_ONCE(mm->tlb_defer.hints.gen) == TLB_DEFER_UNSEALED ||
+	    mm_tlb_flush_pending(mm))
+		return false;
+	tlb_defer_hints_flush(mm);
+	return !tlb_defer_hinted(mm);
+}
+
 /**
  * __tlb_defer_entry() - Decide about an entry that is about to be cleared
  * @folio: the locked folio that it maps
@@ -303,6 +317,8 @@ enum tlb_defer_when __tlb_defer_entry(struct folio *folio, struct mm_struct *mm,
 	struct tlb_defer_batch *batch = current->tlb_defer;
 
 	if (!batch || !pte_accessible(mm, pte))
+		return TLB_DEFER_NOW;
+	if (pte_protnone(pte) && pte_write(pte) && hints_flushed(mm))
 		return TLB_DEFER_NOW;
 	tlb_defer_judged();
 	if (batch->folio != folio) {

@@ -8,13 +8,12 @@
  * can be deferred. Until then a store takes one write fault, which finds an exclusive
  * page and makes its entry writable again (wp_page_reuse()).
  *
- * Likewise, a hint fault of a read that does not migrate its page leaves the entry
- * read-only. Without deferral it makes the entry writable, to save a write fault. The
- * scan that has caused the fault counts as a pending flush until it has flushed (D2).
+ * A hint fault leaves the entry read-only as well: of a page that it migrates, as without
+ * deferral, and of a page that it does not migrate if it is a read (hint.c).
  *
  * Only pages that tiering or NUMA balancing moves stay write-protected: they are likely
- * to migrate again, and those that are demoted are not in use. And only if other CPUs had
- * to be interrupted: otherwise there is nothing to save.
+ * to migrate again, and those that are demoted are not in use. And not if the flush
+ * interrupted no other CPU: there is nothing to save.
  *
  * Each address space pays for its own write faults: a batch that needed no flush pays for
  * TLB_DEFER_STORES_PAID of them. If TLB_DEFER_STORES_OWED more have come, no entry stays
@@ -26,9 +25,11 @@
  *
  * Locking: page table lock -> tlb_defer_lock.
  */
+#include <linux/cpumask.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/smp.h>
 #include <linux/tlb_defer_flight.h>
 #include <linux/tlb_defer_pte.h>
 #include <linux/vmstat.h>
@@ -135,6 +136,13 @@ static bool keep_protected(struct vm_area_struct *vma)
 	return true;
 }
 
+/* Whether another CPU may have translations of @mm. If not, no flush interrupts one. */
+static bool others_use(struct mm_struct *mm)
+{
+	return cpumask_any_but(mm_cpumask(mm), raw_smp_processor_id()) <
+	       nr_cpu_ids;
+}
+
 /**
  * __tlb_defer_protects() - Check whether the entry of a migrated page stays
  * write-protected
@@ -150,7 +158,8 @@ bool __tlb_defer_protects(struct vm_area_struct *vma, const struct folio *src,
 	struct tlb_defer_batch *batch = current->tlb_defer;
 
 	return batch && batch->protect && src != dst && folio_test_anon(dst) &&
-	       tlb_defer_may_protect(vma->vm_mm) && keep_protected(vma);
+	       others_use(vma->vm_mm) && tlb_defer_may_protect(vma->vm_mm) &&
+	       keep_protected(vma);
 }
 
 /**
@@ -165,21 +174,16 @@ bool __tlb_defer_flight_protects(struct vm_area_struct *vma)
 }
 
 /**
- * __tlb_defer_hint_protects() - Check whether a hint fault leaves an entry
- * write-protected
- * @vma: VMA of the entry; the caller holds its page table lock
- * @folio: the folio that it maps, or NULL
+ * tlb_defer_hint_protects() - Check whether a hint fault leaves an entry write-protected
+ * @vma: VMA of the entry, private; the caller holds its page table lock
  *
- * A process with one thread is not left with read-only entries: its TLB is in one CPU.
+ * A process with one thread is not left with read-only entries: one CPU at a time uses
+ * its translations.
  *
  * Return: true if it does.
  */
-bool __tlb_defer_hint_protects(struct vm_area_struct *vma,
-			       const struct folio *folio)
+bool tlb_defer_hint_protects(struct vm_area_struct *vma)
 {
-	struct mm_struct *mm = vma->vm_mm;
-
-	return folio && folio_test_anon(folio) &&
-	       atomic_read(&mm->mm_users) > 1 && tlb_defer_may_protect(mm) &&
-	       keep_protected(vma);
+	return atomic_read(&vma->vm_mm->mm_users) > 1 &&
+	       tlb_defer_may_protect(vma->vm_mm) && keep_protected(vma);
 }

@@ -156,13 +156,22 @@ unsigned int tlb_defer_refusal(enum vm_event_item end);
 #define TLB_DEFER_PROTECT_SHIFT	6
 
 bool tlb_defer_may_protect(struct mm_struct *mm);
+bool tlb_defer_hint_protects(struct vm_area_struct *vma);
 void tlb_defer_protect_saved(struct tlb_defer_protect *protect);
 bool tlb_defer_protect_fails(const struct tlb_defer_protect *protect);
 void tlb_defer_protect_stop(struct tlb_defer_protect *protect,
 			    unsigned long now, unsigned int ms);
 
+/* ---- hint.c ---- */
+
+void tlb_defer_hints_open(struct tlb_defer_hints *hints);
+void tlb_defer_hints_close(struct tlb_defer_hints *hints, u64 gen);
+void tlb_defer_hints_flushed(struct tlb_defer_hints *hints, u64 seen);
+void tlb_defer_hints_flush(struct mm_struct *mm);
+
 /* ---- x86.c ---- */
 
+void tlb_defer_arch_changed(struct mm_struct *mm);
 bool tlb_defer_arch_catch_up(void);
 bool tlb_defer_arch_idle(int cpu);
 

@@ -51,6 +51,18 @@ bool tlb_defer_arch_catch_up(void)
 }
 
 /**
+ * tlb_defer_arch_changed() - Note that translations of an address space are stale
+ * @mm: address space whose entries were changed before
+ *
+ * Later, each CPU that uses @mm flushes, in its tick or when it loads @mm. A full barrier.
+ */
+void tlb_defer_arch_changed(struct mm_struct *mm)
+{
+	inc_mm_tlb_gen(mm);
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, 0, -1UL);
+}
+
+/**
  * tlb_defer_arch_idle() - Check whether another CPU needs no flush
  * @cpu: the CPU
  *

@@ -14,6 +14,7 @@
 #include <linux/mmap_lock.h>
 #include <linux/sched.h>
 #include <linux/timekeeping.h>
+#include <linux/tlb_defer_hint.h>
 #include <linux/vmstat.h>
 
 #include <asm/tlb.h>
@@ -222,6 +223,7 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 	struct mm_struct *mm = scan->mm;
 	struct mem_cgroup *memcg;
 	struct mmu_gather tlb;
+	bool deferred;
 
 	scan->took_ns = 0;
 	if (!mmap_read_trylock(mm))
@@ -244,9 +246,11 @@ enum numa_scan_verdict numa_scan_slice(struct numa_scan *scan,
 		(u64)READ_ONCE(numa_scan_conf.slice_us) * NSEC_PER_USEC;
 	numa_scan_begin(scan);
 	tlb_gather_mmu(&tlb, mm);
+	deferred = tlb_defer_hints_begin(&tlb);
 	scan->tlb = &tlb;
 	numa_scan_walk(scan);
 	scan->tlb = NULL;
+	tlb_defer_hints_end(&tlb, deferred);
 	tlb_finish_mmu(&tlb);
 	count_memcg_events(memcg, NUMA_PTE_UPDATES, scan->nr_updates);
 	mem_cgroup_put(memcg);

@@ -270,14 +270,51 @@ static int who_stores_stops(void)
 	return ret;
 }
 
+static void scan_at_once(void)
+{
+	mt_write(BALANCING "scan_delay_ms", "1");
+	mt_write(BALANCING "scan_period_min_ms", "50");
+	mt_write(BALANCING "scan_period_max_ms", "100");
+}
+
+/* Read all pages but the first one, on a CPU without stale translations. */
+static void read_others(char *p)
+{
+	static int cpu;
+
+	cpu = !cpu;
+	mt_run_on_cpu(cpu);
+	mt_touch(p + MT_PAGE, SIZE - MT_PAGE, false);
+}
+
+/*
+ * Make entries inaccessible, also that of the first page. Hint scans leave out ranges
+ * without hint faults.
+ */
+static int scanned(char *p)
+{
+	struct mt_snap start;
+	bool done;
+
+	mt_snap(&start);
+	mt_write("/proc/sys/kernel/numa_balancing", "1");
+	done = MT_WAIT((read_others(p),
+			mt_since(&start, "tlb_defer_hint_scans") >= 3), 10000);
+	mt_write("/proc/sys/kernel/numa_balancing", "0");
+	MT_ASSERT(done, "no hint scans");
+	return MT_PASS;
+}
+
 /* A store while a reader may still read the old frame (A2) */
-static int store_in_rounds(char *p, struct td_reader *r)
+static int store_in_rounds(char *p, struct td_reader *r, bool scan)
 {
 	uint64_t i, *word = (uint64_t *)p;
 	int ret = MT_PASS;
 
 	for (i = 1; !ret && i <= td_times(12); i++) {
 		ret = demote(p) ?: come_back(p);
+		if (scan && !ret)
+			ret = scanned(p);
 		*(volatile uint64_t *)word = i;
 		atomic_store_explicit(&r->flag, i, memory_order_release);
 		td_reader_pass(r);
@@ -285,7 +322,7 @@ static int store_in_rounds(char *p, struct td_reader *r)
 	return ret;
 }
 
-static int a_store_is_seen(void)
+static int store_is_seen(bool scan)
 {
 	struct td_reader r;
 	char *p;
@@ -298,7 +335,7 @@ static int a_store_is_seen(void)
 	td_mode("quarantine");
 	mt_snap(&before);
 	td_reader_start(&r, p, TD_READER_CPU);
-	ret = store_in_rounds(p, &r);
+	ret = store_in_rounds(p, &r, scan);
 	td_reader_stop(&r);
 	mt_note("%lld waited, %lld flushes that a store forced",
 		since("tlb_defer_pages"), since("tlb_defer_forced_write"));
@@ -311,6 +348,18 @@ static int a_store_is_seen(void)
 	MT_ASSERT(since("tlb_defer_forced_write") >= td_times(12) / 2,
 		  "too few forced flushes");
 	return MT_PASS;
+}
+
+static int a_store_is_seen(void)
+{
+	return store_is_seen(false);
+}
+
+/* The fault of the store is a hint fault, of a page that was deferred before. */
+static int a_store_by_a_hint_fault_is_seen(void)
+{
+	scan_at_once();
+	return store_is_seen(true);
 }
 
 /* ---- hint faults ---- */
@@ -341,13 +390,6 @@ static bool hinted(char *p, bool write, long long faults)
 		write ? "writes" : "reads", since("numa_hint_faults"),
 		since("tlb_defer_protected"));
 	return done;
-}
-
-static void scan_at_once(void)
-{
-	mt_write(BALANCING "scan_delay_ms", "1");
-	mt_write(BALANCING "scan_period_min_ms", "50");
-	mt_write(BALANCING "scan_period_max_ms", "100");
 }
 
 static int hint_faults(char *p)
@@ -389,6 +431,8 @@ static const struct mt_check checks[] = {
 	{ "an address space that stores to most of them stops",
 	  who_stores_stops },
 	{ "A2: a store in such a page is seen", a_store_is_seen },
+	{ "A2: a store by a hint fault is seen",
+	  a_store_by_a_hint_fault_is_seen },
 	{ "hint faults of reads that migrate nothing leave entries protected",
 	  hint_faults_of_reads },
 };
